@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes sure that what the build needs from the system is there: a C++ compiler and libclang for RocksDB.
+# Installs it on Debian and its relatives when run by root; otherwise says what to install.
+set -euo pipefail
+
+missing=()
+command -v c++ >/dev/null || missing+=(g++)
+command -v make >/dev/null || missing+=(make)
+if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib*/libclang*.so* >/dev/null 2>&1; then
+    missing+=(libclang-dev)
+fi
+if ! command -v cargo >/dev/null; then
+    echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2
+    exit 1
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "Please install: ${missing[*]} (Debian's names)." >&2
+    exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    echo "Please install: ${missing[*]}" >&2
+    echo "for example: sudo apt-get install ${missing[*]}" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${missing[@]}"
