@@ -1,0 +1,215 @@
+//! The canonical binary encoding of blocks, results and stored records.
+//!
+//! Fields follow one another in the order of the type's definition:
+//!
+//! | type | bytes |
+//! |---|---|
+//! | `u8`, `u32`, `u64` | big-endian, fixed width |
+//! | `U256` | 32 bytes big-endian |
+//! | `B256`, `Address`, byte arrays | as they are |
+//! | text | `u32` length, UTF-8 |
+//! | list | `u32` count, the items |
+//! | option | byte 0, or byte 1 and the value |
+//! | enum | byte tag, the variant's fields |
+//!
+//! A value has exactly one encoding, and [`decode`] accepts nothing else: other tags, left-over bytes and counts that the input
+//! cannot hold are errors. So equal values have equal hashes, and damaged records are noticed.
+
+use alloy_primitives::{Address, B256, U256};
+
+/// Bytes that are not the encoding of the wanted type.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the record ends in the middle of a field")]
+    Truncated,
+    #[error("{0} bytes are left behind the record")]
+    LeftOver(usize),
+    #[error("{tag} is not a tag of {kind}")]
+    UnknownTag { kind: &'static str, tag: u8 },
+    #[error("a text is not UTF-8")]
+    NotUtf8,
+    #[error("{kind} version {found} is not known; this program knows {known}")]
+    UnknownVersion { kind: &'static str, found: u8, known: u8 },
+}
+
+/// A type with a canonical encoding.
+pub trait Encoding: Sized {
+    /// Appends the encoding of `self`.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Reads one value and leaves the rest.
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
+}
+
+/// The encoding of a value.
+pub fn encode(value: &impl Encoding) -> Vec<u8> {
+    let mut out = Vec::new();
+    value.encode(&mut out);
+    out
+}
+
+/// Reads a value that must fill `input` exactly.
+pub fn decode<T: Encoding>(mut input: &[u8]) -> Result<T, DecodeError> {
+    let value = T::decode(&mut input)?;
+    if input.is_empty() { Ok(value) } else { Err(DecodeError::LeftOver(input.len())) }
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], DecodeError> {
+    let (head, tail) = input.split_first_chunk::<N>().ok_or(DecodeError::Truncated)?;
+    *input = tail;
+    Ok(*head)
+}
+
+impl<const N: usize> Encoding for [u8; N] {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        take(input)
+    }
+}
+
+impl Encoding for () {
+    fn encode(&self, _: &mut Vec<u8>) {}
+    fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl Encoding for $integer {
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_be_bytes());
+            }
+            fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+                take(input).map(Self::from_be_bytes)
+            }
+        }
+    )*};
+}
+integers!(u8, u32, u64);
+
+impl Encoding for U256 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_be_bytes::<32>());
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        take(input).map(Self::from_be_bytes::<32>)
+    }
+}
+
+impl Encoding for B256 {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        take(input).map(Self)
+    }
+}
+
+impl Encoding for Address {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.0.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        take::<20>(input).map(Self::from)
+    }
+}
+
+impl Encoding for String {
+    fn encode(&self, out: &mut Vec<u8>) {
+        length(self.len()).encode(out);
+        out.extend_from_slice(self.as_bytes());
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let length = u32::decode(input)? as usize;
+        let (text, rest) = input.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        *input = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| DecodeError::NotUtf8)
+    }
+}
+
+impl<T: Encoding> Encoding for Vec<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        length(self.len()).encode(out);
+        self.iter().for_each(|item| item.encode(out));
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let count = u32::decode(input)? as usize;
+        // Every item takes at least a byte, so a false count cannot make us reserve more than the input's own size.
+        let mut items = Vec::with_capacity(count.min(input.len()));
+        for _ in 0..count {
+            items.push(T::decode(input)?);
+        }
+        Ok(items)
+    }
+}
+
+impl<T: Encoding> Encoding for Option<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(value) => {
+                out.push(1);
+                value.encode(out);
+            }
+        }
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(None),
+            1 => T::decode(input).map(Some),
+            tag => Err(DecodeError::UnknownTag { kind: "an optional value", tag }),
+        }
+    }
+}
+
+/// Lists and texts are bounded far below 2³² by the limits on bodies and blocks.
+fn length(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// Derives [`Encoding`] for a struct: its fields in the order given, which is the order of its definition. With
+/// `version N of "kind"` a version byte stands before them.
+#[macro_export]
+macro_rules! encode_fields {
+    ($name:ident { $($field:ident),* $(,)? } $(version $version:literal of $kind:literal)?) => {
+        impl $crate::encoding::Encoding for $name {
+            fn encode(&self, out: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $(out.push($version);)?
+                $($crate::encoding::Encoding::encode($field, out);)*
+            }
+            fn decode(input: &mut &[u8]) -> Result<Self, $crate::encoding::DecodeError> {
+                $($crate::encoding::expect_version($kind, $version, input)?;)?
+                Ok(Self { $($field: $crate::encoding::Encoding::decode(input)?),* })
+            }
+        }
+    };
+}
+
+/// Reads a version byte and refuses every other version.
+pub fn expect_version(kind: &'static str, known: u8, input: &mut &[u8]) -> Result<(), DecodeError> {
+    match u8::decode(input)? {
+        version if version == known => Ok(()),
+        found => Err(DecodeError::UnknownVersion { kind, found, known }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_input_is_refused() {
+        let bytes = encode(&vec!["one".to_owned(), "two".to_owned()]);
+        assert_eq!(decode::<Vec<String>>(&bytes), Ok(vec!["one".to_owned(), "two".to_owned()]));
+        for cut in 0..bytes.len() {
+            assert_eq!(decode::<Vec<String>>(&bytes[..cut]), Err(DecodeError::Truncated), "cut at {cut}");
+        }
+        assert_eq!(decode::<u32>(&[0, 0, 0, 1, 9]), Err(DecodeError::LeftOver(1)));
+        assert_eq!(decode::<Vec<u8>>(&[0xff; 8]), Err(DecodeError::Truncated));
+        assert_eq!(decode::<String>(&[0, 0, 0, 1, 0xff]), Err(DecodeError::NotUtf8));
+        assert!(matches!(decode::<Option<u8>>(&[2, 0]), Err(DecodeError::UnknownTag { tag: 2, .. })));
+    }
+}

@@ -1,0 +1,230 @@
+//! The wire types of the registry indexer (seed sections 2.7, 2.8, 4.4).
+
+use alloy_primitives::{Address, B256, U256};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::commitment::PublicKey;
+use crate::registry::Account;
+use crate::tree::{DEPTH, InclusionPath};
+use crate::{address, number};
+
+/// The indexer's error codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum IndexerErrorCode {
+    /// The leaf index is 0.
+    InvalidLeafIndex,
+    /// The leaf index is not assigned yet, or the path is unknown.
+    NotFound,
+    /// No such account, or the address is no authenticator (any more).
+    AccountDoesNotExist,
+    /// The body, a number or an address is malformed.
+    BadRequest,
+    /// A stored public key does not decode (under `/compat` only).
+    InvalidAuthenticatorPubkey,
+    /// The answer took too long.
+    RequestTimeout,
+    /// A fault of the service, or the service is starting.
+    InternalServerError,
+}
+
+/// Asks about an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LeafIndexQuery {
+    /// The account's leaf index.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x1")]
+    pub leaf_index: u64,
+}
+
+/// Asks about an authenticator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AddressQuery {
+    /// The authenticator's address.
+    #[serde(with = "address")]
+    #[schema(value_type = String, example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
+    pub authenticator_address: Address,
+}
+
+/// A Merkle inclusion proof and the account's keys, all of one version of the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InclusionProofResponse {
+    /// The account.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x1")]
+    pub leaf_index: u64,
+    /// The tree's root.
+    #[serde(deserialize_with = "number::deserialize_padded")]
+    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
+    pub root: B256,
+    /// The 30 siblings from the leaf's level upwards.
+    #[schema(value_type = Vec<String>)]
+    pub siblings: Vec<B256>,
+    /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[serde(with = "number::slots")]
+    #[schema(value_type = Vec<Option<String>>)]
+    pub authenticator_pubkeys: Vec<Option<U256>>,
+}
+
+impl InclusionProofResponse {
+    /// The answer for an account and its path.
+    pub fn new(path: &InclusionPath, account: &Account) -> Self {
+        Self {
+            leaf_index: path.leaf_index,
+            root: path.root,
+            siblings: path.siblings.to_vec(),
+            authenticator_pubkeys: account.public_keys(),
+        }
+    }
+
+    /// The path that the answer shows; `None` unless it has exactly 30 siblings.
+    pub fn path(&self) -> Option<InclusionPath> {
+        let siblings: [B256; DEPTH] = self.siblings.as_slice().try_into().ok()?;
+        Some(InclusionPath { leaf_index: self.leaf_index, root: self.root, siblings })
+    }
+}
+
+/// A public key as affine coordinates, the way the published client library reads them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AffineKey {
+    /// x and y, decimal.
+    #[schema(value_type = Vec<String>)]
+    pub pk: [String; 2],
+}
+
+impl From<&PublicKey> for AffineKey {
+    fn from(key: &PublicKey) -> Self {
+        let (x, y) = key.coordinates();
+        Self { pk: [x.to_string(), y.to_string()] }
+    }
+}
+
+/// The inclusion proof under `/compat`: keys as affine coordinates, trailing nulls left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CompatInclusionProofResponse {
+    /// The account.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x1")]
+    pub leaf_index: u64,
+    /// The tree's root.
+    #[serde(deserialize_with = "number::deserialize_padded")]
+    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
+    pub root: B256,
+    /// The 30 siblings from the leaf's level upwards.
+    #[schema(value_type = Vec<String>)]
+    pub siblings: Vec<B256>,
+    /// Public keys by pubkey id; null where an authenticator was removed.
+    pub authenticator_pubkeys: Vec<Option<AffineKey>>,
+}
+
+impl CompatInclusionProofResponse {
+    /// The answer for a path and an account's decoded slots.
+    pub fn new(path: &InclusionPath, slots: &[Option<PublicKey>]) -> Self {
+        let used = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        Self {
+            leaf_index: path.leaf_index,
+            root: path.root,
+            siblings: path.siblings.to_vec(),
+            authenticator_pubkeys: slots[..used].iter().map(|slot| slot.as_ref().map(AffineKey::from)).collect(),
+        }
+    }
+}
+
+/// The packed account data of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PackedAccountResponse {
+    /// Recovery counter (32 bits) ‖ pubkey id (32 bits) ‖ leaf index (192 bits).
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x1000000000000000000000000000000000000000000000001")]
+    pub packed_account_data: U256,
+}
+
+/// The nonce for an account's next signature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignatureNonceResponse {
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x0")]
+    pub signature_nonce: U256,
+}
+
+/// An account's public keys and commitment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuthenticatorPubkeysResponse {
+    /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[serde(with = "number::slots")]
+    #[schema(value_type = Vec<Option<String>>)]
+    pub authenticator_pubkeys: Vec<Option<U256>>,
+    /// The account's leaf.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
+    pub offchain_signer_commitment: U256,
+}
+
+/// An account's authenticators, commitment and recovery counter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuthenticatorsResponse {
+    /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[serde(with = "number::slots")]
+    #[schema(value_type = Vec<Option<String>>)]
+    pub authenticator_pubkeys: Vec<Option<U256>>,
+    /// Addresses by pubkey id, as long as the list of keys.
+    #[serde(with = "address::slots")]
+    #[schema(value_type = Vec<Option<String>>)]
+    pub authenticator_addresses: Vec<Option<Address>>,
+    /// The account's leaf.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
+    pub offchain_signer_commitment: U256,
+    /// How often the account was recovered.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x0")]
+    pub recovery_counter: u32,
+}
+
+/// An account's recovery agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RecoveryAgentResponse {
+    /// The zero address when there is none.
+    #[serde(with = "address")]
+    #[schema(value_type = String, example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
+    pub recovery_agent: Address,
+}
+
+/// A recovery agent that waits for its cooldown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PendingRecoveryAgentResponse {
+    /// The zero address when none is pending.
+    #[serde(with = "address")]
+    #[schema(value_type = String, example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
+    pub pending_recovery_agent: Address,
+    /// Unix seconds from which the update can be executed; 0 when none is pending.
+    #[serde(with = "number")]
+    #[schema(value_type = String, example = "0x6b49d200")]
+    pub execute_after: U256,
+}
+
+/// Where the registry stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RootResponse {
+    /// The tree's root.
+    #[serde(deserialize_with = "number::deserialize_padded")]
+    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
+    pub root: B256,
+    /// Leaves in use, the reserved leaf 0 included: the next account's leaf index.
+    #[schema(example = 2)]
+    pub leaf_count: u64,
+    /// Height of the last applied block; 0 before the first.
+    #[schema(example = 1)]
+    pub height: u64,
+    /// Hash of that block; zeros before the first.
+    #[schema(value_type = String)]
+    pub block_hash: B256,
+    /// Hash of its result; zeros before the first.
+    #[schema(value_type = String)]
+    pub result_hash: B256,
+    /// Its time, Unix seconds; 0 before the first.
+    #[schema(example = 1_798_761_600)]
+    pub timestamp: u64,
+}

@@ -1,0 +1,155 @@
+//! Strict reading of JSON bodies.
+//!
+//! A body is one JSON object in UTF-8. An array in its place, a key that occurs twice (at any depth, known or not), text behind
+//! the object and nesting beyond the parser's bound are errors. Unknown keys are ignored.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Why a body was not understood. The text names the field where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// Not UTF-8, not JSON, truncated, nested too deeply, a duplicate key, or text behind the value.
+    #[error("the body is not valid JSON: {0}")]
+    NotJson(String),
+    /// Valid JSON, but not an object.
+    #[error("the body must be a JSON object")]
+    NotAnObject,
+    /// A field is missing or malformed.
+    #[error("{message}")]
+    Field {
+        /// Path of the field; empty when the field is missing (the message names it then).
+        path: String,
+        /// Message for people, beginning with the path.
+        message: String,
+    },
+}
+
+/// Reads `bytes` as an object of the shape `T`.
+pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| BodyError::NotJson(error.to_string()))?;
+    let mut scan = serde_json::Deserializer::from_str(text);
+    let is_object = UniqueKeys::deserialize(&mut scan)
+        .and_then(|value| scan.end().map(|()| value.is_object))
+        .map_err(|error| BodyError::NotJson(error.to_string()))?;
+    if !is_object {
+        return Err(BodyError::NotAnObject);
+    }
+    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
+        let path = match error.path().to_string() {
+            root if root == "." => String::new(),
+            path => path,
+        };
+        let reason = error.inner().to_string();
+        let message = if path.is_empty() { reason } else { format!("{path}: {reason}") };
+        BodyError::Field { path, message }
+    })
+}
+
+/// Walks a whole JSON value and fails at the first key that occurs twice in one object.
+struct UniqueKeys {
+    is_object: bool,
+}
+
+impl<'de> Deserialize<'de> for UniqueKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UniqueKeysVisitor)
+    }
+}
+
+struct UniqueKeysVisitor;
+
+const SCALAR: UniqueKeys = UniqueKeys { is_object: false };
+
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
+    type Value = UniqueKeys;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+    fn visit_unit<E>(self) -> Result<UniqueKeys, E> {
+        Ok(SCALAR)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<UniqueKeys, A::Error> {
+        while items.next_element::<UniqueKeys>()?.is_some() {}
+        Ok(SCALAR)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<UniqueKeys, A::Error> {
+        let mut seen = HashSet::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            entries.next_value::<UniqueKeys>()?;
+            if let Some(twice) = seen.replace(key) {
+                return Err(A::Error::custom(format_args!("key `{twice}` occurs twice")));
+            }
+        }
+        Ok(UniqueKeys { is_object: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Query {
+        #[serde(with = "crate::number")]
+        leaf_index: u64,
+    }
+
+    fn message(body: &[u8]) -> String {
+        from_object::<Query>(body).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn objects_are_read_and_unknown_keys_ignored() {
+        for body in [r#"{"leaf_index":"5"}"#, r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#] {
+            assert_eq!(from_object::<Query>(body.as_bytes()), Ok(Query { leaf_index: 5 }));
+        }
+    }
+
+    #[test]
+    fn refused_bodies_say_why() {
+        let deep = [b"{\"leaf_index\":".as_slice(), &b"[".repeat(20_000)].concat();
+        let table: [(&[u8], &str); 14] = [
+            (b"", "not valid JSON"),
+            (b"{", "not valid JSON"),
+            (b"[\"5\"]", "must be a JSON object"),
+            (b"null", "must be a JSON object"),
+            (b"\"5\"", "must be a JSON object"),
+            (b"{\"leaf_index\":\"5\"} x", "not valid JSON"),
+            (b"{\"leaf_index\":\"5\",\"leaf_index\":\"5\"}", "key `leaf_index` occurs twice"),
+            (b"{\"leaf_index\":\"5\",\"x\":{\"y\":1,\"y\":2}}", "key `y` occurs twice"),
+            (b"{\"leaf_index\":\"\xff\"}", "not valid JSON"),
+            (b"{}", "missing field `leaf_index`"),
+            (b"{\"leaf_index\":5}", "leaf_index: invalid type: integer `5`, expected a numeric string"),
+            (b"{\"leaf_index\":null}", "leaf_index: invalid type: null, expected a numeric string"),
+            (b"{\"leaf_index\":\"-5\"}", "leaf_index: `-` is not a decimal digit"),
+            (&deep, "not valid JSON: recursion limit exceeded"),
+        ];
+        for (body, expected) in table {
+            let message = message(body);
+            assert!(message.contains(expected), "{message:?} should contain {expected:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Applying a block: the one place where operations become state.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256};
+
+use super::merkle::merkle_root;
+use super::{Block, BlockResult, Entry, Outcome, Seal};
+use crate::eip712::RegistryDomain;
+use crate::encoding::encode;
+use crate::registry::{self, Account, Overlay, PackedAccount, RegistryView};
+use crate::signature::SignatureFault;
+use crate::tree::{self, Node, Page, PageId, PageSource};
+
+/// How far blocks have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// The last applied block.
+    pub seal: Seal,
+    /// Hash of its result; zeros before the first.
+    pub result_hash: B256,
+    /// The tree's root after it.
+    pub root: Node,
+}
+
+crate::encode_fields!(Tip { seal, result_hash, root });
+
+impl Default for Tip {
+    /// Nothing applied: the empty tree.
+    fn default() -> Self {
+        Self { seal: Seal::default(), result_hash: B256::ZERO, root: tree::empty_node(tree::DEPTH) }
+    }
+}
+
+/// Everything that applying a block changes.
+#[derive(Clone, Debug)]
+pub struct BlockEffects {
+    /// Accounts made or changed.
+    pub accounts: BTreeMap<u64, Account>,
+    /// Addresses mapped, or unmapped (`None`).
+    pub addresses: BTreeMap<Address, Option<PackedAccount>>,
+    /// The leaf index that the next account gets.
+    pub next_leaf_index: u64,
+    /// Tree pages that changed.
+    pub pages: Vec<(PageId, Page)>,
+    /// What became of each entry, in the block's order.
+    pub outcomes: Vec<Outcome>,
+    /// The block's result.
+    pub result: BlockResult,
+    /// The tip after the block.
+    pub tip: Tip,
+}
+
+/// What each entry's signature recovers to, `None` for unsigned kinds. The costly part of the rules, and free of state, so a
+/// caller may do it ahead or on several threads.
+pub fn recover_signers(entries: &[Entry], domain: &RegistryDomain) -> Vec<Option<Result<Address, SignatureFault>>> {
+    entries.iter().map(|entry| recover_signer(&entry.operation, domain)).collect()
+}
+
+/// What one operation's signature recovers to.
+pub fn recover_signer(
+    operation: &registry::Operation,
+    domain: &RegistryDomain,
+) -> Option<Result<Address, SignatureFault>> {
+    let digest = domain.signing_digest(operation)?;
+    operation.signature().map(|signature| signature.recover(&digest))
+}
+
+/// Applies a block to the state that `view` shows and `tip` ends. Every operation is judged by the rules on the state that the
+/// ones before it left; a failed one changes nothing and leaves its neighbours alone. Nothing is written. The same block on the
+/// same state always gives the same effects.
+///
+/// `block` must follow `tip` ([`Block::follows`]), and `signers` must be [`recover_signers`] of its entries.
+///
+/// # Errors
+/// Only the view's own.
+pub fn apply_block<V, E>(
+    block: &Block,
+    signers: &[Option<Result<Address, SignatureFault>>],
+    view: &V,
+    tip: &Tip,
+) -> Result<BlockEffects, E>
+where
+    V: RegistryView<Error = E> + PageSource<Error = E>,
+{
+    let header = &block.header;
+    let mut state = Overlay::new(view);
+    let mut outcomes = Vec::with_capacity(block.entries.len());
+    for (entry, signer) in block.entries.iter().zip(signers) {
+        outcomes.push(match registry::apply(&entry.operation, *signer, &header.rules, header.time, &mut state)? {
+            Ok(effect) => Outcome::Applied { leaf_index: effect.leaf_index },
+            Err(violation) => violation.into(),
+        });
+    }
+    let next_leaf_index = state.next_leaf_index()?;
+    let Overlay { accounts, addresses, .. } = state;
+    let leaves = accounts.iter().map(|(leaf_index, account)| (*leaf_index, tree::node(account.commitment))).collect();
+    let tree_update = tree::update(view, &leaves)?;
+    let seal = Seal::of(header);
+    let result = BlockResult {
+        block_hash: seal.hash,
+        root_before: tip.root,
+        root_after: tree_update.root,
+        outcomes_root: merkle_root(&outcomes.iter().map(encode).collect::<Vec<_>>()),
+        previous_result_hash: tip.result_hash,
+    };
+    let tip = Tip { seal, result_hash: result.hash(), root: tree_update.root };
+    Ok(BlockEffects { accounts, addresses, next_leaf_index, pages: tree_update.pages, outcomes, result, tip })
+}

@@ -1,0 +1,163 @@
+//! Blocks.
+
+use std::fmt;
+use std::str::FromStr;
+
+use alloy_primitives::{B256, keccak256};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::merkle::merkle_root;
+use crate::encode_fields;
+use crate::encoding::{DecodeError, Encoding, encode};
+use crate::registry::{Operation, RuleParameters};
+
+/// Identifies a gateway request: a UUID, written `gw_<uuid>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(Uuid);
+
+/// A text that is no request id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a request id; write gw_ and a UUID")]
+pub struct RequestIdError;
+
+impl RequestId {
+    /// A new id from 16 random bytes (UUID version 4).
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    }
+
+    /// The 16 bytes that records and blocks carry.
+    pub fn bytes(&self) -> [u8; 16] {
+        *self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "gw_{}", self.0)
+    }
+}
+
+impl FromStr for RequestId {
+    type Err = RequestIdError;
+    /// Reads an id with or without its prefix; the UUID in its hyphenated form.
+    fn from_str(text: &str) -> Result<Self, RequestIdError> {
+        let text = text.strip_prefix("gw_").unwrap_or(text);
+        let uuid = Uuid::try_parse(text).map_err(|_| RequestIdError)?;
+        if text.len() == uuid::fmt::Hyphenated::LENGTH { Ok(Self(uuid)) } else { Err(RequestIdError) }
+    }
+}
+
+impl Serialize for RequestId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Encoding for RequestId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.bytes().encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        <[u8; 16]>::decode(input).map(|bytes| Self(Uuid::from_bytes(bytes)))
+    }
+}
+
+/// One request in a block. Its encoding is a leaf of the operations tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub request_id: RequestId,
+    pub operation: Operation,
+}
+
+encode_fields!(Entry { request_id, operation });
+
+/// A block's header. Its encoding is one version byte (1) and the fields in this order; its hash is the block's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BlockHeader {
+    /// Counted from 1.
+    #[schema(example = 1)]
+    pub height: u64,
+    /// Hash of the block before; zeros in block 1.
+    #[schema(value_type = String)]
+    pub previous_hash: B256,
+    /// Unix seconds, never before the previous block's: the only time that the rules see.
+    #[schema(example = 1_798_761_600)]
+    pub time: u64,
+    /// How many operations.
+    #[schema(example = 1)]
+    pub count: u32,
+    /// Root of the Merkle tree over the entries.
+    #[schema(value_type = String)]
+    pub operations_root: B256,
+    /// The rule parameters in force.
+    pub rules: RuleParameters,
+}
+
+encode_fields!(BlockHeader { height, previous_hash, time, count, operations_root, rules } version 1 of "block header");
+
+impl BlockHeader {
+    /// The block's hash: keccak256 of the header's encoding.
+    pub fn hash(&self) -> B256 {
+        keccak256(encode(self))
+    }
+}
+
+/// A header and its operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub header: BlockHeader,
+    pub entries: Vec<Entry>,
+}
+
+encode_fields!(Block { header, entries });
+
+/// Where a new block is linked to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seal {
+    /// Height of the last block; 0 before the first.
+    pub height: u64,
+    /// Its hash; zeros before the first.
+    pub hash: B256,
+    /// Its time; 0 before the first.
+    pub time: u64,
+}
+
+encode_fields!(Seal { height, hash, time });
+
+impl Seal {
+    /// The seal that a header leaves for the next block.
+    pub fn of(header: &BlockHeader) -> Self {
+        Self { height: header.height, hash: header.hash(), time: header.time }
+    }
+}
+
+impl Block {
+    /// Seals entries into the block after `previous`. `now` is the clock in Unix seconds; a clock that went back does not take
+    /// the block's time with it.
+    pub fn seal(previous: &Seal, now: u64, rules: RuleParameters, entries: Vec<Entry>) -> Self {
+        let header = BlockHeader {
+            height: previous.height + 1,
+            previous_hash: previous.hash,
+            time: now.max(previous.time),
+            count: entries.len() as u32,
+            operations_root: merkle_root(&entries.iter().map(encode).collect::<Vec<_>>()),
+            rules,
+        };
+        Self { header, entries }
+    }
+
+    /// Whether this block follows `previous` and its header tells the truth about its entries.
+    pub fn follows(&self, previous: &Seal) -> bool {
+        let rebuilt = Self::seal(previous, self.header.time, self.header.rules, self.entries.clone());
+        rebuilt.header == self.header
+    }
+}

@@ -1,0 +1,86 @@
+//! A registry in memory.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use alloy_primitives::Address;
+
+use super::{Block, BlockEffects, Tip, apply_block, recover_signers};
+use crate::eip712::RegistryDomain;
+use crate::registry::{Account, PackedAccount, RegistryView};
+use crate::tree::{Page, PageId, PageSource};
+
+/// Everything the registry holds, kept in memory: for replaying blocks without a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryRegistry {
+    /// Accounts by leaf index.
+    pub accounts: BTreeMap<u64, Account>,
+    /// What each address maps to.
+    pub addresses: BTreeMap<Address, PackedAccount>,
+    /// The leaf index that the next account gets.
+    pub next_leaf_index: u64,
+    /// The tree's pages.
+    pub pages: BTreeMap<PageId, Page>,
+    /// The last block applied.
+    pub tip: Tip,
+}
+
+impl Default for MemoryRegistry {
+    /// No accounts, no blocks.
+    fn default() -> Self {
+        Self {
+            accounts: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            next_leaf_index: 1,
+            pages: BTreeMap::new(),
+            tip: Tip::default(),
+        }
+    }
+}
+
+impl MemoryRegistry {
+    /// Applies a block that follows the tip, and keeps what it changed.
+    pub fn apply(&mut self, block: &Block, domain: &RegistryDomain) -> BlockEffects {
+        let Ok(effects) = apply_block(block, &recover_signers(&block.entries, domain), self, &self.tip);
+        self.absorb(&effects);
+        effects
+    }
+
+    /// Keeps what a block changed.
+    pub fn absorb(&mut self, effects: &BlockEffects) {
+        self.accounts.extend(effects.accounts.iter().map(|(leaf_index, account)| (*leaf_index, account.clone())));
+        for (address, mapping) in &effects.addresses {
+            match mapping {
+                Some(packed) => self.addresses.insert(*address, *packed),
+                None => self.addresses.remove(address),
+            };
+        }
+        self.next_leaf_index = effects.next_leaf_index;
+        self.pages.extend(effects.pages.iter().cloned());
+        self.tip = effects.tip;
+    }
+}
+
+impl RegistryView for MemoryRegistry {
+    type Error = Infallible;
+
+    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Infallible> {
+        Ok(self.accounts.get(&leaf_index).cloned())
+    }
+
+    fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, Infallible> {
+        Ok(self.addresses.get(&address).copied())
+    }
+
+    fn next_leaf_index(&self) -> Result<u64, Infallible> {
+        Ok(self.next_leaf_index)
+    }
+}
+
+impl PageSource for MemoryRegistry {
+    type Error = Infallible;
+
+    fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
+        Ok(self.pages.get(&id).cloned())
+    }
+}

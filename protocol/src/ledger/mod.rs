@@ -1,0 +1,23 @@
+//! Blocks, their results, and receipts: a hash-linked record of every operation and what became of it.
+//!
+//! A *block* is sealed from waiting requests: its hash is known, and it is durable, before it is applied. *Applying* it gives
+//! its *result*. Blocks are linked by their hashes and results by theirs; block 1 and result 1 link to 32 zero bytes. All hashes
+//! are keccak256 over the canonical encoding ([`crate::encoding`]), whose first byte is a version.
+
+mod apply;
+mod block;
+mod memory;
+mod merkle;
+mod receipt;
+mod result;
+mod roots;
+#[cfg(test)]
+mod tests;
+
+pub use apply::{BlockEffects, Tip, apply_block, recover_signer, recover_signers};
+pub use block::{Block, BlockHeader, Entry, RequestId, RequestIdError, Seal};
+pub use memory::MemoryRegistry;
+pub use merkle::{merkle_path, merkle_root, verify_path};
+pub use receipt::{Receipt, ReceiptError, ReceiptOperation, ReceiptOutcome, SealedHeader, SealedResult};
+pub use result::{BlockResult, Outcome};
+pub use roots::{RootRecord, is_valid_root};

@@ -1,0 +1,158 @@
+//! Receipts: proof that an operation and its outcome stand in a block.
+
+use alloy_primitives::{B256, Bytes};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::merkle::{merkle_path, verify_path};
+use super::{Block, BlockHeader, BlockResult, Entry, Outcome, RequestId};
+use crate::encoding::{decode, encode};
+use crate::registry::OperationKind;
+
+/// A header with its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SealedHeader {
+    #[serde(flatten)]
+    pub header: BlockHeader,
+    /// keccak256 of the header's encoding.
+    #[schema(value_type = String)]
+    pub hash: B256,
+}
+
+impl From<BlockHeader> for SealedHeader {
+    fn from(header: BlockHeader) -> Self {
+        Self { hash: header.hash(), header }
+    }
+}
+
+/// A result with its hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SealedResult {
+    #[serde(flatten)]
+    pub result: BlockResult,
+    /// keccak256 of the result's encoding.
+    #[schema(value_type = String)]
+    pub hash: B256,
+}
+
+impl From<BlockResult> for SealedResult {
+    fn from(result: BlockResult) -> Self {
+        Self { hash: result.hash(), result }
+    }
+}
+
+/// The operation of a receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReceiptOperation {
+    /// Its position in the block, counted from 0.
+    #[schema(example = 0)]
+    pub position: u32,
+    /// The request body that the operation came as, in canonical numbers.
+    #[schema(value_type = Object)]
+    pub body: serde_json::Value,
+    /// The entry's encoding: request id, kind, fields. A leaf of the block's operations tree.
+    #[schema(value_type = String)]
+    pub encoding: Bytes,
+    /// Siblings up to the header's `operations_root`.
+    #[schema(value_type = Vec<String>)]
+    pub path: Vec<B256>,
+}
+
+/// The outcome of a receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReceiptOutcome {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The outcome's encoding. A leaf of the result's outcomes tree.
+    #[schema(value_type = String)]
+    pub encoding: Bytes,
+    /// Siblings up to the result's `outcomes_root`.
+    #[schema(value_type = Vec<String>)]
+    pub path: Vec<B256>,
+}
+
+/// Shows that an operation and its outcome stand in a block, and the block's place in the chain. It proves that to whoever
+/// knows the hash of this or any later block or result ([`Receipt::verify`] checks everything below those hashes).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Receipt {
+    #[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
+    pub request_id: RequestId,
+    pub kind: OperationKind,
+    pub block: SealedHeader,
+    pub operation: ReceiptOperation,
+    pub result: SealedResult,
+    pub outcome: ReceiptOutcome,
+}
+
+/// What does not hold in a receipt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiptError {
+    #[error("the block's hash is not that of its header")]
+    BlockHash,
+    #[error("the result's hash is not that of its fields")]
+    ResultHash,
+    #[error("the result belongs to another block")]
+    OtherBlock,
+    #[error("the operation's path does not lead to the block's operations root")]
+    OperationPath,
+    #[error("the outcome's path does not lead to the result's outcomes root")]
+    OutcomePath,
+    #[error("the operation's encoding is not that of the request id, kind and body shown")]
+    OperationEncoding,
+    #[error("the outcome's encoding is not that of the outcome shown")]
+    OutcomeEncoding,
+}
+
+impl Receipt {
+    /// The receipt of the entry at `position` of a block that was applied; `None` when the block has no such entry.
+    pub fn new(block: &Block, result: &BlockResult, outcomes: &[Outcome], position: u32) -> Option<Self> {
+        let index = position as usize;
+        let entry = block.entries.get(index)?;
+        let outcome = outcomes.get(index)?;
+        let leaves: Vec<_> = block.entries.iter().map(encode).collect();
+        let outcome_leaves: Vec<_> = outcomes.iter().map(encode).collect();
+        Some(Self {
+            request_id: entry.request_id,
+            kind: entry.operation.kind(),
+            block: block.header.clone().into(),
+            operation: ReceiptOperation {
+                position,
+                body: serde_json::to_value(&entry.operation).ok()?,
+                path: merkle_path(&leaves, index),
+                encoding: encode(entry).into(),
+            },
+            result: result.clone().into(),
+            outcome: ReceiptOutcome {
+                path: merkle_path(&outcome_leaves, index),
+                encoding: encode(outcome).into(),
+                outcome: outcome.clone(),
+            },
+        })
+    }
+
+    /// Recomputes every hash of the receipt.
+    pub fn verify(&self) -> Result<(), ReceiptError> {
+        let Self { request_id, kind, block, operation, result, outcome } = self;
+        let position = operation.position as usize;
+        let count = block.header.count as usize;
+        let entry = decode::<Entry>(&operation.encoding).map_err(|_| ReceiptError::OperationEncoding)?;
+        let shown = serde_json::to_value(&entry.operation).map_err(|_| ReceiptError::OperationEncoding)?;
+        let holds = |condition: bool, error| if condition { Ok(()) } else { Err(error) };
+        holds(block.hash == block.header.hash(), ReceiptError::BlockHash)?;
+        holds(result.hash == result.result.hash(), ReceiptError::ResultHash)?;
+        holds(result.result.block_hash == block.hash, ReceiptError::OtherBlock)?;
+        holds(
+            (entry.request_id, entry.operation.kind(), &shown) == (*request_id, *kind, &operation.body),
+            ReceiptError::OperationEncoding,
+        )?;
+        holds(encode(&outcome.outcome) == *outcome.encoding, ReceiptError::OutcomeEncoding)?;
+        holds(
+            verify_path(&block.header.operations_root, &operation.encoding, position, count, &operation.path),
+            ReceiptError::OperationPath,
+        )?;
+        holds(
+            verify_path(&result.result.outcomes_root, &outcome.encoding, position, count, &outcome.path),
+            ReceiptError::OutcomePath,
+        )
+    }
+}

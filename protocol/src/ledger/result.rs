@@ -1,0 +1,102 @@
+//! What applying a block gives.
+
+use alloy_primitives::{B256, keccak256};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::encode_fields;
+use crate::encoding::{DecodeError, Encoding, encode};
+use crate::gateway::GatewayErrorCode;
+use crate::registry::RuleViolation;
+
+/// What became of one operation. Its encoding is a leaf of the outcomes tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The operation did what it asked for.
+    Applied {
+        /// The account it made or changed.
+        #[schema(example = 1)]
+        leaf_index: u64,
+    },
+    /// A rule was broken; nothing changed.
+    Failed {
+        /// The rule's name.
+        #[schema(example = "MismatchedSignatureNonce")]
+        rule: String,
+        /// The error code that the request's state carries.
+        code: GatewayErrorCode,
+        /// Rule and values.
+        #[schema(example = "MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6")]
+        message: String,
+    },
+}
+
+impl From<RuleViolation> for Outcome {
+    fn from(violation: RuleViolation) -> Self {
+        Self::Failed { rule: violation.name().to_owned(), code: violation.code(), message: violation.message() }
+    }
+}
+
+impl Encoding for Outcome {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Applied { leaf_index } => {
+                out.push(0);
+                leaf_index.encode(out);
+            }
+            Self::Failed { rule, code, message } => {
+                out.push(1);
+                rule.encode(out);
+                code.encode(out);
+                message.encode(out);
+            }
+        }
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Applied { leaf_index: Encoding::decode(input)? }),
+            1 => Ok(Self::Failed {
+                rule: Encoding::decode(input)?,
+                code: Encoding::decode(input)?,
+                message: Encoding::decode(input)?,
+            }),
+            tag => Err(DecodeError::UnknownTag { kind: "outcome", tag }),
+        }
+    }
+}
+
+/// A block's result. Its encoding is one version byte (1) and the fields in this order; its hash is keccak256 of that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BlockResult {
+    /// Hash of the block.
+    #[schema(value_type = String)]
+    pub block_hash: B256,
+    /// The tree's root before the block.
+    #[schema(value_type = String)]
+    pub root_before: B256,
+    /// The tree's root after the block.
+    #[schema(value_type = String)]
+    pub root_after: B256,
+    /// Root of the Merkle tree over the outcomes.
+    #[schema(value_type = String)]
+    pub outcomes_root: B256,
+    /// Hash of the result before; zeros in the first.
+    #[schema(value_type = String)]
+    pub previous_result_hash: B256,
+}
+
+encode_fields!(BlockResult {
+    block_hash,
+    root_before,
+    root_after,
+    outcomes_root,
+    previous_result_hash
+} version 1 of "block result");
+
+impl BlockResult {
+    /// The result's hash.
+    pub fn hash(&self) -> B256 {
+        keccak256(encode(self))
+    }
+}

@@ -1,0 +1,645 @@
+//! Blocks, results and receipts: linked, stable in their encoding, and refused when anything in them is touched.
+
+use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::encoding::{DecodeError, Encoding, decode, encode};
+use crate::gateway::GatewayErrorCode;
+use crate::registry::tests::arbitrary::any_operation;
+use crate::registry::{
+    Account, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
+    RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
+};
+use crate::signature::{Signature, SignatureFault};
+use crate::tree::{DEPTH, empty_node, inclusion_path, node};
+
+const TIME: u64 = 1_800_000_000;
+
+type Signer = Option<Result<Address, SignatureFault>>;
+
+fn request_id(number: u8) -> RequestId {
+    RequestId::from_random([number; 16])
+}
+
+fn entry(number: u8, operation: impl Into<Operation>) -> Entry {
+    Entry { request_id: request_id(number), operation: operation.into() }
+}
+
+/// The creation of an account with one authenticator.
+fn create(number: u8) -> Entry {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::repeat_byte(number)],
+        authenticator_pubkeys: vec![U256::from(number)],
+        offchain_signer_commitment: U256::from(1000 + u64::from(number)),
+    };
+    entry(number, operation)
+}
+
+/// An operation that fails: account 9 does not exist.
+fn failing(number: u8) -> Entry {
+    entry(number, ExecuteRecoveryAgentUpdate { leaf_index: 9 })
+}
+
+fn seal(entries: Vec<Entry>) -> Block {
+    Block::seal(&Seal::default(), TIME, RuleParameters::default(), entries)
+}
+
+/// Applies a block of unsigned operations to an empty registry.
+fn apply_unsigned(block: &Block) -> BlockEffects {
+    let registry = MemoryRegistry::default();
+    let Ok(effects) = apply_block(block, &vec![None; block.entries.len()], &registry, &registry.tip);
+    effects
+}
+
+#[test]
+fn a_sealed_block_follows_what_it_was_sealed_after() {
+    let first = seal(vec![create(1), create(2)]);
+    let seal_of_first = Seal::of(&first.header);
+    assert!(first.follows(&Seal::default()));
+    assert!(!first.follows(&seal_of_first));
+    assert_eq!((first.header.height, first.header.previous_hash), (1, B256::ZERO));
+    assert_eq!(seal_of_first, Seal { height: 1, hash: first.header.hash(), time: TIME });
+
+    // The clock went back: the block keeps the time of the one before.
+    let second = Block::seal(&seal_of_first, TIME - 5, RuleParameters::default(), vec![create(3)]);
+    assert_eq!((second.header.height, second.header.time), (2, TIME));
+    assert_eq!(second.header.previous_hash, first.header.hash());
+    assert!(second.follows(&seal_of_first));
+    let empty = Block::seal(&seal_of_first, TIME + 9, RuleParameters::default(), Vec::new());
+    assert_eq!((empty.header.time, empty.header.operations_root), (TIME + 9, B256::ZERO));
+    assert!(empty.follows(&seal_of_first));
+
+    let tampered: [fn(&mut Block); 9] = [
+        |block| block.header.height += 1,
+        |block| block.header.previous_hash = B256::ZERO,
+        |block| block.header.time -= 1,
+        |block| block.header.count += 1,
+        |block| block.header.operations_root = B256::ZERO,
+        |block| block.entries[0].request_id = request_id(9),
+        |block| block.entries[0] = create(9),
+        |block| block.entries.clear(),
+        |block| block.entries.push(create(9)),
+    ];
+    for (position, tamper) in tampered.iter().enumerate() {
+        let mut block = second.clone();
+        tamper(&mut block);
+        assert!(!block.follows(&seal_of_first), "tampering {position}");
+    }
+}
+
+#[test]
+fn rules_and_order_are_part_of_the_hash() {
+    let block = seal(vec![create(1), create(2)]);
+    let swapped = seal(vec![create(2), create(1)]);
+    assert_ne!(block.header.hash(), swapped.header.hash());
+    let changes: [fn(&mut RuleParameters); 4] = [
+        |rules| rules.max_authenticators = 6,
+        |rules| rules.recovery_agent_update_cooldown = 1,
+        |rules| rules.root_validity_window = 1,
+        |rules| rules.commitment_check = CommitmentCheck::Enforce,
+    ];
+    for change in changes {
+        let mut changed = block.clone();
+        change(&mut changed.header.rules);
+        assert_ne!(block.header.hash(), changed.header.hash());
+    }
+}
+
+#[test]
+fn the_encoding_of_a_block_is_written_in_stone() {
+    let block = seal(vec![create(1), failing(2)]);
+    let effects = apply_unsigned(&block);
+    let entry = encode(&block.entries[1]);
+    // Request id (a version 4 UUID), tag of the kind, leaf index.
+    assert_eq!(hex::encode(&entry), concat!("02020202020242028202020202020202", "07", "0000000000000009"));
+    let header = [
+        hex::decode("01").expect("version"),
+        hex::decode("0000000000000001").expect("height"),
+        vec![0; 32],
+        TIME.to_be_bytes().to_vec(),
+        hex::decode("00000002").expect("count"),
+        block.header.operations_root.to_vec(),
+        hex::decode(concat!("00000007", "0000000000127500", "0000000000000e10", "00")).expect("rules"),
+    ];
+    assert_eq!(encode(&block.header), header.concat());
+    let result = [
+        vec![1],
+        block.header.hash().to_vec(),
+        empty_node(DEPTH).to_vec(),
+        effects.tip.root.to_vec(),
+        effects.result.outcomes_root.to_vec(),
+        vec![0; 32],
+    ];
+    assert_eq!(encode(&effects.result), result.concat());
+    assert_eq!(hex::encode(encode(&effects.outcomes[0])), "000000000000000001");
+
+    let hashes = [block.header.hash(), keccak256(encode(&block)), effects.result.hash(), keccak256(encode(&effects.outcomes))];
+    let recorded = [
+        b256!("ab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea"),
+        b256!("818b2f376715cb6487bdcf59827ff0771ca6cdea2a86b3b44c5eb03eb261ba47"),
+        b256!("a58ec68c72de0d793fb8d78913d53472264f40d9989f27f14b8a580261a20a4a"),
+        b256!("0f111f8b8895ef19ea361cfe2ebc1c86768e47d802de1aeeb5e0ea67e9d3d1d5"),
+    ];
+    assert_eq!(hashes, recorded, "stored blocks must keep their hashes");
+}
+
+#[test]
+fn a_receipt_is_written_in_stone() {
+    let block = seal(vec![create(1), failing(2)]);
+    let effects = apply_unsigned(&block);
+    let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 1).expect("two entries");
+    let recorded = json!({
+        "request_id": "gw_02020202-0202-4202-8202-020202020202",
+        "kind": "execute_recovery_agent_update",
+        "block": {
+            "height": 1,
+            "previous_hash": B256::ZERO,
+            "time": TIME,
+            "count": 2,
+            "operations_root": "0x",
+            "rules": {
+                "max_authenticators": 7,
+                "recovery_agent_update_cooldown": 1_209_600,
+                "root_validity_window": 3600,
+                "commitment_check": "off",
+            },
+            "hash": "0xab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea",
+        },
+        "operation": {
+            "position": 1,
+            "body": { "leaf_index": "0x9" },
+            "encoding": "0x02020202020242028202020202020202070000000000000009",
+            "path": ["0x"],
+        },
+        "result": {
+            "block_hash": "0xab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea",
+            "root_before": "0x228ffdf6570d757e6ebc79516241b636bdceed0996036242d00fdd61050975a2",
+            "root_after": "0x",
+            "outcomes_root": "0x",
+            "previous_result_hash": B256::ZERO,
+            "hash": "0xa58ec68c72de0d793fb8d78913d53472264f40d9989f27f14b8a580261a20a4a",
+        },
+        "outcome": {
+            "outcome": "failed",
+            "rule": "AccountDoesNotExist",
+            "code": "bad_request",
+            "message": "AccountDoesNotExist: no account has leaf index 0x9",
+            "encoding": "0x",
+            "path": ["0x"],
+        },
+    });
+    assert_eq!(serde_json::to_value(&receipt).expect("JSON"), recorded, "{receipt:#?}");
+}
+
+#[test]
+fn one_bad_operation_fails_alone() {
+    let mut entries: Vec<Entry> = (1..=99).map(create).collect();
+    // The same address as the first account's.
+    entries.insert(40, Entry { request_id: request_id(200), ..create(1) });
+    let effects = apply_unsigned(&seal(entries));
+    assert_eq!(effects.outcomes.len(), 100);
+    for (position, outcome) in effects.outcomes.iter().enumerate() {
+        match position {
+            40 => assert!(matches!(
+                outcome,
+                Outcome::Failed { rule, code: GatewayErrorCode::AuthenticatorAlreadyExists, .. }
+                    if rule == "AuthenticatorAddressAlreadyInUse"
+            )),
+            before if before < 40 => assert_eq!(*outcome, Outcome::Applied { leaf_index: before as u64 + 1 }),
+            after => assert_eq!(*outcome, Outcome::Applied { leaf_index: after as u64 }),
+        }
+    }
+    assert_eq!((effects.accounts.len(), effects.addresses.len(), effects.next_leaf_index), (99, 99, 100));
+
+    let mut registry = MemoryRegistry::default();
+    registry.absorb(&effects);
+    for (leaf_index, account) in &effects.accounts {
+        let Ok(path) = inclusion_path(&registry, *leaf_index);
+        assert_eq!(path.root, effects.tip.root);
+        assert_eq!(path.root_from(&node(account.commitment)), effects.tip.root);
+    }
+}
+
+#[test]
+fn applying_is_deterministic_and_keeps_the_order() {
+    let block = seal(vec![create(1), create(2), failing(3)]);
+    let (once, again) = (apply_unsigned(&block), apply_unsigned(&block));
+    assert_eq!(
+        (once.outcomes, once.accounts, once.addresses, once.pages, once.result, once.tip),
+        (again.outcomes, again.accounts, again.addresses, again.pages, again.result, again.tip),
+    );
+    let swapped = apply_unsigned(&seal(vec![create(2), create(1), failing(3)]));
+    assert_ne!(swapped.tip.root, once.tip.root);
+    assert_eq!(swapped.accounts[&1].commitment, U256::from(1002));
+}
+
+#[test]
+fn results_are_linked_and_carry_the_roots() {
+    let domain =
+        crate::eip712::RegistryDomain { chain_id: 1, verifying_contract: Address::repeat_byte(0xcc) };
+    let mut registry = MemoryRegistry::default();
+    let mut before = registry.tip;
+    for number in 1..=3 {
+        let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![create(number)]);
+        let result = registry.apply(&block, &domain).result;
+        assert_eq!(result.previous_result_hash, before.result_hash);
+        assert_eq!((result.root_before, result.root_after), (before.root, registry.tip.root));
+        assert_eq!((result.block_hash, result.hash()), (registry.tip.seal.hash, registry.tip.result_hash));
+        before = registry.tip;
+    }
+    // A block in which nothing works leaves the root, and still moves the chain on.
+    let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![failing(4)]);
+    let effects = registry.apply(&block, &domain);
+    assert_eq!((effects.result.root_before, effects.result.root_after), (before.root, before.root));
+    assert_eq!((effects.accounts.len(), effects.pages.len(), registry.next_leaf_index), (0, 0, 4));
+    assert_ne!(registry.tip.result_hash, before.result_hash);
+}
+
+/// A receipt from the middle of a block, of an applied or a failed operation.
+fn receipt(of_failed: bool) -> Receipt {
+    let block = seal(vec![create(1), create(2), failing(3), create(4), create(5)]);
+    let effects = apply_unsigned(&block);
+    Receipt::new(&block, &effects.result, &effects.outcomes, 1 + u32::from(of_failed)).expect("five entries")
+}
+
+#[test]
+fn every_receipt_of_a_block_verifies() {
+    for count in 1..=9 {
+        let block = seal((1..=count).map(|number| if number == 2 { failing(2) } else { create(number) }).collect());
+        let effects = apply_unsigned(&block);
+        for position in 0..u32::from(count) {
+            let receipt =
+                Receipt::new(&block, &effects.result, &effects.outcomes, position).expect("an entry of the block");
+            assert_eq!(receipt.verify(), Ok(()));
+            let text = serde_json::to_string(&receipt).expect("JSON");
+            assert_eq!(serde_json::from_str::<Receipt>(&text).expect("a receipt"), receipt);
+        }
+        assert_eq!(Receipt::new(&block, &effects.result, &effects.outcomes, count.into()), None);
+        assert_eq!(Receipt::new(&block, &effects.result, &effects.outcomes, u32::MAX), None);
+    }
+}
+
+/// Every value of a JSON tree, with something else in its place; and every list, longer and shorter.
+fn tampered(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, field)| {
+                tampered(field).into_iter().map(move |field| {
+                    let mut fields = fields.clone();
+                    fields.insert(key.clone(), field);
+                    Value::Object(fields)
+                })
+            })
+            .collect(),
+        Value::Array(items) => {
+            let mut lists: Vec<Value> = (0..items.len())
+                .flat_map(|position| {
+                    tampered(&items[position]).into_iter().map(move |item| {
+                        let mut items = items.clone();
+                        items[position] = item;
+                        Value::Array(items)
+                    })
+                })
+                .collect();
+            lists.push(items.iter().cloned().chain([json!(B256::repeat_byte(5))]).collect());
+            if let [rest @ .., _] = items.as_slice() {
+                lists.push(rest.to_vec().into());
+                lists.push([&items[1..], &items[..1]].concat().into());
+            }
+            lists.retain(|list| list != value);
+            lists
+        }
+        Value::String(text) => {
+            let (rest, last) = text.split_at(text.len() - 1);
+            vec![json!(format!("{rest}{}", if last == "1" { "2" } else { "1" })), json!(B256::repeat_byte(5))]
+        }
+        Value::Number(number) => vec![json!(number.as_u64().expect("unsigned") + 1), json!(0)]
+            .into_iter()
+            .filter(|other| other != value)
+            .collect(),
+        Value::Bool(_) | Value::Null => vec![json!("0x0000000000000000000000000000000000000001")],
+    }
+}
+
+#[test]
+fn a_receipt_that_was_touched_anywhere_is_refused() {
+    for original in [receipt(false), receipt(true)] {
+        let variants = tampered(&serde_json::to_value(&original).expect("JSON"));
+        assert!(variants.len() > 50);
+        let mut readable = 0;
+        for variant in variants {
+            // Many tampered texts are no receipts at all; the others must not verify.
+            if let Ok(receipt) = serde_json::from_value::<Receipt>(variant.clone()) {
+                assert!(receipt.verify().is_err(), "{variant:#}");
+                readable += 1;
+            }
+        }
+        assert!(readable > 40);
+    }
+}
+
+#[test]
+fn receipts_say_what_does_not_hold() {
+    type Tampering = fn(&mut Receipt);
+    let table: [(Tampering, ReceiptError); 14] = [
+        (|receipt| receipt.block.hash = B256::ZERO, ReceiptError::BlockHash),
+        (|receipt| receipt.block.header.time += 1, ReceiptError::BlockHash),
+        (|receipt| receipt.result.hash = B256::ZERO, ReceiptError::ResultHash),
+        (|receipt| receipt.result.result.root_after = B256::ZERO, ReceiptError::ResultHash),
+        (
+            |receipt| {
+                let mut result = receipt.result.result.clone();
+                result.block_hash = B256::ZERO;
+                receipt.result = result.into();
+            },
+            ReceiptError::OtherBlock,
+        ),
+        (|receipt| receipt.request_id = request_id(9), ReceiptError::OperationEncoding),
+        (|receipt| receipt.kind = crate::registry::OperationKind::RecoverAccount, ReceiptError::OperationEncoding),
+        (|receipt| receipt.operation.body["leaf_index"] = json!("0x8"), ReceiptError::OperationEncoding),
+        (|receipt| receipt.operation.body["more"] = json!(1), ReceiptError::OperationEncoding),
+        (|receipt| receipt.operation.encoding = vec![1].into(), ReceiptError::OperationEncoding),
+        (|receipt| receipt.operation.position = 1, ReceiptError::OperationPath),
+        (|receipt| receipt.operation.path[0] = B256::ZERO, ReceiptError::OperationPath),
+        (|receipt| receipt.outcome.outcome = Outcome::Applied { leaf_index: 9 }, ReceiptError::OutcomeEncoding),
+        (|receipt| receipt.outcome.path.push(B256::ZERO), ReceiptError::OutcomePath),
+    ];
+    for (tamper, error) in table {
+        let mut receipt = receipt(true);
+        tamper(&mut receipt);
+        assert_eq!(receipt.verify(), Err(error));
+    }
+}
+
+#[test]
+fn a_receipt_with_consistent_lies_still_needs_the_path() {
+    // A forger who also fixes the encoding is left with a leaf that is not in the tree.
+    let mut forged = receipt(true);
+    let applied = Outcome::Applied { leaf_index: 9 };
+    forged.outcome.encoding = encode(&applied).into();
+    forged.outcome.outcome = applied;
+    assert_eq!(forged.verify(), Err(ReceiptError::OutcomePath));
+
+    let mut forged = receipt(true);
+    let other = entry(3, ExecuteRecoveryAgentUpdate { leaf_index: 8 });
+    forged.operation.body = serde_json::to_value(&other.operation).expect("JSON");
+    forged.operation.encoding = encode(&other).into();
+    assert_eq!(forged.verify(), Err(ReceiptError::OperationPath));
+}
+
+fn any_outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        any::<u64>().prop_map(|leaf_index| Outcome::Applied { leaf_index }),
+        (any::<String>(), 1u8..=16, any::<String>()).prop_map(|(rule, code, message)| Outcome::Failed {
+            rule,
+            code: GatewayErrorCode::from_repr(code).expect("a code"),
+            message,
+        }),
+    ]
+}
+
+fn any_hash() -> impl Strategy<Value = B256> {
+    any::<[u8; 32]>().prop_map(B256::from)
+}
+
+fn any_result() -> impl Strategy<Value = BlockResult> {
+    prop::array::uniform5(any_hash()).prop_map(
+        |[block_hash, root_before, root_after, outcomes_root, previous_result_hash]| BlockResult {
+            block_hash,
+            root_before,
+            root_after,
+            outcomes_root,
+            previous_result_hash,
+        },
+    )
+}
+
+fn any_block() -> impl Strategy<Value = Block> {
+    let entry = (any::<[u8; 16]>(), any_operation())
+        .prop_map(|(bytes, operation)| Entry { request_id: RequestId::from_random(bytes), operation });
+    let rules = (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(max, cooldown, window, enforce)| {
+        RuleParameters {
+            max_authenticators: max,
+            recovery_agent_update_cooldown: cooldown,
+            root_validity_window: window,
+            commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
+        }
+    });
+    let seal = (0..u64::MAX, any_hash(), any::<u64>()).prop_map(|(height, hash, time)| Seal { height, hash, time });
+    (seal, any::<u64>(), rules, prop::collection::vec(entry, 0..5))
+        .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, now, rules, entries))
+}
+
+/// The value comes back from its encoding, and from nothing shorter or longer.
+fn survives<T: Encoding + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), TestCaseError> {
+    let mut bytes = encode(value);
+    let decoded = decode::<T>(&bytes);
+    prop_assert_eq!(decoded.as_ref(), Ok(value));
+    for cut in 0..bytes.len() {
+        prop_assert_eq!(decode::<T>(&bytes[..cut]), Err(DecodeError::Truncated), "cut at {}", cut);
+    }
+    bytes.push(0);
+    prop_assert_eq!(decode::<T>(&bytes), Err(DecodeError::LeftOver(1)));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn operations_survive_their_encoding(operation in any_operation()) {
+        survives(&operation)?;
+        survives(&Entry { request_id: request_id(1), operation: operation.clone() })?;
+        survives(&operation.kind())?;
+        survives(&operation.locks())?;
+    }
+
+    #[test]
+    fn blocks_and_results_survive_their_encoding(
+        block in any_block(), outcome in any_outcome(), result in any_result(),
+    ) {
+        survives(&block.header)?;
+        survives(&block)?;
+        survives(&outcome)?;
+        survives(&result)?;
+    }
+
+    #[test]
+    fn decoding_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Ok(operation) = decode::<Operation>(&bytes) {
+            prop_assert_eq!(encode(&operation), bytes);
+        }
+    }
+}
+
+#[test]
+fn other_versions_and_tags_are_refused() {
+    let block = seal(vec![failing(1)]);
+    let mut header = encode(&block.header);
+    header[0] = 2;
+    let error = DecodeError::UnknownVersion { kind: "block header", found: 2, known: 1 };
+    assert_eq!(decode::<BlockHeader>(&header), Err(error));
+    for tag in [0, 9, 255] {
+        let error = DecodeError::UnknownTag { kind: "operation kind", tag };
+        assert_eq!(decode::<Operation>(&[tag]), Err(error));
+    }
+    assert_eq!(decode::<Outcome>(&[2]), Err(DecodeError::UnknownTag { kind: "outcome", tag: 2 }));
+    let failed = Outcome::Failed { rule: String::new(), code: GatewayErrorCode::BadRequest, message: String::new() };
+    let mut bytes = encode(&failed);
+    for tag in [0, 17] {
+        bytes[5] = tag;
+        assert_eq!(decode::<Outcome>(&bytes), Err(DecodeError::UnknownTag { kind: "gateway error code", tag }));
+    }
+}
+
+/// What a random step does; it is made into an operation by looking at the registry, so that most of them work.
+#[derive(Clone, Debug)]
+struct Step {
+    kind: u8,
+    account: u64,
+    address: u8,
+    pubkey_id: u32,
+    nonce_is_right: bool,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    (0..10u8, 0..5u64, 1..12u8, 0..4u32, prop::bool::weighted(0.9)).prop_map(
+        |(kind, account, address, pubkey_id, nonce_is_right)| Step { kind, account, address, pubkey_id, nonce_is_right },
+    )
+}
+
+impl Step {
+    fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, Signer) {
+        let leaf_index = 1 + self.account % registry.next_leaf_index;
+        let nobody = Account {
+            commitment: U256::from(1),
+            slots: Vec::new(),
+            recovery_agent: Address::ZERO,
+            pending_recovery_agent: None,
+            nonce: 0,
+            recovery_counter: 0,
+        };
+        let account = registry.accounts.get(&leaf_index).unwrap_or(&nobody);
+        let (in_use, authenticator) = (0..)
+            .zip(&account.slots)
+            .find_map(|(pubkey_id, slot)| slot.as_ref().map(|authenticator| (pubkey_id, authenticator.address)))
+            .unwrap_or((0, Address::repeat_byte(0xee)));
+        let address = Address::repeat_byte(self.address);
+        let signature = Signature([0; 65]);
+        let nonce = U256::from(account.nonce + u64::from(!self.nonce_is_right));
+        let (old_offchain_signer_commitment, new_offchain_signer_commitment) =
+            (account.commitment, U256::from(1000 + number));
+        let public_key = U256::from(number);
+        let signer = Some(Ok(authenticator));
+        match self.kind {
+            0..=2 => {
+                let operation = CreateAccount {
+                    recovery_address: Address::repeat_byte(0xaa),
+                    authenticator_addresses: vec![address],
+                    authenticator_pubkeys: vec![public_key],
+                    offchain_signer_commitment: new_offchain_signer_commitment,
+                };
+                (operation.into(), None)
+            }
+            3 => {
+                let operation = UpdateAuthenticator {
+                    leaf_index,
+                    old_authenticator_address: authenticator,
+                    new_authenticator_address: address,
+                    old_offchain_signer_commitment,
+                    new_offchain_signer_commitment,
+                    signature,
+                    nonce,
+                    pubkey_id: in_use,
+                    new_authenticator_pubkey: public_key,
+                };
+                (operation.into(), signer)
+            }
+            4 | 5 => {
+                let operation = InsertAuthenticator {
+                    leaf_index,
+                    new_authenticator_address: address,
+                    old_offchain_signer_commitment,
+                    new_offchain_signer_commitment,
+                    signature,
+                    nonce,
+                    pubkey_id: self.pubkey_id,
+                    new_authenticator_pubkey: public_key,
+                };
+                (operation.into(), signer)
+            }
+            6 => {
+                let operation = RemoveAuthenticator {
+                    leaf_index,
+                    authenticator_address: authenticator,
+                    old_offchain_signer_commitment,
+                    new_offchain_signer_commitment,
+                    signature,
+                    nonce,
+                    pubkey_id: in_use,
+                    authenticator_pubkey: public_key,
+                };
+                (operation.into(), signer)
+            }
+            7 => {
+                let operation = RecoverAccount {
+                    leaf_index,
+                    new_authenticator_address: address,
+                    old_offchain_signer_commitment,
+                    new_offchain_signer_commitment,
+                    signature,
+                    nonce,
+                    new_authenticator_pubkey: public_key,
+                };
+                (operation.into(), Some(Ok(account.recovery_agent)))
+            }
+            8 => (UpdateRecoveryAgent { leaf_index, new_recovery_agent: address, signature, nonce }.into(), signer),
+            _ => (ExecuteRecoveryAgentUpdate { leaf_index }.into(), None),
+        }
+    }
+}
+
+/// Applies operations as one block.
+fn apply_together(registry: &mut MemoryRegistry, operations: &[(Operation, Signer)]) -> Vec<Outcome> {
+    let rules = RuleParameters { recovery_agent_update_cooldown: 0, ..RuleParameters::default() };
+    let entries = operations.iter().map(|(operation, _)| entry(1, operation.clone())).collect();
+    let signers: Vec<Signer> = operations.iter().map(|(_, signer)| *signer).collect();
+    let block = Block::seal(&registry.tip.seal, TIME, rules, entries);
+    let Ok(effects) = apply_block(&block, &signers, registry, &registry.tip);
+    registry.absorb(&effects);
+    effects.outcomes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn the_state_does_not_depend_on_where_blocks_end(
+        steps in prop::collection::vec(any_step(), 1..40),
+        cuts in prop::collection::vec(1..12usize, 40),
+    ) {
+        let mut one_by_one = MemoryRegistry::default();
+        let mut operations = Vec::new();
+        let mut outcomes = Vec::new();
+        for (number, step) in (0..).zip(&steps) {
+            operations.push(step.operation(number, &one_by_one));
+            outcomes.extend(apply_together(&mut one_by_one, &operations[operations.len() - 1..]));
+        }
+
+        let mut in_blocks = MemoryRegistry::default();
+        let mut rest = operations.as_slice();
+        let mut outcomes_in_blocks = Vec::new();
+        for cut in cuts {
+            let (block, later) = rest.split_at(cut.min(rest.len()));
+            outcomes_in_blocks.extend(apply_together(&mut in_blocks, block));
+            rest = later;
+        }
+        prop_assert_eq!(outcomes_in_blocks, outcomes);
+        prop_assert_eq!(in_blocks.tip.root, one_by_one.tip.root);
+        prop_assert_eq!(MemoryRegistry { tip: one_by_one.tip, ..in_blocks }, one_by_one);
+    }
+}

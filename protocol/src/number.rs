@@ -1,0 +1,266 @@
+//! Numeric strings: the way gateway and indexer write numbers (seed section 2.1).
+//!
+//! Accepted are decimal digits, or `0x`/`0X` followed by hex digits of either case; leading zeros are fine and surrounding
+//! white space is ignored. Written is always `0x` and lower-case hex without leading zeros.
+//!
+//! The functions named [`serialize`] and [`deserialize`] make this module usable as `#[serde(with = "number")]`.
+
+use std::fmt;
+
+use alloy_primitives::U256;
+use serde::de::{Error as _, Unexpected, Visitor};
+use serde::{Deserializer, Serializer};
+
+/// Why a text is not a number of the wanted width.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NumberError {
+    /// Nothing but white space.
+    #[error("the numeric string is empty; write decimal digits, or 0x and hex digits")]
+    Empty,
+    /// `0x` with nothing behind it.
+    #[error("`0x` has no digits behind it")]
+    BarePrefix,
+    /// A character that is no digit of the notation: a sign, a separator, a letter.
+    #[error("`{found}` is not a {notation} digit; write decimal digits, or 0x and hex digits")]
+    NotADigit { found: char, notation: &'static str },
+    /// The value does not fit the field.
+    #[error("the value does not fit {bits} bits")]
+    TooLarge { bits: u32 },
+}
+
+/// Unsigned integers that a field can have.
+pub trait Number: Copy + Sized {
+    /// Width of the field.
+    const BITS: u32;
+    /// The value as 256 bits.
+    fn widen(self) -> U256;
+    /// The value in this width; `None` when it does not fit.
+    fn narrow(value: U256) -> Option<Self>;
+}
+
+impl Number for U256 {
+    const BITS: u32 = 256;
+    fn widen(self) -> U256 {
+        self
+    }
+    fn narrow(value: U256) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Number for u64 {
+    const BITS: u32 = 64;
+    fn widen(self) -> U256 {
+        U256::from(self)
+    }
+    fn narrow(value: U256) -> Option<Self> {
+        value.try_into().ok()
+    }
+}
+
+impl Number for u32 {
+    const BITS: u32 = 32;
+    fn widen(self) -> U256 {
+        U256::from(self)
+    }
+    fn narrow(value: U256) -> Option<Self> {
+        value.try_into().ok()
+    }
+}
+
+/// Reads a numeric string.
+pub fn parse<N: Number>(text: &str) -> Result<N, NumberError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(NumberError::Empty);
+    }
+    let (digits, radix, notation) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some("") => return Err(NumberError::BarePrefix),
+        Some(hex) => (hex, 16, "hex"),
+        None => (text, 10, "decimal"),
+    };
+    if let Some(found) = digits.chars().find(|c| !c.is_digit(radix)) {
+        return Err(NumberError::NotADigit { found, notation });
+    }
+    U256::from_str_radix(digits, u64::from(radix))
+        .ok()
+        .and_then(N::narrow)
+        .ok_or(NumberError::TooLarge { bits: N::BITS })
+}
+
+/// The canonical text of a number: `0x` and lower-case hex without leading zeros.
+pub fn canonical(value: impl Number) -> String {
+    format!("{:#x}", value.widen())
+}
+
+/// Writes the canonical text.
+pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&canonical(*value))
+}
+
+/// Reads a numeric string; a JSON number is an error.
+pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
+    deserializer.deserialize_str(NumberVisitor::<N>(std::marker::PhantomData))
+}
+
+struct NumberVisitor<N>(std::marker::PhantomData<N>);
+
+impl<N: Number> Visitor<'_> for NumberVisitor<N> {
+    type Value = N;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("a numeric string (decimal digits, or 0x and hex digits, in quotes)")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<N, E> {
+        parse(text).map_err(E::custom)
+    }
+}
+
+/// `#[serde(default, with = "number::or_zero")]`: an absent or null field is zero.
+pub mod or_zero {
+    use super::{Number, NumberVisitor};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
+        super::serialize(value, serializer)
+    }
+
+    pub fn deserialize<'de, N: Number + Default, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
+        struct Field<N>(N);
+        impl<'de, N: Number> Deserialize<'de> for Field<N> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(NumberVisitor(std::marker::PhantomData)).map(Field)
+            }
+        }
+        Ok(Option::<Field<N>>::deserialize(deserializer)?.map_or_else(N::default, |field| field.0))
+    }
+}
+
+/// `#[serde(with = "number::list")]`: an array of numeric strings.
+pub mod list {
+    use super::Number;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    struct Item<N>(N);
+
+    impl<'de, N: Number> Deserialize<'de> for Item<N> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            super::deserialize(deserializer).map(Item)
+        }
+    }
+
+    pub fn serialize<N: Number, S: Serializer>(values: &[N], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| super::canonical(*value)))
+    }
+
+    pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<N>, D::Error> {
+        Ok(Vec::<Item<N>>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
+    }
+}
+
+/// `#[serde(with = "number::slots")]`: an array of numeric strings and nulls.
+pub mod slots {
+    use super::Number;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    struct Item<N>(N);
+
+    impl<'de, N: Number> Deserialize<'de> for Item<N> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            super::deserialize(deserializer).map(Item)
+        }
+    }
+
+    pub fn serialize<N: Number, S: Serializer>(values: &[Option<N>], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(values.iter().map(|value| value.map(super::canonical)))
+    }
+
+    pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Option<N>>, D::Error> {
+        let slots = Vec::<Option<Item<N>>>::deserialize(deserializer)?;
+        Ok(slots.into_iter().map(|slot| slot.map(|item| item.0)).collect())
+    }
+}
+
+/// A hash or tree node as `0x` and exactly 64 hex digits, the way answers print them.
+pub fn padded(value: &alloy_primitives::B256) -> String {
+    format!("{value:#x}")
+}
+
+/// Reads 32 bytes written as `0x` and exactly 64 hex digits.
+pub fn deserialize_padded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<alloy_primitives::B256, D::Error> {
+    let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
+    text.strip_prefix("0x")
+        .filter(|digits| digits.len() == 64)
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &"0x and 64 hex digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepted_texts() {
+        let accepted: [(&str, u64); 13] = [
+            ("0", 0),
+            ("7", 7),
+            ("007", 7),
+            ("0x0", 0),
+            ("0x7", 7),
+            ("0X7", 7),
+            ("0x00ff", 255),
+            ("0xFf", 255),
+            ("  12\t", 12),
+            ("\n0x1f ", 31),
+            ("18446744073709551615", u64::MAX),
+            ("0xffffffffffffffff", u64::MAX),
+            ("0x0000000000000000000000000000000000000000000000000000000000000000000000000000001", 1),
+        ];
+        for (text, value) in accepted {
+            assert_eq!(parse::<u64>(text), Ok(value), "{text:?}");
+        }
+        assert_eq!(parse::<U256>(&format!("0x{}", "f".repeat(64))), Ok(U256::MAX));
+        assert_eq!(parse::<U256>(&U256::MAX.to_string()), Ok(U256::MAX));
+    }
+
+    #[test]
+    fn refused_texts() {
+        use NumberError::*;
+        let digit = |found, notation| NotADigit { found, notation };
+        let refused: [(&str, NumberError); 17] = [
+            ("", Empty),
+            ("  ", Empty),
+            ("0x", BarePrefix),
+            ("0X", BarePrefix),
+            ("-1", digit('-', "decimal")),
+            ("+1", digit('+', "decimal")),
+            ("1_000", digit('_', "decimal")),
+            ("1,000", digit(',', "decimal")),
+            ("1 000", digit(' ', "decimal")),
+            ("1.0", digit('.', "decimal")),
+            ("ff", digit('f', "decimal")),
+            ("0xg", digit('g', "hex")),
+            ("0x 1", digit(' ', "hex")),
+            ("0x-1", digit('-', "hex")),
+            ("٣", digit('٣', "decimal")),
+            ("18446744073709551616", TooLarge { bits: 64 }),
+            ("0x10000000000000000", TooLarge { bits: 64 }),
+        ];
+        for (text, error) in refused {
+            assert_eq!(parse::<u64>(text), Err(error), "{text:?}");
+        }
+        assert_eq!(parse::<u32>("4294967296"), Err(TooLarge { bits: 32 }));
+        assert_eq!(parse::<U256>(&format!("0x1{}", "0".repeat(64))), Err(TooLarge { bits: 256 }));
+        assert_eq!(parse::<U256>(&"9".repeat(60_000)), Err(TooLarge { bits: 256 }));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_number_survives_its_canonical_text(limbs: [u64; 4]) {
+            let value = U256::from_limbs(limbs);
+            proptest::prop_assert_eq!(parse::<U256>(&canonical(value)), Ok(value));
+            proptest::prop_assert_eq!(parse::<U256>(&value.to_string()), Ok(value));
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Our wire types against those of the published crate `world-id-primitives`: what we write it reads, what it writes we read,
+//! and both mean the same.
+
+use std::fmt::Debug;
+
+use alloy_primitives::{Address, Signature, U256, address, uint};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use strum::IntoEnumIterator;
+use world_id_primitives::api_types as theirs;
+use world_id_primitives::merkle::AccountInclusionProof;
+use world_id_primitives::{AuthenticatorPublicKeySet, FieldElement, decode_authenticator_pubkey};
+
+use crate::commitment::{PublicKey, commitment, decompress_slots};
+use crate::gateway::{self, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse};
+use crate::indexer::{self, CompatInclusionProofResponse, IndexerErrorCode};
+use crate::json::from_object;
+use crate::ledger::RequestId;
+use crate::number;
+use crate::registry::{self, Account, Authenticator, OperationKind};
+use crate::tree::{DEPTH, InclusionPath, TreeUpdate, inclusion_path, node, update};
+
+const OLD: Address = address!("71a4fb49dcddadfed612b153b000fbab994ed6af");
+const NEW: Address = address!("422dbd7628461cebdebd4e2e2676a2a86645f5ac");
+const COMMITMENT: U256 = uint!(0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758_U256);
+const NEW_COMMITMENT: U256 = uint!(0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1_U256);
+/// Compressed keys as the trace and the commitment vectors have them; the first two carry the sign bit.
+const KEYS: [U256; 3] = [
+    uint!(0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703_U256),
+    uint!(0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e_U256),
+    uint!(0x1e72e7a1830c71c2cdcc69292f45e678309d6b79965eda32dae445508201e2be_U256),
+];
+
+fn signature() -> Signature {
+    Signature::new(U256::from(0xdead), U256::from(0xbeef), true)
+}
+
+/// Writes `ours`, has the published type read it and write it again, and reads that. Returns what the published type made of it.
+fn there_and_back<Ours, Theirs>(ours: &Ours) -> Theirs
+where
+    Ours: Serialize + DeserializeOwned + PartialEq + Debug,
+    Theirs: Serialize + DeserializeOwned,
+{
+    let written = serde_json::to_vec(ours).expect("JSON");
+    let theirs: Theirs = serde_json::from_slice(&written).expect("the published type reads it");
+    let back = serde_json::to_vec(&theirs).expect("JSON");
+    assert_eq!(&from_object::<Ours>(&back).expect("we read what the published type writes"), ours);
+    theirs
+}
+
+#[test]
+fn create_account() {
+    for recovery_address in [Address::ZERO, NEW] {
+        let ours = registry::CreateAccount {
+            recovery_address,
+            authenticator_addresses: vec![OLD, NEW],
+            authenticator_pubkeys: vec![KEYS[0], U256::MAX],
+            offchain_signer_commitment: COMMITMENT,
+        };
+        let theirs: theirs::CreateAccountRequest = there_and_back(&ours);
+        assert_eq!(theirs.recovery_address.unwrap_or_default(), recovery_address);
+        assert_eq!(theirs.recovery_address.is_none(), recovery_address.is_zero());
+        assert_eq!(theirs.authenticator_addresses, ours.authenticator_addresses);
+        assert_eq!(theirs.authenticator_pubkeys, ours.authenticator_pubkeys);
+        assert_eq!(theirs.offchain_signer_commitment, ours.offchain_signer_commitment);
+    }
+}
+
+#[test]
+fn update_authenticator() {
+    let ours = registry::UpdateAuthenticator {
+        leaf_index: u64::MAX,
+        old_authenticator_address: OLD,
+        new_authenticator_address: NEW,
+        old_offchain_signer_commitment: COMMITMENT,
+        new_offchain_signer_commitment: NEW_COMMITMENT,
+        signature: signature().into(),
+        nonce: U256::MAX,
+        pubkey_id: u32::MAX,
+        new_authenticator_pubkey: KEYS[0],
+    };
+    let theirs: theirs::UpdateAuthenticatorRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (u64::MAX, u32::MAX, U256::MAX));
+    assert_eq!((theirs.old_authenticator_address, theirs.new_authenticator_address), (OLD, NEW));
+    assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT);
+    assert_eq!(theirs.new_offchain_signer_commitment, NEW_COMMITMENT);
+    assert_eq!((theirs.new_authenticator_pubkey, theirs.signature), (KEYS[0], signature()));
+}
+
+#[test]
+fn insert_authenticator() {
+    let ours = registry::InsertAuthenticator {
+        leaf_index: 1,
+        new_authenticator_address: NEW,
+        old_offchain_signer_commitment: COMMITMENT,
+        new_offchain_signer_commitment: NEW_COMMITMENT,
+        signature: signature().into(),
+        nonce: U256::from(5),
+        pubkey_id: 2,
+        new_authenticator_pubkey: KEYS[1],
+    };
+    let theirs: theirs::InsertAuthenticatorRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (1, 2, U256::from(5)));
+    assert_eq!((theirs.new_authenticator_address, theirs.new_authenticator_pubkey), (NEW, KEYS[1]));
+    assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT);
+    assert_eq!(theirs.new_offchain_signer_commitment, NEW_COMMITMENT);
+    assert_eq!(theirs.signature, signature());
+}
+
+#[test]
+fn remove_authenticator() {
+    let ours = registry::RemoveAuthenticator {
+        leaf_index: 1,
+        authenticator_address: OLD,
+        old_offchain_signer_commitment: COMMITMENT,
+        new_offchain_signer_commitment: NEW_COMMITMENT,
+        signature: signature().into(),
+        nonce: U256::from(5),
+        pubkey_id: 2,
+        authenticator_pubkey: KEYS[1],
+    };
+    let theirs: theirs::RemoveAuthenticatorRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (1, Some(2), U256::from(5)));
+    assert_eq!((theirs.authenticator_address, theirs.authenticator_pubkey), (OLD, Some(KEYS[1])));
+    assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT);
+    assert_eq!(theirs.new_offchain_signer_commitment, NEW_COMMITMENT);
+    assert_eq!(theirs.signature, signature());
+
+    let without = theirs::RemoveAuthenticatorRequest { pubkey_id: None, authenticator_pubkey: None, ..theirs };
+    let body = serde_json::to_vec(&without).expect("JSON");
+    let read: registry::RemoveAuthenticator = from_object(&body).expect("null is zero");
+    assert_eq!(read, registry::RemoveAuthenticator { pubkey_id: 0, authenticator_pubkey: U256::ZERO, ..ours });
+}
+
+#[test]
+fn recover_account() {
+    let ours = registry::RecoverAccount {
+        leaf_index: 1,
+        new_authenticator_address: NEW,
+        old_offchain_signer_commitment: COMMITMENT,
+        new_offchain_signer_commitment: NEW_COMMITMENT,
+        signature: signature().into(),
+        nonce: U256::from(5),
+        new_authenticator_pubkey: KEYS[1],
+    };
+    let theirs: theirs::RecoverAccountRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.nonce), (1, U256::from(5)));
+    assert_eq!((theirs.new_authenticator_address, theirs.new_authenticator_pubkey), (NEW, Some(KEYS[1])));
+    assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT);
+    assert_eq!(theirs.new_offchain_signer_commitment, NEW_COMMITMENT);
+    assert_eq!(theirs.signature, signature());
+
+    let without = theirs::RecoverAccountRequest { new_authenticator_pubkey: None, ..theirs };
+    let body = serde_json::to_vec(&without).expect("JSON");
+    let read: registry::RecoverAccount = from_object(&body).expect("null is zero");
+    assert_eq!(read, registry::RecoverAccount { new_authenticator_pubkey: U256::ZERO, ..ours });
+}
+
+#[test]
+fn recovery_agent_updates() {
+    let ours = registry::UpdateRecoveryAgent {
+        leaf_index: 1,
+        new_recovery_agent: NEW,
+        signature: signature().into(),
+        nonce: U256::from(5),
+    };
+    let theirs: theirs::UpdateRecoveryAgentRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.new_recovery_agent, theirs.nonce), (1, NEW, U256::from(5)));
+    assert_eq!(theirs.signature, signature());
+
+    let ours = registry::CancelRecoveryAgentUpdate { leaf_index: 1, signature: signature().into(), nonce: U256::from(5) };
+    let theirs: theirs::CancelRecoveryAgentUpdateRequest = there_and_back(&ours);
+    assert_eq!((theirs.leaf_index, theirs.nonce, theirs.signature), (1, U256::from(5), signature()));
+
+    let ours = registry::ExecuteRecoveryAgentUpdate { leaf_index: 1 };
+    let theirs: theirs::ExecuteRecoveryAgentUpdateRequest = there_and_back(&ours);
+    assert_eq!(theirs.leaf_index, 1);
+}
+
+/// The published kind and ours. The match is exhaustive, so a kind that they add is noticed.
+fn kind(theirs: &theirs::GatewayRequestKind) -> OperationKind {
+    use theirs::GatewayRequestKind as Kind;
+    match theirs {
+        Kind::CreateAccount => OperationKind::CreateAccount,
+        Kind::UpdateAuthenticator => OperationKind::UpdateAuthenticator,
+        Kind::InsertAuthenticator => OperationKind::InsertAuthenticator,
+        Kind::RemoveAuthenticator => OperationKind::RemoveAuthenticator,
+        Kind::UpdateRecoveryAgent => OperationKind::UpdateRecoveryAgent,
+        Kind::CancelRecoveryAgentUpdate => OperationKind::CancelRecoveryAgentUpdate,
+        Kind::ExecuteRecoveryAgentUpdate => OperationKind::ExecuteRecoveryAgentUpdate,
+        Kind::RecoverAccount => OperationKind::RecoverAccount,
+    }
+}
+
+/// The published error code and ours, exhaustive as well.
+fn code(theirs: &theirs::GatewayErrorCode) -> GatewayErrorCode {
+    use theirs::GatewayErrorCode as Code;
+    match theirs {
+        Code::InternalServerError => GatewayErrorCode::InternalServerError,
+        Code::NotFound => GatewayErrorCode::NotFound,
+        Code::BadRequest => GatewayErrorCode::BadRequest,
+        Code::BatcherUnavailable => GatewayErrorCode::BatcherUnavailable,
+        Code::AuthenticatorAlreadyExists => GatewayErrorCode::AuthenticatorAlreadyExists,
+        Code::AuthenticatorDoesNotExist => GatewayErrorCode::AuthenticatorDoesNotExist,
+        Code::MismatchedSignatureNonce => GatewayErrorCode::MismatchedSignatureNonce,
+        Code::PubkeyIdInUse => GatewayErrorCode::PubkeyIdInUse,
+        Code::PubkeyIdOutOfBounds => GatewayErrorCode::PubkeyIdOutOfBounds,
+        Code::AuthenticatorDoesNotBelongToAccount => GatewayErrorCode::AuthenticatorDoesNotBelongToAccount,
+        Code::TransactionReverted => GatewayErrorCode::TransactionReverted,
+        Code::ConfirmationError => GatewayErrorCode::ConfirmationError,
+        Code::DuplicateRequestInFlight => GatewayErrorCode::DuplicateRequestInFlight,
+        Code::RateLimitExceeded => GatewayErrorCode::RateLimitExceeded,
+        Code::RequestTimeout => GatewayErrorCode::RequestTimeout,
+        Code::MethodNotAvailable => GatewayErrorCode::MethodNotAvailable,
+    }
+}
+
+#[test]
+fn status_in_every_state_and_kind() {
+    let tx_hash = || "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7".to_owned();
+    let failed = |error_code| GatewayRequestState::Failed { error: "ZeroAddress: why".to_owned(), error_code };
+    let mut states = vec![
+        GatewayRequestState::Queued,
+        GatewayRequestState::Batching,
+        GatewayRequestState::Submitted { tx_hash: tx_hash() },
+        GatewayRequestState::Finalized { tx_hash: tx_hash() },
+        failed(None),
+    ];
+    states.extend(GatewayErrorCode::iter().map(|code| failed(Some(code))));
+    for status in states {
+        let request_id = RequestId::from_random([7; 16]);
+        let ours = GatewayStatusResponse { request_id, kind: OperationKind::CreateAccount, status };
+        let theirs: theirs::GatewayStatusResponse = there_and_back(&ours);
+        assert_eq!(theirs.request_id.as_str(), request_id.to_string());
+        let status = match theirs.status {
+            theirs::GatewayRequestState::Queued => GatewayRequestState::Queued,
+            theirs::GatewayRequestState::Batching => GatewayRequestState::Batching,
+            theirs::GatewayRequestState::Submitted { tx_hash } => GatewayRequestState::Submitted { tx_hash },
+            theirs::GatewayRequestState::Finalized { tx_hash } => GatewayRequestState::Finalized { tx_hash },
+            theirs::GatewayRequestState::Failed { error, error_code } => {
+                GatewayRequestState::Failed { error, error_code: error_code.as_ref().map(code) }
+            }
+        };
+        assert_eq!(status, ours.status);
+    }
+    for ours in OperationKind::iter() {
+        let theirs: theirs::GatewayRequestKind =
+            serde_json::from_value(json!(ours)).expect("the published kind reads it");
+        assert_eq!(kind(&theirs), ours);
+    }
+}
+
+#[test]
+fn gateway_errors() {
+    assert_eq!(GatewayErrorCode::iter().count(), 16);
+    for ours in GatewayErrorCode::iter() {
+        let error = gateway::ServiceApiError { code: ours, message: "nonce is 4".to_owned() };
+        let theirs: theirs::ServiceApiError<theirs::GatewayErrorCode> = there_and_back(&error);
+        assert_eq!((code(&theirs.code), &theirs.message), (ours, &error.message));
+        assert_eq!(theirs.code.to_string(), ours.to_string());
+    }
+}
+
+#[test]
+fn indexer_errors() {
+    for ours in IndexerErrorCode::iter() {
+        let error = json!(gateway::ServiceApiError { code: ours, message: "no account".to_owned() });
+        let theirs = serde_json::from_value::<theirs::ServiceApiError<theirs::IndexerErrorCode>>(error);
+        match ours {
+            // Not in the published list; its client takes the whole answer as a plain error.
+            IndexerErrorCode::BadRequest => assert!(theirs.is_err()),
+            _ => assert_eq!(theirs.expect("a published code").code.to_string(), ours.to_string()),
+        }
+    }
+}
+
+#[test]
+fn indexer_queries_and_answers() {
+    let theirs: theirs::IndexerQueryRequest = there_and_back(&indexer::LeafIndexQuery { leaf_index: 26 });
+    assert_eq!(theirs.leaf_index, 26);
+
+    let theirs: theirs::IndexerPackedAccountRequest =
+        there_and_back(&indexer::AddressQuery { authenticator_address: OLD });
+    assert_eq!(theirs.authenticator_address, OLD);
+
+    let packed = registry::PackedAccount { recovery_counter: 3, pubkey_id: 2, leaf_index: 1 }.to_number();
+    let theirs: theirs::IndexerPackedAccountResponse =
+        there_and_back(&indexer::PackedAccountResponse { packed_account_data: packed });
+    assert_eq!(theirs.packed_account_data, (U256::from(3) << 224) | (U256::from(2) << 192) | U256::from(1));
+
+    let theirs: theirs::IndexerSignatureNonceResponse =
+        there_and_back(&indexer::SignatureNonceResponse { signature_nonce: U256::from(6) });
+    assert_eq!(theirs.signature_nonce, U256::from(6));
+
+    let theirs: theirs::IndexerRecoveryAgentResponse =
+        there_and_back(&indexer::RecoveryAgentResponse { recovery_agent: NEW });
+    assert_eq!(theirs.recovery_agent, NEW);
+
+    let pending = indexer::PendingRecoveryAgentResponse {
+        pending_recovery_agent: NEW,
+        execute_after: U256::from(1_800_000_000),
+    };
+    let theirs: theirs::IndexerPendingRecoveryAgentResponse = there_and_back(&pending);
+    assert_eq!((theirs.pending_recovery_agent, theirs.execute_after), (NEW, U256::from(1_800_000_000)));
+
+    let authenticator_pubkeys = vec![Some(KEYS[0]), None, Some(U256::ZERO), None];
+    let keys = indexer::AuthenticatorPubkeysResponse {
+        authenticator_pubkeys: authenticator_pubkeys.clone(),
+        offchain_signer_commitment: COMMITMENT,
+    };
+    let theirs: theirs::IndexerAuthenticatorPubkeysResponse = there_and_back(&keys);
+    assert_eq!(theirs.authenticator_pubkeys, authenticator_pubkeys);
+    assert_eq!(theirs.offchain_signer_commitment, COMMITMENT);
+
+    let authenticators = indexer::AuthenticatorsResponse {
+        authenticator_pubkeys: authenticator_pubkeys.clone(),
+        authenticator_addresses: vec![Some(OLD), None, Some(NEW), None],
+        offchain_signer_commitment: COMMITMENT,
+        recovery_counter: u32::MAX,
+    };
+    let theirs: theirs::IndexerAuthenticatorsResponse = there_and_back(&authenticators);
+    assert_eq!(theirs.authenticator_pubkeys, authenticator_pubkeys);
+    assert_eq!(theirs.authenticator_addresses, authenticators.authenticator_addresses);
+    assert_eq!((theirs.offchain_signer_commitment, theirs.recovery_counter), (COMMITMENT, u64::from(u32::MAX)));
+}
+
+#[test]
+fn health_and_valid_roots() {
+    let theirs: theirs::HealthResponse = there_and_back(&gateway::HealthResponse { success: true });
+    assert!(theirs.success);
+    for valid in [true, false] {
+        let theirs: theirs::IsValidRootResponse = there_and_back(&gateway::ValidRootResponse { valid });
+        assert_eq!(theirs.valid, valid);
+    }
+}
+
+/// An account at leaf 26 whose last slot was removed, and its path in a tree with a neighbour.
+fn account_and_path() -> (Account, InclusionPath) {
+    let slot = |key: usize| Some(Authenticator { address: OLD, public_key: KEYS[key] });
+    let slots = vec![slot(0), None, slot(2), slot(1), None];
+    let keys = decompress_slots(slots.iter().map(|slot| slot.as_ref().map(|slot| slot.public_key))).expect("real keys");
+    let account = Account {
+        commitment: commitment(&keys),
+        slots,
+        recovery_agent: Address::ZERO,
+        pending_recovery_agent: None,
+        nonce: 0,
+        recovery_counter: 0,
+    };
+    let mut registry = crate::ledger::MemoryRegistry::default();
+    let leaves = [(26, node(account.commitment)), (27, node(COMMITMENT))].into();
+    let Ok(TreeUpdate { pages, .. }) = update(&registry, &leaves);
+    registry.pages.extend(pages);
+    let Ok(path) = inclusion_path(&registry, 26);
+    (account, path)
+}
+
+#[test]
+fn inclusion_proof_of_the_compatible_indexer() {
+    let (account, path) = account_and_path();
+    let ours = CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys"));
+    let theirs: AccountInclusionProof<DEPTH> = there_and_back(&ours);
+
+    let leaf = FieldElement::try_from(account.commitment).expect("below the modulus");
+    assert!(theirs.inclusion_proof.is_valid(leaf));
+    assert!(!theirs.inclusion_proof.is_valid(FieldElement::from(1u64)));
+    assert_eq!(theirs.inclusion_proof.leaf_index, 26);
+    assert_eq!(theirs.inclusion_proof.root.to_string(), number::padded(&path.root));
+
+    // The client recomputes the commitment from the keys; and the set is the one it would make of the seed's compressed keys.
+    assert_eq!(FieldElement::from(theirs.authenticator_pubkeys.leaf_hash()), leaf);
+    let sparse = AuthenticatorPublicKeySet::from_sparse_encoded_pubkeys(account.public_keys()).expect("real keys");
+    assert_eq!(theirs.authenticator_pubkeys.len(), 4, "trailing nulls are left out");
+    assert_eq!(json!(theirs.authenticator_pubkeys), json!(sparse));
+    assert_eq!(theirs.authenticator_pubkeys.as_affine_array(), sparse.as_affine_array());
+
+    let nobody = CompatInclusionProofResponse::new(&path, &[None, None]);
+    let theirs: AccountInclusionProof<DEPTH> = there_and_back(&nobody);
+    assert!(theirs.authenticator_pubkeys.is_empty());
+}
+
+#[test]
+fn inclusion_proof_of_the_seed_differs_in_the_keys_only() {
+    let (account, path) = account_and_path();
+    let mut seed = json!(indexer::InclusionProofResponse::new(&path, &account));
+    let mut compat =
+        json!(CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys")));
+    assert!(serde_json::from_value::<AccountInclusionProof<DEPTH>>(seed.clone()).is_err());
+    assert_eq!(seed["authenticator_pubkeys"][1], Value::Null);
+    assert_eq!(seed["authenticator_pubkeys"].as_array().map(Vec::len), Some(5));
+    for answer in [&mut seed, &mut compat] {
+        answer["authenticator_pubkeys"] = Value::Null;
+    }
+    assert_eq!(seed, compat);
+    let read: indexer::InclusionProofResponse =
+        serde_json::from_value(json!(indexer::InclusionProofResponse::new(&path, &account))).expect("our own answer");
+    assert_eq!(read.path(), Some(path));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_same_numbers_are_keys(limbs: [u64; 4], masked: bool) {
+        // Most numbers of 254 bits are below the modulus; about half of those have a point, and an eighth of these a key.
+        let mut number = U256::from_limbs(limbs);
+        number.set_bit(254, number.bit(254) && !masked);
+        number.set_bit(253, number.bit(253) && !masked);
+        let (ours, theirs) = (PublicKey::decompress(number), decode_authenticator_pubkey(number));
+        proptest::prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            proptest::prop_assert_eq!(ours.compress(), number);
+            proptest::prop_assert_eq!(json!(indexer::AffineKey::from(&ours)), json!(theirs));
+        }
+    }
+}

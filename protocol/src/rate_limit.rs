@@ -1,0 +1,113 @@
+//! Sliding windows: at most so many events in any stretch of time of the given length.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::time::Duration;
+
+/// A limit: `count` events in any `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    pub count: usize,
+    pub window: Duration,
+}
+
+/// Events of many keys under one limit. Time is an argument: any clock that does not go back.
+///
+/// Exact: it remembers the time of each event in the window. Memory is bounded by `max_keys` times the limit's count; when there
+/// are too many keys, those whose window has passed are dropped, and if none has, new keys are let through uncounted rather than
+/// refused, so that a flood of strange keys locks nobody out.
+#[derive(Debug)]
+pub struct SlidingWindows<Key> {
+    limit: RateLimit,
+    max_keys: usize,
+    events: HashMap<Key, VecDeque<Duration>>,
+}
+
+impl<Key: Eq + Hash> SlidingWindows<Key> {
+    /// No events yet.
+    pub fn new(limit: RateLimit, max_keys: usize) -> Self {
+        Self { limit, max_keys, events: HashMap::new() }
+    }
+
+    /// The limit.
+    pub fn limit(&self) -> RateLimit {
+        self.limit
+    }
+
+    /// Whether another event of `key` at `now` stays within the limit; if not, how long until it would.
+    pub fn check(&mut self, key: &Key, now: Duration) -> Result<(), Duration> {
+        let Some(times) = self.events.get_mut(key) else {
+            return if self.limit.count == 0 { Err(self.limit.window) } else { Ok(()) };
+        };
+        drop_passed(times, now, self.limit.window);
+        if times.len() < self.limit.count {
+            return Ok(());
+        }
+        // The event that has to leave the window before another fits.
+        let leaving = times.len() - self.limit.count;
+        Err(times.get(leaving).map_or(self.limit.window, |time| (*time + self.limit.window).saturating_sub(now)))
+    }
+
+    /// Counts an event.
+    pub fn charge(&mut self, key: Key, now: Duration) {
+        if self.events.len() >= self.max_keys && !self.events.contains_key(&key) {
+            let window = self.limit.window;
+            self.events.retain(|_, times| times.back().is_some_and(|last| *last + window > now));
+            if self.events.len() >= self.max_keys {
+                return;
+            }
+        }
+        self.events.entry(key).or_default().push_back(now);
+    }
+}
+
+/// Forgets the events that have left the window: an event counts for exactly `window`.
+fn drop_passed(times: &mut VecDeque<Duration>, now: Duration, window: Duration) {
+    while times.front().is_some_and(|time| *time + window <= now) {
+        times.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_window_slides() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 2, window: seconds(10) }, 100);
+        for now in [0, 4] {
+            assert_eq!(windows.check(&"a", seconds(now)), Ok(()));
+            windows.charge("a", seconds(now));
+        }
+        assert_eq!(windows.check(&"a", seconds(5)), Err(seconds(5)));
+        assert_eq!(windows.check(&"b", seconds(5)), Ok(()));
+        assert_eq!(windows.check(&"a", seconds(9)), Err(seconds(1)));
+        assert_eq!(windows.check(&"a", seconds(10)), Ok(()));
+        windows.charge("a", seconds(10));
+        assert_eq!(windows.check(&"a", seconds(10)), Err(seconds(4)));
+    }
+
+    #[test]
+    fn checking_costs_nothing() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 100);
+        for _ in 0..5 {
+            assert_eq!(windows.check(&1, seconds(0)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 3);
+        for key in 0..1000 {
+            windows.charge(key, seconds(0));
+        }
+        assert_eq!(windows.events.len(), 3);
+        windows.charge(1000, seconds(10));
+        assert_eq!(windows.events.len(), 1);
+        assert_eq!(windows.check(&1000, seconds(10)), Err(seconds(10)));
+    }
+}

@@ -1,0 +1,27 @@
+//! The registry: accounts, the eight operations on them, and the rules of the registry contract (v1).
+//!
+//! The rules are those of the public WorldIDRegistry contract, check for check and in its order, so that a broken rule has the
+//! contract's name ([`RuleViolation::name`]). They see an account's state through [`RegistryView`] and change it in an
+//! [`Overlay`]; time is the block's and comes as an argument.
+
+mod account;
+mod operation;
+mod overlay;
+mod parameters;
+mod rules;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod trace;
+#[cfg(test)]
+mod trace_tests;
+mod violation;
+
+pub use account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
+pub use operation::{
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Lock, Operation,
+    OperationKind, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
+};
+pub use overlay::{Overlay, RegistryView};
+pub use parameters::{CommitmentCheck, RuleParameters};
+pub use rules::{Effect, apply, check_stateless};
+pub use violation::RuleViolation;

@@ -1,0 +1,434 @@
+//! The rules of registry version v1: which operation may change what, check by check in the contract's order.
+
+use alloy_primitives::{Address, U256};
+
+use super::{
+    Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
+    InsertAuthenticator, Operation, Overlay, PackedAccount, PendingRecoveryAgent, RecoverAccount, RegistryView,
+    RemoveAuthenticator, RuleParameters, RuleViolation, UpdateAuthenticator, UpdateRecoveryAgent,
+};
+use crate::commitment;
+use crate::signature::SignatureFault;
+use crate::tree;
+
+/// What a good operation did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The account that was made or changed.
+    pub leaf_index: u64,
+}
+
+/// Applies one operation to `state`. A broken rule changes nothing, the nonce included.
+///
+/// `signer` is what the operation's signature recovers to over its EIP-712 digest, `None` for the kinds that are not signed;
+/// `time` is the block's, in Unix seconds.
+///
+/// # Errors
+/// The outer error is the view's own. The inner one is the first rule that is broken.
+pub fn apply<V: RegistryView>(
+    operation: &Operation,
+    signer: Option<Result<Address, SignatureFault>>,
+    parameters: &RuleParameters,
+    time: u64,
+    state: &mut Overlay<'_, V>,
+) -> Result<Result<Effect, RuleViolation>, V::Error> {
+    let mut rules = Rules { state, parameters, time, signer };
+    let outcome = match operation {
+        Operation::CreateAccount(operation) => rules.create_account(operation),
+        Operation::UpdateAuthenticator(operation) => rules.update_authenticator(operation),
+        Operation::InsertAuthenticator(operation) => rules.insert_authenticator(operation),
+        Operation::RemoveAuthenticator(operation) => rules.remove_authenticator(operation),
+        Operation::RecoverAccount(operation) => rules.recover_account(operation),
+        Operation::UpdateRecoveryAgent(operation) => rules.update_recovery_agent(operation),
+        Operation::ExecuteRecoveryAgentUpdate(operation) => rules.execute_recovery_agent_update(operation),
+        Operation::CancelRecoveryAgentUpdate(operation) => rules.cancel_recovery_agent_update(operation),
+    };
+    match outcome {
+        Ok(leaf_index) => Ok(Ok(Effect { leaf_index })),
+        Err(Stop::Violation(violation)) => Ok(Err(violation)),
+        Err(Stop::View(error)) => Err(error),
+    }
+}
+
+/// The rules that need no state: what an operation can be refused for before anything is looked up.
+pub fn check_stateless(operation: &Operation, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+    match operation {
+        Operation::CreateAccount(operation) => {
+            create_shape(operation, parameters)?;
+            for (position, address) in operation.authenticator_addresses.iter().enumerate() {
+                not_zero(*address)?;
+                if operation.authenticator_addresses[..position].contains(address) {
+                    return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address: *address });
+                }
+            }
+            below_field(operation.offchain_signer_commitment)
+        }
+        Operation::UpdateAuthenticator(operation) => {
+            not_zero(operation.new_authenticator_address)?;
+            not_reused(operation)?;
+            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+        }
+        Operation::InsertAuthenticator(operation) => {
+            not_zero(operation.new_authenticator_address)?;
+            within_slots(operation.pubkey_id, parameters)?;
+            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+        }
+        Operation::RemoveAuthenticator(operation) => {
+            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+        }
+        Operation::RecoverAccount(operation) => {
+            not_zero(operation.new_authenticator_address)?;
+            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+        }
+        Operation::UpdateRecoveryAgent(_)
+        | Operation::CancelRecoveryAgentUpdate(_)
+        | Operation::ExecuteRecoveryAgentUpdate(_) => Ok(()),
+    }
+}
+
+/// Why applying an operation ends early.
+enum Stop<E> {
+    Violation(RuleViolation),
+    View(E),
+}
+
+impl<E> From<RuleViolation> for Stop<E> {
+    fn from(violation: RuleViolation) -> Self {
+        Self::Violation(violation)
+    }
+}
+
+/// A signer that is a current authenticator of its account.
+struct Signer {
+    address: Address,
+    packed: PackedAccount,
+    account: Account,
+}
+
+struct Rules<'a, 'view, V> {
+    state: &'a mut Overlay<'view, V>,
+    parameters: &'a RuleParameters,
+    time: u64,
+    signer: Option<Result<Address, SignatureFault>>,
+}
+
+type Outcome<V> = Result<u64, Stop<<V as RegistryView>::Error>>;
+
+impl<V: RegistryView> Rules<'_, '_, V> {
+    fn create_account(&mut self, operation: &CreateAccount) -> Outcome<V> {
+        create_shape(operation, self.parameters)?;
+        let leaf_index = self.state.allocate_leaf_index().map_err(Stop::View)?;
+        let mut slots = Vec::with_capacity(operation.authenticator_addresses.len());
+        let mut addresses = Vec::with_capacity(operation.authenticator_addresses.len());
+        for ((pubkey_id, address), public_key) in
+            (0u32..).zip(&operation.authenticator_addresses).zip(&operation.authenticator_pubkeys)
+        {
+            not_zero(*address)?;
+            if addresses.iter().any(|(earlier, _)| earlier == address) {
+                return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address: *address }.into());
+            }
+            self.check_unused(*address)?;
+            addresses.push((*address, Some(PackedAccount { recovery_counter: 0, pubkey_id, leaf_index })));
+            slots.push(Some(Authenticator { address: *address, public_key: *public_key }));
+        }
+        below_field(operation.offchain_signer_commitment)?;
+        if leaf_index >= tree::CAPACITY {
+            return Err(RuleViolation::TreeIsFull.into());
+        }
+        let account = Account {
+            commitment: operation.offchain_signer_commitment,
+            slots,
+            recovery_agent: operation.recovery_address,
+            pending_recovery_agent: None,
+            nonce: 0,
+            recovery_counter: 0,
+        };
+        self.check_commitment(&account)?;
+        self.state.write(leaf_index, account, addresses);
+        Ok(leaf_index)
+    }
+
+    fn update_authenticator(&mut self, operation: &UpdateAuthenticator) -> Outcome<V> {
+        self.existing_account(operation.leaf_index)?;
+        self.check_unused(operation.new_authenticator_address)?;
+        not_reused(operation)?;
+        let Signer { address, packed, mut account } = self.signer_of(operation.leaf_index)?;
+        let expected = operation.old_authenticator_address;
+        if address != expected {
+            return Err(RuleViolation::MismatchedAuthenticatorSigner { signer: address, expected }.into());
+        }
+        use_nonce(&mut account, operation.nonce)?;
+        let pubkey_id = operation.pubkey_id;
+        if pubkey_id != packed.pubkey_id {
+            return Err(RuleViolation::MismatchedPubkeyId { stated: pubkey_id, actual: packed.pubkey_id }.into());
+        }
+        let authenticator = account
+            .slots
+            .get_mut(pubkey_id as usize)
+            .and_then(Option::as_mut)
+            .ok_or(RuleViolation::PubkeyIdDoesNotExist { pubkey_id })?;
+        *authenticator = Authenticator {
+            address: operation.new_authenticator_address,
+            public_key: operation.new_authenticator_pubkey,
+        };
+        let addresses = vec![(address, None), (operation.new_authenticator_address, Some(packed))];
+        self.replace_leaf(
+            &mut account,
+            operation.old_offchain_signer_commitment,
+            operation.new_offchain_signer_commitment,
+        )?;
+        self.state.write(operation.leaf_index, account, addresses);
+        Ok(operation.leaf_index)
+    }
+
+    fn insert_authenticator(&mut self, operation: &InsertAuthenticator) -> Outcome<V> {
+        let leaf_index = operation.leaf_index;
+        let pubkey_id = operation.pubkey_id;
+        self.check_unused(operation.new_authenticator_address)?;
+        within_slots(pubkey_id, self.parameters)?;
+        let slot = pubkey_id as usize;
+        // The contract looks into the slot before it knows who signs; an account that does not exist has only free slots.
+        let taken = self.account(leaf_index)?.is_some_and(|account| matches!(account.slots.get(slot), Some(Some(_))));
+        if taken {
+            return Err(RuleViolation::PubkeyIdInUse { pubkey_id }.into());
+        }
+        let Signer { mut account, .. } = self.signer_of(leaf_index)?;
+        use_nonce(&mut account, operation.nonce)?;
+        if account.slots.len() <= slot {
+            account.slots.resize(slot + 1, None);
+        }
+        account.slots[slot] = Some(Authenticator {
+            address: operation.new_authenticator_address,
+            public_key: operation.new_authenticator_pubkey,
+        });
+        let packed = PackedAccount { recovery_counter: account.recovery_counter, pubkey_id, leaf_index };
+        self.replace_leaf(
+            &mut account,
+            operation.old_offchain_signer_commitment,
+            operation.new_offchain_signer_commitment,
+        )?;
+        self.state.write(leaf_index, account, vec![(operation.new_authenticator_address, Some(packed))]);
+        Ok(leaf_index)
+    }
+
+    fn remove_authenticator(&mut self, operation: &RemoveAuthenticator) -> Outcome<V> {
+        let leaf_index = operation.leaf_index;
+        let address = operation.authenticator_address;
+        let Signer { mut account, .. } = self.signer_of(leaf_index)?;
+        use_nonce(&mut account, operation.nonce)?;
+        let target = self.packed(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
+        if target.leaf_index != leaf_index {
+            let actual = target.leaf_index;
+            return Err(RuleViolation::AuthenticatorDoesNotBelongToAccount { address, actual, leaf_index }.into());
+        }
+        if target.pubkey_id != operation.pubkey_id {
+            let (stated, actual) = (operation.pubkey_id, target.pubkey_id);
+            return Err(RuleViolation::MismatchedPubkeyId { stated, actual }.into());
+        }
+        if target.recovery_counter != account.recovery_counter {
+            return Err(RuleViolation::MismatchedRecoveryCounter { address }.into());
+        }
+        let slot = account
+            .slots
+            .get_mut(target.pubkey_id as usize)
+            .ok_or(RuleViolation::PubkeyIdDoesNotExist { pubkey_id: target.pubkey_id })?;
+        *slot = None;
+        self.replace_leaf(
+            &mut account,
+            operation.old_offchain_signer_commitment,
+            operation.new_offchain_signer_commitment,
+        )?;
+        self.state.write(leaf_index, account, vec![(address, None)]);
+        Ok(leaf_index)
+    }
+
+    fn recover_account(&mut self, operation: &RecoverAccount) -> Outcome<V> {
+        let leaf_index = operation.leaf_index;
+        let mut account = self.existing_account(leaf_index)?;
+        use_nonce(&mut account, operation.nonce)?;
+        let agent = account.recovery_agent;
+        if agent.is_zero() {
+            return Err(RuleViolation::RecoveryNotEnabled.into());
+        }
+        if self.signer != Some(Ok(agent)) {
+            return Err(RuleViolation::InvalidSignature { agent }.into());
+        }
+        let address = operation.new_authenticator_address;
+        self.check_unused(address)?;
+        account.recovery_counter = account
+            .recovery_counter
+            .checked_add(1)
+            .ok_or(RuleViolation::CounterExhausted { counter: "recovery counter" })?;
+        account.slots = vec![Some(Authenticator { address, public_key: operation.new_authenticator_pubkey })];
+        account.pending_recovery_agent = None;
+        let packed = PackedAccount { recovery_counter: account.recovery_counter, pubkey_id: 0, leaf_index };
+        self.replace_leaf(
+            &mut account,
+            operation.old_offchain_signer_commitment,
+            operation.new_offchain_signer_commitment,
+        )?;
+        self.state.write(leaf_index, account, vec![(address, Some(packed))]);
+        Ok(leaf_index)
+    }
+
+    fn update_recovery_agent(&mut self, operation: &UpdateRecoveryAgent) -> Outcome<V> {
+        self.existing_account(operation.leaf_index)?;
+        let Signer { mut account, .. } = self.signer_of(operation.leaf_index)?;
+        use_nonce(&mut account, operation.nonce)?;
+        account.pending_recovery_agent = Some(PendingRecoveryAgent {
+            agent: operation.new_recovery_agent,
+            execute_after: self.time.saturating_add(self.parameters.recovery_agent_update_cooldown),
+        });
+        self.state.write(operation.leaf_index, account, Vec::new());
+        Ok(operation.leaf_index)
+    }
+
+    fn execute_recovery_agent_update(&mut self, operation: &ExecuteRecoveryAgentUpdate) -> Outcome<V> {
+        let mut account = self.existing_account(operation.leaf_index)?;
+        let pending = account.pending_recovery_agent.take().ok_or(RuleViolation::NoPendingRecoveryAgentUpdate)?;
+        if self.time < pending.execute_after {
+            let (execute_after, now) = (pending.execute_after, self.time);
+            return Err(RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after, now }.into());
+        }
+        account.recovery_agent = pending.agent;
+        self.state.write(operation.leaf_index, account, Vec::new());
+        Ok(operation.leaf_index)
+    }
+
+    fn cancel_recovery_agent_update(&mut self, operation: &CancelRecoveryAgentUpdate) -> Outcome<V> {
+        if self.existing_account(operation.leaf_index)?.pending_recovery_agent.is_none() {
+            return Err(RuleViolation::NoPendingRecoveryAgentUpdate.into());
+        }
+        let Signer { mut account, .. } = self.signer_of(operation.leaf_index)?;
+        use_nonce(&mut account, operation.nonce)?;
+        account.pending_recovery_agent = None;
+        self.state.write(operation.leaf_index, account, Vec::new());
+        Ok(operation.leaf_index)
+    }
+
+    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Stop<V::Error>> {
+        self.state.account(leaf_index).map_err(Stop::View)
+    }
+
+    fn packed(&self, address: Address) -> Result<Option<PackedAccount>, Stop<V::Error>> {
+        self.state.packed_account(address).map_err(Stop::View)
+    }
+
+    fn existing_account(&self, leaf_index: u64) -> Result<Account, Stop<V::Error>> {
+        self.account(leaf_index)?.ok_or_else(|| RuleViolation::AccountDoesNotExist { leaf_index }.into())
+    }
+
+    /// The signer, who must be a current authenticator, and one of this account.
+    fn signer_of(&self, leaf_index: u64) -> Result<Signer, Stop<V::Error>> {
+        let address = match self.signer {
+            Some(Ok(address)) => address,
+            Some(Err(SignatureFault::HighS)) => return Err(RuleViolation::ECDSAInvalidSignatureS.into()),
+            Some(Err(SignatureFault::Invalid)) | None => return Err(RuleViolation::ECDSAInvalidSignature.into()),
+        };
+        let packed = self.packed(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
+        let account = self.existing_account(packed.leaf_index)?;
+        if packed.recovery_counter != account.recovery_counter {
+            return Err(RuleViolation::MismatchedRecoveryCounter { address }.into());
+        }
+        if packed.leaf_index != leaf_index {
+            let actual = packed.leaf_index;
+            return Err(RuleViolation::MismatchedLeafIndex { signer: address, actual, leaf_index }.into());
+        }
+        Ok(Signer { address, packed, account })
+    }
+
+    /// An address can become an authenticator when it is none, or one that a recovery left behind.
+    fn check_unused(&self, address: Address) -> Result<(), Stop<V::Error>> {
+        not_zero(address)?;
+        if let Some(packed) = self.packed(address)?
+            && packed.recovery_counter >= self.existing_account(packed.leaf_index)?.recovery_counter
+        {
+            return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address }.into());
+        }
+        Ok(())
+    }
+
+    fn replace_leaf(&self, account: &mut Account, old: U256, new: U256) -> Result<(), Stop<V::Error>> {
+        new_leaf(old, new)?;
+        if account.commitment != old {
+            return Err(RuleViolation::LeafDoesNotExist { stated: old, actual: account.commitment }.into());
+        }
+        account.commitment = new;
+        self.check_commitment(account)
+    }
+
+    fn check_commitment(&self, account: &Account) -> Result<(), Stop<V::Error>> {
+        if self.parameters.commitment_check == CommitmentCheck::Off {
+            return Ok(());
+        }
+        let keys = account.decoded_keys().map_err(|slot| RuleViolation::InvalidAuthenticatorPubkey {
+            pubkey_id: slot.pubkey_id,
+            error: slot.error,
+        })?;
+        let expected = commitment::commitment(&keys);
+        if account.commitment != expected {
+            return Err(RuleViolation::MismatchedCommitment { stated: account.commitment, expected }.into());
+        }
+        Ok(())
+    }
+}
+
+fn create_shape(operation: &CreateAccount, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+    let addresses = operation.authenticator_addresses.len();
+    let pubkeys = operation.authenticator_pubkeys.len();
+    if addresses > parameters.max_authenticators as usize {
+        let pubkey_id = addresses as u64 - 1;
+        return Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id, max: parameters.max_authenticators });
+    }
+    if addresses == 0 {
+        return Err(RuleViolation::EmptyAddressArray);
+    }
+    if addresses != pubkeys {
+        return Err(RuleViolation::MismatchingArrayLengths { addresses, pubkeys });
+    }
+    Ok(())
+}
+
+fn not_zero(address: Address) -> Result<(), RuleViolation> {
+    if address.is_zero() { Err(RuleViolation::ZeroAddress) } else { Ok(()) }
+}
+
+fn not_reused(operation: &UpdateAuthenticator) -> Result<(), RuleViolation> {
+    let address = operation.new_authenticator_address;
+    if address == operation.old_authenticator_address {
+        return Err(RuleViolation::ReusedAuthenticatorAddress { address });
+    }
+    Ok(())
+}
+
+fn within_slots(pubkey_id: u32, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+    let max = parameters.max_authenticators;
+    if pubkey_id >= max {
+        return Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: pubkey_id.into(), max });
+    }
+    Ok(())
+}
+
+fn below_field(commitment: U256) -> Result<(), RuleViolation> {
+    if tree::is_below_field(&commitment) {
+        Ok(())
+    } else {
+        Err(RuleViolation::ValueGreaterThanSnarkScalarField { commitment })
+    }
+}
+
+fn new_leaf(old: U256, new: U256) -> Result<(), RuleViolation> {
+    if new == old {
+        return Err(RuleViolation::NewLeafCannotEqualOldLeaf);
+    }
+    below_field(new)
+}
+
+fn use_nonce(account: &mut Account, stated: U256) -> Result<(), RuleViolation> {
+    if stated != U256::from(account.nonce) {
+        return Err(RuleViolation::MismatchedSignatureNonce { stated, expected: account.nonce });
+    }
+    account.nonce =
+        account.nonce.checked_add(1).ok_or(RuleViolation::CounterExhausted { counter: "signature nonce" })?;
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! What can be wrong with each operation, in the order of the contract's checks.
+
+use alloy_primitives::{Address, U256};
+
+use super::cases::*;
+use crate::commitment::PublicKeyError;
+use crate::registry::*;
+use crate::signature::SignatureFault;
+use crate::tree::CAPACITY;
+
+/// What is done to a good case, and the rule that is broken then.
+pub(super) type Fault = (fn(&mut Case), RuleViolation);
+
+pub(super) fn no_account(leaf_index: u64) -> RuleViolation {
+    RuleViolation::AccountDoesNotExist { leaf_index }
+}
+
+pub(super) fn in_use(address: Address) -> RuleViolation {
+    RuleViolation::AuthenticatorAddressAlreadyInUse { address }
+}
+
+pub(super) fn nonce_is_not_6(stated: u64) -> RuleViolation {
+    RuleViolation::MismatchedSignatureNonce { stated: U256::from(stated), expected: 6 }
+}
+
+/// Checks S and L of the specification, for operations that any authenticator of account 1 may sign.
+fn signer_faults() -> Vec<Fault> {
+    vec![
+        (|case| case.signer = None, RuleViolation::ECDSAInvalidSignature),
+        (|case| case.signer = Some(Err(SignatureFault::Invalid)), RuleViolation::ECDSAInvalidSignature),
+        (|case| case.signer = Some(Err(SignatureFault::HighS)), RuleViolation::ECDSAInvalidSignatureS),
+        (|case| case.signer = Some(Ok(STRANGER)), RuleViolation::AuthenticatorDoesNotExist { address: STRANGER }),
+        (|case| case.signer = Some(Ok(ALICE_LOST)), RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST }),
+        (
+            |case| case.signer = Some(Ok(BOB)),
+            RuleViolation::MismatchedLeafIndex { signer: BOB, actual: 2, leaf_index: 1 },
+        ),
+    ]
+}
+
+/// Check T, for one kind of operation.
+macro_rules! leaf_faults {
+    ($operation:ident) => {{
+        let faults: [Fault; 4] = [
+            (
+                |case| {
+                    let operation = case.$operation();
+                    operation.new_offchain_signer_commitment = operation.old_offchain_signer_commitment;
+                },
+                RuleViolation::NewLeafCannotEqualOldLeaf,
+            ),
+            (
+                |case| {
+                    let operation = case.$operation();
+                    operation.old_offchain_signer_commitment = operation.new_offchain_signer_commitment;
+                },
+                RuleViolation::NewLeafCannotEqualOldLeaf,
+            ),
+            (
+                |case| case.$operation().new_offchain_signer_commitment = MODULUS,
+                RuleViolation::ValueGreaterThanSnarkScalarField { commitment: MODULUS },
+            ),
+            (
+                |case| case.$operation().old_offchain_signer_commitment = U256::from(1),
+                RuleViolation::LeafDoesNotExist { stated: U256::from(1), actual: commitment_of(&[10, 11, 0, 13]) },
+            ),
+        ];
+        faults
+    }};
+}
+
+fn create_faults() -> Vec<Fault> {
+    vec![
+        (
+            |case| case.create().authenticator_addresses = (1..=8).map(Address::repeat_byte).collect(),
+            RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 7, max: 7 },
+        ),
+        (|case| case.create().authenticator_addresses.clear(), RuleViolation::EmptyAddressArray),
+        (
+            |case| case.create().authenticator_pubkeys.push(U256::from(1)),
+            RuleViolation::MismatchingArrayLengths { addresses: 2, pubkeys: 3 },
+        ),
+        (|case| case.create().authenticator_addresses[0] = Address::ZERO, RuleViolation::ZeroAddress),
+        (|case| case.create().authenticator_addresses[0] = ALICE, in_use(ALICE)),
+        (|case| case.create().authenticator_addresses[1] = Address::ZERO, RuleViolation::ZeroAddress),
+        (|case| case.create().authenticator_addresses[1] = BOB, in_use(BOB)),
+        (|case| case.create().authenticator_addresses[1] = NEW, in_use(NEW)),
+        (
+            |case| case.create().offchain_signer_commitment = MODULUS,
+            RuleViolation::ValueGreaterThanSnarkScalarField { commitment: MODULUS },
+        ),
+        (|case| case.registry.next_leaf_index = CAPACITY, RuleViolation::TreeIsFull),
+        (
+            |case| {
+                case.enforce();
+                case.create().authenticator_pubkeys[1] = U256::from(1);
+            },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 1, error: PublicKeyError::Identity },
+        ),
+        (
+            |case| {
+                case.enforce();
+                case.create().offchain_signer_commitment = U256::from(5);
+            },
+            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30, 31]) },
+        ),
+    ]
+}
+
+fn update_faults() -> Vec<Fault> {
+    let mut faults: Vec<Fault> = vec![
+        (|case| case.update().leaf_index = 0, no_account(0)),
+        (|case| case.update().leaf_index = 3, no_account(3)),
+        (|case| case.update().leaf_index = u64::MAX, no_account(u64::MAX)),
+        (|case| case.update().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
+        (|case| case.update().new_authenticator_address = BOB, in_use(BOB)),
+        (|case| case.update().new_authenticator_address = ALICE, in_use(ALICE)),
+        (
+            |case| case.update().old_authenticator_address = NEW,
+            RuleViolation::ReusedAuthenticatorAddress { address: NEW },
+        ),
+    ];
+    faults.extend(signer_faults());
+    let more: Vec<Fault> = vec![
+        (
+            |case| case.update().old_authenticator_address = ALICE_TABLET,
+            RuleViolation::MismatchedAuthenticatorSigner { signer: ALICE, expected: ALICE_TABLET },
+        ),
+        (|case| case.update().nonce = U256::from(5), nonce_is_not_6(5)),
+        (|case| case.update().pubkey_id = 1, RuleViolation::MismatchedPubkeyId { stated: 1, actual: 0 }),
+        // No operation leads there: the address maps to a slot that is empty.
+        (|case| case.alice().slots[0] = None, RuleViolation::PubkeyIdDoesNotExist { pubkey_id: 0 }),
+    ];
+    faults.extend(more);
+    faults.extend(leaf_faults!(update));
+    faults.extend::<[Fault; 2]>([
+        (
+            |case| {
+                case.enforce();
+                case.update().new_authenticator_pubkey = U256::MAX;
+            },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 0, error: PublicKeyError::NotCanonical },
+        ),
+        (
+            |case| {
+                case.enforce();
+                case.update().new_offchain_signer_commitment = U256::from(5);
+            },
+            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30, 11, 0, 13]) },
+        ),
+    ]);
+    faults
+}
+
+fn insert_faults() -> Vec<Fault> {
+    let out_of_bounds = |pubkey_id| RuleViolation::PubkeyIdOutOfBounds { pubkey_id, max: 7 };
+    let mut faults: Vec<Fault> = vec![
+        (|case| case.insert().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
+        (|case| case.insert().new_authenticator_address = BOB, in_use(BOB)),
+        (|case| case.insert().new_authenticator_address = ALICE_PHONE, in_use(ALICE_PHONE)),
+        (|case| case.insert().pubkey_id = 7, out_of_bounds(7)),
+        (|case| case.insert().pubkey_id = u32::MAX, out_of_bounds(u32::MAX.into())),
+        (|case| case.insert().pubkey_id = 1, RuleViolation::PubkeyIdInUse { pubkey_id: 1 }),
+        (|case| case.insert().pubkey_id = 3, RuleViolation::PubkeyIdInUse { pubkey_id: 3 }),
+    ];
+    faults.extend(signer_faults());
+    faults.extend::<[Fault; 1]>([(|case| case.insert().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults.extend(leaf_faults!(insert));
+    faults.extend::<[Fault; 2]>([
+        (
+            |case| {
+                case.enforce();
+                case.insert().new_authenticator_pubkey = U256::ZERO;
+            },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 2, error: PublicKeyError::NotInSubgroup },
+        ),
+        (
+            |case| {
+                case.enforce();
+                case.insert().new_offchain_signer_commitment = U256::from(5);
+            },
+            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[10, 11, 30, 13]) },
+        ),
+    ]);
+    faults
+}
+
+fn remove_faults() -> Vec<Fault> {
+    let mut faults = signer_faults();
+    faults.extend::<[Fault; 6]>([
+        (|case| case.remove().nonce = U256::from(5), nonce_is_not_6(5)),
+        (
+            |case| case.remove().authenticator_address = STRANGER,
+            RuleViolation::AuthenticatorDoesNotExist { address: STRANGER },
+        ),
+        (
+            |case| case.remove().authenticator_address = Address::ZERO,
+            RuleViolation::AuthenticatorDoesNotExist { address: Address::ZERO },
+        ),
+        (
+            |case| case.remove().authenticator_address = BOB,
+            RuleViolation::AuthenticatorDoesNotBelongToAccount { address: BOB, actual: 2, leaf_index: 1 },
+        ),
+        (|case| case.remove().pubkey_id = 0, RuleViolation::MismatchedPubkeyId { stated: 0, actual: 1 }),
+        (
+            |case| case.remove().authenticator_address = ALICE_LOST,
+            RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST },
+        ),
+    ]);
+    faults.extend(leaf_faults!(remove));
+    faults.extend::<[Fault; 1]>([(
+        |case| {
+            case.enforce();
+            case.remove().new_offchain_signer_commitment = U256::from(5);
+        },
+        RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[10, 0, 0, 13]) },
+    )]);
+    faults
+}
+
+fn recover_faults() -> Vec<Fault> {
+    let not_the_agents = || RuleViolation::InvalidSignature { agent: AGENT };
+    let mut faults: Vec<Fault> = vec![
+        (|case| case.recover().leaf_index = 0, no_account(0)),
+        (|case| case.recover().leaf_index = 3, no_account(3)),
+        (|case| case.recover().nonce = U256::from(5), nonce_is_not_6(5)),
+        (|case| case.alice().recovery_agent = Address::ZERO, RuleViolation::RecoveryNotEnabled),
+        (|case| case.signer = None, not_the_agents()),
+        (|case| case.signer = Some(Ok(ALICE)), not_the_agents()),
+        (|case| case.signer = Some(Err(SignatureFault::Invalid)), not_the_agents()),
+        (|case| case.signer = Some(Err(SignatureFault::HighS)), not_the_agents()),
+        (|case| case.recover().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
+        (|case| case.recover().new_authenticator_address = BOB, in_use(BOB)),
+        (|case| case.recover().new_authenticator_address = ALICE, in_use(ALICE)),
+    ];
+    faults.extend(leaf_faults!(recover));
+    faults.extend::<[Fault; 2]>([
+        (
+            |case| {
+                case.enforce();
+                case.recover().new_authenticator_pubkey = U256::ZERO;
+            },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 0, error: PublicKeyError::NotInSubgroup },
+        ),
+        (
+            |case| {
+                case.enforce();
+                case.recover().new_offchain_signer_commitment = U256::from(5);
+            },
+            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30]) },
+        ),
+    ]);
+    faults
+}
+
+fn ask_faults() -> Vec<Fault> {
+    let mut faults: Vec<Fault> =
+        vec![(|case| case.ask().leaf_index = 0, no_account(0)), (|case| case.ask().leaf_index = 3, no_account(3))];
+    faults.extend(signer_faults());
+    faults.extend::<[Fault; 1]>([(|case| case.ask().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults
+}
+
+fn execute_faults() -> Vec<Fault> {
+    vec![
+        (|case| case.execute().leaf_index = 0, no_account(0)),
+        (|case| case.execute().leaf_index = 3, no_account(3)),
+        (|case| case.alice().pending_recovery_agent = None, RuleViolation::NoPendingRecoveryAgentUpdate),
+        (
+            |case| case.time = NOW - 1,
+            RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after: NOW, now: NOW - 1 },
+        ),
+    ]
+}
+
+fn cancel_faults() -> Vec<Fault> {
+    let mut faults: Vec<Fault> = vec![
+        (|case| case.cancel().leaf_index = 0, no_account(0)),
+        (|case| case.cancel().leaf_index = 3, no_account(3)),
+        (|case| case.alice().pending_recovery_agent = None, RuleViolation::NoPendingRecoveryAgentUpdate),
+    ];
+    faults.extend(signer_faults());
+    faults.extend::<[Fault; 1]>([(|case| case.cancel().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults
+}
+
+/// Every operation's good case and its faults in the contract's order.
+pub(super) fn tables() -> [(Case, Vec<Fault>); 8] {
+    [
+        (create(), create_faults()),
+        (update(), update_faults()),
+        (insert(), insert_faults()),
+        (remove(), remove_faults()),
+        (recover(), recover_faults()),
+        (ask(), ask_faults()),
+        (execute(), execute_faults()),
+        (cancel(), cancel_faults()),
+    ]
+}

@@ -1,0 +1,104 @@
+//! The rules that an operation can break.
+
+use alloy_primitives::{Address, U256};
+
+use crate::commitment::PublicKeyError;
+use crate::gateway::GatewayErrorCode;
+
+/// A broken rule. The variants have the registry contract's names; the last four are this service's own. The text says the
+/// values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+pub enum RuleViolation {
+    #[error("no account has leaf index {leaf_index:#x}")]
+    AccountDoesNotExist { leaf_index: u64 },
+    #[error("address {address:#x} already belongs to an account")]
+    AuthenticatorAddressAlreadyInUse { address: Address },
+    #[error("address {address:#x} is no authenticator of any account")]
+    AuthenticatorDoesNotExist { address: Address },
+    #[error("address {address:#x} belongs to the account with leaf index {actual:#x}, not {leaf_index:#x}")]
+    AuthenticatorDoesNotBelongToAccount { address: Address, actual: u64, leaf_index: u64 },
+    #[error("an account needs at least one authenticator address")]
+    EmptyAddressArray,
+    #[error(
+        "there are {addresses} authenticator_addresses and {pubkeys} authenticator_pubkeys; each address needs one key"
+    )]
+    MismatchingArrayLengths { addresses: usize, pubkeys: usize },
+    #[error("the zero address cannot be an authenticator")]
+    ZeroAddress,
+    #[error("the new authenticator address is the old one, {address:#x}")]
+    ReusedAuthenticatorAddress { address: Address },
+    #[error("pubkey id {pubkey_id} is out of bounds; an account has {max} slots, counted from 0")]
+    PubkeyIdOutOfBounds { pubkey_id: u64, max: u32 },
+    #[error("slot {pubkey_id} already holds an authenticator")]
+    PubkeyIdInUse { pubkey_id: u32 },
+    #[error("slot {pubkey_id} holds no authenticator")]
+    PubkeyIdDoesNotExist { pubkey_id: u32 },
+    #[error("pubkey id is {stated}, the authenticator's slot is {actual}")]
+    MismatchedPubkeyId { stated: u32, actual: u32 },
+    #[error(
+        "the signature recovers to {signer:#x}, which is an authenticator of leaf index {actual:#x}, not {leaf_index:#x}"
+    )]
+    MismatchedLeafIndex { signer: Address, actual: u64, leaf_index: u64 },
+    #[error("the signature recovers to {signer:#x}, not to the old authenticator {expected:#x}")]
+    MismatchedAuthenticatorSigner { signer: Address, expected: Address },
+    #[error("nonce is {stated}, the account's next nonce is {expected}")]
+    MismatchedSignatureNonce { stated: U256, expected: u64 },
+    #[error("address {address:#x} was revoked when its account was recovered")]
+    MismatchedRecoveryCounter { address: Address },
+    #[error("the account has no recovery agent")]
+    RecoveryNotEnabled,
+    #[error("the signature is not the recovery agent's, {agent:#x}")]
+    InvalidSignature { agent: Address },
+    #[error("no recovery agent update is pending")]
+    NoPendingRecoveryAgentUpdate,
+    #[error("the recovery agent update can be executed from {execute_after} on, it is {now} (Unix seconds)")]
+    RecoveryAgentUpdateStillInCooldown { execute_after: u64, now: u64 },
+    #[error("the new commitment equals the old one")]
+    NewLeafCannotEqualOldLeaf,
+    #[error("the commitment {commitment:#x} is not below the scalar field's modulus")]
+    ValueGreaterThanSnarkScalarField { commitment: U256 },
+    #[error("the account's commitment is {actual:#x}, not {stated:#x}")]
+    LeafDoesNotExist { stated: U256, actual: U256 },
+    #[error("{}", crate::signature::SignatureFault::Invalid)]
+    ECDSAInvalidSignature,
+    #[error("{}", crate::signature::SignatureFault::HighS)]
+    ECDSAInvalidSignatureS,
+
+    /// Only with [`super::CommitmentCheck::Enforce`].
+    #[error("the commitment is {stated:#x}, that of the account's public keys would be {expected:#x}")]
+    MismatchedCommitment { stated: U256, expected: U256 },
+    /// Only with [`super::CommitmentCheck::Enforce`].
+    #[error("the public key of slot {pubkey_id} does not decode: {error}")]
+    InvalidAuthenticatorPubkey { pubkey_id: u32, error: PublicKeyError },
+    /// The tree has 2³⁰ leaves.
+    #[error("the registry's tree is full")]
+    TreeIsFull,
+    /// A counter would pass its width.
+    #[error("the account's {counter} cannot grow any further")]
+    CounterExhausted { counter: &'static str },
+}
+
+impl RuleViolation {
+    /// The rule's name: the contract's where it has one.
+    pub fn name(&self) -> &'static str {
+        self.into()
+    }
+
+    /// The error code that gateway answers carry for it (`spec` of the registry, section Rules).
+    pub fn code(&self) -> GatewayErrorCode {
+        match self {
+            Self::AuthenticatorAddressAlreadyInUse { .. } => GatewayErrorCode::AuthenticatorAlreadyExists,
+            Self::AuthenticatorDoesNotExist { .. } => GatewayErrorCode::AuthenticatorDoesNotExist,
+            Self::MismatchedSignatureNonce { .. } => GatewayErrorCode::MismatchedSignatureNonce,
+            Self::PubkeyIdInUse { .. } => GatewayErrorCode::PubkeyIdInUse,
+            Self::PubkeyIdOutOfBounds { .. } => GatewayErrorCode::PubkeyIdOutOfBounds,
+            Self::AuthenticatorDoesNotBelongToAccount { .. } => GatewayErrorCode::AuthenticatorDoesNotBelongToAccount,
+            _ => GatewayErrorCode::BadRequest,
+        }
+    }
+
+    /// The message of an error answer or a failed state: name and values.
+    pub fn message(&self) -> String {
+        format!("{}: {self}", self.name())
+    }
+}

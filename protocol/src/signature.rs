@@ -1,0 +1,166 @@
+//! secp256k1 signatures as authenticators send them: 65 bytes of hex, r ‖ s ‖ v.
+//!
+//! Reading takes any 65 bytes; whether they are a signature is a rule ([`Signature::recover`]), because the registry contract
+//! has names for what can be wrong with one.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256, U256, hex, uint};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Half of the group order of secp256k1: a larger s has a smaller twin and is refused (EIP-2).
+const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
+
+/// r ‖ s ‖ v, as received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Signature(pub [u8; 65]);
+
+/// Why no signer can be recovered. The names are those of the contract's ECDSA library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum SignatureFault {
+    /// v is none of 0, 1, 27, 28, or no point of the curve belongs to r and s.
+    #[error("the signature does not recover to an address; v must be 0, 1, 27 or 28, r and s those of a signature")]
+    Invalid,
+    /// s lies in the upper half of the group order.
+    #[error("the signature's s is in the upper half of the group order; send the low-s form")]
+    HighS,
+}
+
+/// A text that is not 65 bytes of hex.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a signature; write 65 bytes (r, s, v) as 130 hex digits, with or without 0x")]
+pub struct SignatureTextError;
+
+impl Signature {
+    /// Reads 130 hex digits, `0x` optional.
+    pub fn parse(text: &str) -> Result<Self, SignatureTextError> {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let mut bytes = [0; 65];
+        if digits.len() != 130 {
+            return Err(SignatureTextError);
+        }
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| SignatureTextError)?;
+        Ok(Self(bytes))
+    }
+
+    /// The address whose key signed `digest`.
+    pub fn recover(&self, digest: &B256) -> Result<Address, SignatureFault> {
+        let r = U256::from_be_slice(&self.0[..32]);
+        let s = U256::from_be_slice(&self.0[32..64]);
+        if s > HALF_ORDER {
+            return Err(SignatureFault::HighS);
+        }
+        let odd = match self.0[64] {
+            0 | 27 => false,
+            1 | 28 => true,
+            _ => return Err(SignatureFault::Invalid),
+        };
+        alloy_primitives::Signature::new(r, s, odd)
+            .recover_address_from_prehash(digest)
+            .map_err(|_| SignatureFault::Invalid)
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(formatter, "0x{}", hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for Signature {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl From<alloy_primitives::Signature> for Signature {
+    fn from(signature: alloy_primitives::Signature) -> Self {
+        Self(signature.as_bytes())
+    }
+}
+
+impl Serialize for Signature {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SignatureVisitor;
+        impl Visitor<'_> for SignatureVisitor {
+            type Value = Signature;
+            fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+                formatter.write_str("a signature (130 hex digits, in quotes)")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Signature, E> {
+                Signature::parse(text).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(SignatureVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A signature over the all-7 digest by the key 1, made with an independent implementation's deterministic nonce.
+    fn signed() -> (Signature, B256, Address) {
+        use alloy_primitives::{Signature as Parts, keccak256};
+        let digest = keccak256(b"selfsame");
+        // Any r that is a curve x and any s in range recover to some address; what matters here is that it is stable.
+        let r = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
+        let parts = Parts::new(r, U256::from(5), false);
+        let address = parts.recover_address_from_prehash(&digest).expect("recovers");
+        (parts.into(), digest, address)
+    }
+
+    #[test]
+    fn v_has_four_spellings() {
+        let (mut signature, digest, address) = signed();
+        for v in [0, 27] {
+            signature.0[64] = v;
+            assert_eq!(signature.recover(&digest), Ok(address));
+        }
+        for v in [1, 28] {
+            signature.0[64] = v;
+            let other = signature.recover(&digest).expect("the other parity recovers too");
+            assert_ne!(other, address);
+        }
+        for v in [2, 3, 26, 29, 255] {
+            signature.0[64] = v;
+            assert_eq!(signature.recover(&digest), Err(SignatureFault::Invalid));
+        }
+    }
+
+    #[test]
+    fn high_s_zero_and_out_of_range_are_refused() {
+        let (signature, digest, _) = signed();
+        let with = |r: U256, s: U256| {
+            let mut bytes = signature.0;
+            bytes[..32].copy_from_slice(&r.to_be_bytes::<32>());
+            bytes[32..64].copy_from_slice(&s.to_be_bytes::<32>());
+            Signature(bytes).recover(&digest)
+        };
+        let r = U256::from_be_slice(&signature.0[..32]);
+        assert!(with(r, HALF_ORDER).is_ok());
+        assert_eq!(with(r, HALF_ORDER + U256::from(1)), Err(SignatureFault::HighS));
+        assert_eq!(with(r, U256::MAX), Err(SignatureFault::HighS));
+        assert_eq!(with(r, U256::ZERO), Err(SignatureFault::Invalid));
+        assert_eq!(with(U256::ZERO, U256::from(5)), Err(SignatureFault::Invalid));
+        assert_eq!(with(U256::MAX, U256::from(5)), Err(SignatureFault::Invalid));
+    }
+
+    #[test]
+    fn texts() {
+        let (signature, _, _) = signed();
+        let text = signature.to_string();
+        assert_eq!(Signature::parse(&text), Ok(signature));
+        assert_eq!(Signature::parse(&text[2..].to_uppercase()), Ok(signature));
+        for refused in ["", "0x", &text[..131], &format!("{text}0"), &text.replacen('7', "x", 1), &format!(" {text}")] {
+            assert_eq!(Signature::parse(refused), Err(SignatureTextError), "{refused:?}");
+        }
+    }
+}

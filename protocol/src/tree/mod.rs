@@ -1,0 +1,138 @@
+//! The Merkle tree of account commitments.
+//!
+//! Fixed depth 30; leaf `i` is the commitment of the account with leaf index `i`, leaf 0 is reserved and stays 0, an empty leaf
+//! is 0. A node is Poseidon2 over its two children ([`hash_pair`]). The tree is kept in pages of five levels ([`Page`]): a reader
+//! fetches six pages for an inclusion path, a writer hashes each touched inner node once however many leaves changed
+//! ([`update`]).
+
+mod hash;
+mod page;
+mod path;
+mod update;
+
+pub use hash::{Node, empty_node, field_element, hash_pair, is_below_field, node};
+pub use page::{PAGE_LEVELS, Page, PageId, ROWS};
+pub use path::{InclusionPath, inclusion_path};
+pub use update::{TreeUpdate, update};
+
+/// Levels between the root and the leaves.
+pub const DEPTH: usize = 30;
+
+/// How many leaves there are, the reserved leaf 0 included.
+pub const CAPACITY: u64 = 1 << DEPTH;
+
+/// Where pages come from: the pages of one version of the tree.
+pub trait PageSource {
+    /// What can go wrong with the source itself.
+    type Error;
+    /// The page, or `None` when nothing below it has ever been written (all its nodes are empty ones).
+    fn page(&self, id: PageId) -> Result<Option<Page>, Self::Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap};
+    use std::convert::Infallible;
+
+    use alloy_primitives::U256;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Pages(HashMap<PageId, Page>);
+
+    impl PageSource for Pages {
+        type Error = Infallible;
+        fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
+            Ok(self.0.get(&id).cloned())
+        }
+    }
+
+    impl Pages {
+        fn write(&mut self, leaves: &BTreeMap<u64, Node>) -> TreeUpdate {
+            let Ok(update) = update(self, leaves);
+            self.0.extend(update.pages.iter().cloned());
+            update
+        }
+        fn path(&self, leaf: u64) -> InclusionPath {
+            let Ok(path) = inclusion_path(self, leaf);
+            path
+        }
+    }
+
+    /// The root by the definition: hash level by level, nothing cached.
+    fn naive_root(leaves: &BTreeMap<u64, Node>) -> Node {
+        let mut level = leaves.clone();
+        for height in 0..DEPTH {
+            let mut above = BTreeMap::new();
+            for index in level.keys().map(|index| index / 2) {
+                let child = |index| level.get(&index).copied().unwrap_or_else(|| empty_node(height));
+                above.insert(index, hash_pair(&child(2 * index), &child(2 * index + 1)));
+            }
+            level = above;
+        }
+        level.get(&0).copied().unwrap_or_else(|| empty_node(DEPTH))
+    }
+
+    fn small(value: u64) -> Node {
+        node(U256::from(value))
+    }
+
+    #[test]
+    fn recorded_roots_and_siblings() {
+        let vectors: serde_json::Value =
+            serde_json::from_str(include_str!("../../vectors/tree.json")).expect("vectors are JSON");
+        let hex = |value: &serde_json::Value| value.as_str().expect("text").parse::<Node>().expect("32 bytes");
+        assert_eq!(empty_node(DEPTH), hex(&vectors["empty_root"]));
+        assert_eq!(hash_pair(&small(1), &small(2)), hex(&vectors["compress_1_2"]));
+        assert_eq!(hash_pair(&small(2), &small(1)), hex(&vectors["compress_2_1"]));
+        assert_eq!(hash_pair(&small(0), &small(0)), hex(&vectors["compress_0_0"]));
+
+        let mut pages = Pages::default();
+        for insert in vectors["after_inserts"].as_array().expect("list") {
+            let index = insert["insert_index"].as_u64().expect("index");
+            let root = pages.write(&BTreeMap::from([(index, hex(&insert["leaf"]))])).root;
+            assert_eq!(root, hex(&insert["root"]));
+        }
+        let path = pages.path(2);
+        let siblings: Vec<Node> =
+            vectors["siblings_of_index_2_after_3_inserts"].as_array().expect("list").iter().map(hex).collect();
+        assert_eq!(path.siblings.to_vec(), siblings);
+        assert_eq!(path.root_from(&small(2)), path.root);
+        let root = pages.write(&BTreeMap::from([(2, small(5))])).root;
+        assert_eq!(root, hex(&vectors["after_update_index2_to_5"]));
+    }
+
+    #[test]
+    fn a_batch_hashes_each_touched_node_once() {
+        let mut pages = Pages::default();
+        let leaves: BTreeMap<u64, Node> = (0..64).map(|index| (index, small(index))).collect();
+        // 32 + 16 + … + 1 nodes above 64 neighbours, then one on each of the 24 levels above them.
+        assert_eq!(pages.write(&leaves).hashes, 63 + 24);
+        assert_eq!(pages.write(&BTreeMap::from([(5, small(9))])).hashes, 30);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn pages_agree_with_the_naive_tree(
+            batches in prop::collection::vec(
+                prop::collection::vec((prop_oneof![0u64..100, 0..CAPACITY, Just(CAPACITY - 1)], any::<u64>()), 0..12), 1..5),
+        ) {
+            let mut pages = Pages::default();
+            let mut all = BTreeMap::new();
+            for batch in batches {
+                let leaves: BTreeMap<u64, Node> = batch.into_iter().map(|(index, value)| (index, small(value))).collect();
+                let updated = pages.write(&leaves);
+                all.extend(leaves);
+                prop_assert_eq!(updated.root, naive_root(&all));
+                for (index, leaf) in &all {
+                    let path = pages.path(*index);
+                    prop_assert_eq!(path.root, updated.root);
+                    prop_assert_eq!(path.root_from(leaf), updated.root);
+                }
+            }
+        }
+    }
+}

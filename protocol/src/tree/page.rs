@@ -1,0 +1,110 @@
+//! Pages: five levels of the tree in one record.
+
+use super::DEPTH;
+use super::hash::{Node, empty_node, hash_pair};
+
+/// Levels in a page.
+pub const PAGE_LEVELS: usize = 5;
+
+/// Rows of pages between the root and the leaves.
+pub const ROWS: usize = DEPTH / PAGE_LEVELS;
+
+/// Nodes in a page: 2 + 4 + 8 + 16 + 32. The page's own root is kept by the page above.
+const NODES: usize = (1 << (PAGE_LEVELS + 1)) - 2;
+
+/// Which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageId {
+    /// Row from the top: row 0 is the one page below the root, row 5 holds the leaves.
+    pub row: u8,
+    /// Position in the row.
+    pub index: u32,
+}
+
+impl PageId {
+    /// The page of a row on the way from the root to a leaf.
+    pub fn above(leaf: u64, row: usize) -> Self {
+        let index = leaf >> (PAGE_LEVELS * (ROWS - row));
+        Self { row: row as u8, index: index as u32 }
+    }
+
+    /// How high the page's bottom nodes stand above the leaves.
+    fn bottom_height(self) -> usize {
+        DEPTH - PAGE_LEVELS * (usize::from(self.row) + 1)
+    }
+}
+
+crate::encode_fields!(PageId { row, index });
+
+impl crate::encoding::Encoding for Page {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.nodes.iter().for_each(|node| node.encode(out));
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, crate::encoding::DecodeError> {
+        let mut page = Self { nodes: Box::new([Node::ZERO; NODES]) };
+        for node in page.nodes.iter_mut() {
+            *node = Node::decode(input)?;
+        }
+        Ok(page)
+    }
+}
+
+/// The nodes of five levels below one node, level by level from the top, each level from left to right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    nodes: Box<[Node; NODES]>,
+}
+
+impl Page {
+    /// Bytes of an encoded page.
+    pub const ENCODED_LENGTH: usize = NODES * 32;
+
+    /// The page with nothing below it.
+    pub fn empty(id: PageId) -> Self {
+        let mut page = Self { nodes: Box::new([Node::ZERO; NODES]) };
+        for level in 1..=PAGE_LEVELS {
+            let node = empty_node(id.bottom_height() + PAGE_LEVELS - level);
+            page.nodes[offset(level)..offset(level + 1)].fill(node);
+        }
+        page
+    }
+
+    /// The node at `position` of `level`; level 1 has two nodes, level 5 thirty-two.
+    pub fn node(&self, level: usize, position: usize) -> &Node {
+        &self.nodes[offset(level) + position]
+    }
+
+    /// The page's own root.
+    pub fn root(&self) -> Node {
+        hash_pair(self.node(1, 0), self.node(1, 1))
+    }
+
+    /// Sets bottom nodes and hashes everything above them, each inner node once. Returns the page's new root and how many
+    /// hashes it took.
+    pub(super) fn write(&mut self, changes: impl IntoIterator<Item = (usize, Node)>) -> (Node, usize) {
+        let mut changed = 0u32;
+        for (position, node) in changes {
+            self.nodes[offset(PAGE_LEVELS) + position] = node;
+            changed |= 1 << position;
+        }
+        let mut hashes = 0;
+        for level in (1..PAGE_LEVELS).rev() {
+            let mut parents = 0u32;
+            for position in 0..1 << level {
+                if changed >> (2 * position) & 0b11 != 0 {
+                    let below = offset(level + 1) + 2 * position;
+                    self.nodes[offset(level) + position] = hash_pair(&self.nodes[below], &self.nodes[below + 1]);
+                    parents |= 1 << position;
+                    hashes += 1;
+                }
+            }
+            changed = parents;
+        }
+        (self.root(), hashes + 1)
+    }
+}
+
+/// Index of a level's first node.
+const fn offset(level: usize) -> usize {
+    (1 << level) - 2
+}
