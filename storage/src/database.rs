@@ -1,0 +1,301 @@
+//! Opening the database, reading typed records, writing changes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
+    IteratorMode, Options, WriteBatch, WriteOptions,
+};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::encoding::{Encoding, decode, encode};
+
+use crate::error::StoreError;
+use crate::family::{self, Family};
+
+/// Layout of the records. Raised when it changes; checked when a store is opened.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
+const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The registry that the store is, or will be, for.
+    pub domain: RegistryDomain,
+    /// Bytes of memory for cached blocks of the database's files.
+    pub block_cache: usize,
+}
+
+impl OpenOptions {
+    /// Options with a cache that suits a small machine: 256 MiB.
+    pub fn new(domain: RegistryDomain) -> Self {
+        Self { domain, block_cache: 256 << 20 }
+    }
+}
+
+/// An open store. Cheap to clone; closed when the last clone is dropped.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<StoreInner>,
+}
+
+pub(crate) struct StoreInner {
+    pub(crate) database: Database,
+    pub(crate) domain: RegistryDomain,
+    /// Held while a block is committed, so that two tree maintainers (one dying, one starting) cannot interleave.
+    pub(crate) block_commit: Mutex<()>,
+}
+
+impl Store {
+    /// Opens the store in `path`, creating it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] (locked by another process, not writable), [`StoreError::SchemaVersion`],
+    /// [`StoreError::OtherRegistry`].
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
+        let database = Database::open(path, options.block_cache, true)?;
+        database.claim(&options.domain)?;
+        Ok(Self::over(database, options.domain))
+    }
+
+    /// Opens a store that must exist, for the registry it was made for.
+    pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        let database = Database::open(path, block_cache, false)?;
+        database.check_schema_version()?;
+        let domain = database.stored_domain()?.ok_or_else(|| StoreError::Missing {
+            family: family::META,
+            what: "the registry that the store belongs to".to_owned(),
+        })?;
+        Ok(Self::over(database, domain))
+    }
+
+    fn over(database: Database, domain: RegistryDomain) -> Self {
+        Self { inner: Arc::new(StoreInner { database, domain, block_commit: Mutex::new(()) }) }
+    }
+
+    /// The registry that the store belongs to.
+    pub fn domain(&self) -> RegistryDomain {
+        self.inner.domain
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.database
+    }
+}
+
+/// The database with its column families.
+pub(crate) struct Database {
+    db: DB,
+    synced: WriteOptions,
+    unsynced: WriteOptions,
+}
+
+/// Something that records can be read from: the database as it is now, or a snapshot.
+pub(crate) trait Read {
+    fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError>;
+
+    fn get<Key: Encoding, Value: Encoding>(
+        &self,
+        family: &Family<Key, Value>,
+        key: &Key,
+    ) -> Result<Option<Value>, StoreError> {
+        let Some(bytes) = self.read(family.name, &encode(key))? else { return Ok(None) };
+        decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family.name, reason })
+    }
+}
+
+impl Read for Database {
+    fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        Ok(self.db.get_pinned_cf(self.handle(family)?, key)?)
+    }
+}
+
+impl Database {
+    fn open(path: &Path, block_cache: usize, create: bool) -> Result<Self, StoreError> {
+        let refused = |error: rocksdb::Error| StoreError::Open { path: PathBuf::from(path), reason: error.to_string() };
+        let mut options = Options::default();
+        options.create_if_missing(create);
+        options.create_missing_column_families(create);
+        options.increase_parallelism(2);
+        options.set_max_open_files(512);
+        options.set_max_total_wal_size(512 << 20);
+        options.set_keep_log_file_num(4);
+        options.set_bytes_per_sync(1 << 20);
+        let cache = Cache::new_lru_cache(block_cache);
+        let families = family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
+        let db = DB::open_cf_descriptors(&options, path, families).map_err(refused)?;
+        let mut synced = WriteOptions::default();
+        synced.set_sync(true);
+        Ok(Self { db, synced, unsynced: WriteOptions::default() })
+    }
+
+    /// Makes a new store this registry's; refuses one of another registry or schema.
+    fn claim(&self, domain: &RegistryDomain) -> Result<(), StoreError> {
+        match self.stored_domain()? {
+            None => {
+                let mut changes = Changes::default();
+                changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
+                changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
+                self.write(changes, true)
+            }
+            Some(stored) => {
+                self.check_schema_version()?;
+                if stored == *domain {
+                    return Ok(());
+                }
+                Err(StoreError::OtherRegistry {
+                    stored_chain_id: stored.chain_id,
+                    stored_contract: stored.verifying_contract,
+                    chain_id: domain.chain_id,
+                    contract: domain.verifying_contract,
+                })
+            }
+        }
+    }
+
+    fn check_schema_version(&self) -> Result<(), StoreError> {
+        match self.meta::<u32>(SCHEMA_VERSION_KEY)? {
+            Some(SCHEMA_VERSION) => Ok(()),
+            found => Err(StoreError::SchemaVersion { found: found.unwrap_or_default(), known: SCHEMA_VERSION }),
+        }
+    }
+
+    fn stored_domain(&self) -> Result<Option<RegistryDomain>, StoreError> {
+        self.meta(REGISTRY_DOMAIN_KEY)
+    }
+
+    fn meta<Value: Encoding>(&self, key: &[u8]) -> Result<Option<Value>, StoreError> {
+        let Some(bytes) = self.read(family::META, key)? else { return Ok(None) };
+        decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
+    }
+
+    fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
+        let missing = || StoreError::Missing { family, what: "its column family".to_owned() };
+        self.db.cf_handle(family).ok_or_else(missing)
+    }
+
+    /// Writes changes atomically. With `sync` they are on disk when this returns; without, they survive the death of the
+    /// process, but a power failure may take them (never a part of them, and never without everything written later).
+    pub(crate) fn write(&self, changes: Changes, sync: bool) -> Result<(), StoreError> {
+        let mut batch = WriteBatch::default();
+        for Change { family, key, value } in changes.items {
+            let handle = self.handle(family)?;
+            match value {
+                Some(value) => batch.put_cf(handle, key, value),
+                None => batch.delete_cf(handle, key),
+            }
+        }
+        Ok(self.db.write_opt(batch, if sync { &self.synced } else { &self.unsynced })?)
+    }
+
+    /// A view of the database that later writes do not change.
+    pub(crate) fn snapshot(&self) -> rocksdb::Snapshot<'_> {
+        self.db.snapshot()
+    }
+
+    pub(crate) fn read_at<'snapshot>(
+        &self,
+        snapshot: &'snapshot rocksdb::Snapshot<'_>,
+        family: &'static str,
+        key: &[u8],
+    ) -> Result<Option<DBPinnableSlice<'snapshot>>, StoreError> {
+        Ok(snapshot.get_pinned_cf(self.handle(family)?, key)?)
+    }
+
+    /// The raw records of a family in the order of their keys.
+    pub(crate) fn raw_records(&self, family: &'static str) -> Result<RawRecords<'_>, StoreError> {
+        let records = self.db.iterator_cf(self.handle(family)?, IteratorMode::Start);
+        Ok(Box::new(records.map(|record| record.map_err(StoreError::from))))
+    }
+
+    /// The records of a family in the order of their keys, from `start` on.
+    pub(crate) fn records_from<'a, Key: Encoding + 'a, Value: Encoding + 'a>(
+        &'a self,
+        family: &Family<Key, Value>,
+        start: &Key,
+    ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'a, Key, Value>, StoreError> {
+        let name = family.name;
+        let start = encode(start);
+        let mode = IteratorMode::From(&start, rocksdb::Direction::Forward);
+        Ok(self.db.iterator_cf(self.handle(name)?, mode).map(move |record| typed(name, record)))
+    }
+
+    /// The record with the greatest key.
+    pub(crate) fn last<Key: Encoding, Value: Encoding>(
+        &self,
+        family: &Family<Key, Value>,
+    ) -> Result<Option<(Key, Value)>, StoreError> {
+        let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
+        records.next().map(|record| typed(family.name, record)).transpose()
+    }
+}
+
+/// Keys and values as they are stored.
+pub(crate) type RawRecords<'a> = Box<dyn Iterator<Item = Result<(Box<[u8]>, Box<[u8]>), StoreError>> + 'a>;
+
+fn typed<Key: Encoding, Value: Encoding>(
+    family: &'static str,
+    record: Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>,
+) -> Result<(Key, Value), StoreError> {
+    let (key, value) = record?;
+    let damaged = |reason| StoreError::Damaged { family, reason };
+    Ok((decode(&key).map_err(damaged)?, decode(&value).map_err(damaged)?))
+}
+
+fn family_options(name: &str, cache: &Cache) -> Options {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    if family::WITH_BLOOM_FILTER.contains(&name) {
+        blocks.set_bloom_filter(10.0, false);
+    }
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&blocks);
+    options.set_write_buffer_size(32 << 20);
+    options.set_compression_type(if family::INCOMPRESSIBLE.contains(&name) {
+        DBCompressionType::None
+    } else {
+        DBCompressionType::Lz4
+    });
+    options
+}
+
+struct Change {
+    family: &'static str,
+    key: Vec<u8>,
+    /// `None` deletes.
+    value: Option<Vec<u8>>,
+}
+
+/// Changes that go down together or not at all.
+#[derive(Default)]
+pub struct Changes {
+    items: Vec<Change>,
+}
+
+impl Changes {
+    pub(crate) fn put<Key: Encoding, Value: Encoding>(
+        &mut self,
+        family: &Family<Key, Value>,
+        key: &Key,
+        value: &Value,
+    ) {
+        self.put_raw(family.name, encode(key), encode(value));
+    }
+
+    pub(crate) fn delete<Key: Encoding, Value: Encoding>(&mut self, family: &Family<Key, Value>, key: &Key) {
+        self.items.push(Change { family: family.name, key: encode(key), value: None });
+    }
+
+    fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
+        self.items.push(Change { family, key, value: Some(value) });
+    }
+
+    /// Adds other changes behind these.
+    pub fn append(&mut self, mut other: Self) {
+        self.items.append(&mut other.items);
+    }
+}

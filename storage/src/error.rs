@@ -1,0 +1,38 @@
+//! What can go wrong with the store.
+
+use std::path::PathBuf;
+
+use selfsame_protocol::Address;
+use selfsame_protocol::encoding::DecodeError;
+
+/// An error of the store. Cloneable, because one failed group commit answers many requests.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// RocksDB refused: the disk is full, a file is damaged, a permission is missing.
+    #[error("the database refused an operation: {0}")]
+    Database(#[from] rocksdb::Error),
+    /// The store could not be opened.
+    #[error("cannot open the store in {}: {reason}", path.display())]
+    Open { path: PathBuf, reason: String },
+    /// A record is not what was written.
+    #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
+    Damaged { family: &'static str, reason: DecodeError },
+    /// Something that must be there is not.
+    #[error("{family} lacks {what}; check the store with `selfsame registry fsck`")]
+    Missing { family: &'static str, what: String },
+    /// The store was written by another version of the program.
+    #[error("the store has schema version {found}, this program knows {known}; use the program that wrote it")]
+    SchemaVersion { found: u32, known: u32 },
+    /// The store belongs to another registry.
+    #[error(
+        "the store belongs to the registry {stored_contract:#x} on chain {stored_chain_id}, the configuration names \
+         {contract:#x} on chain {chain_id}; registry.chain_id and registry.verifying_contract are fixed at the first start"
+    )]
+    OtherRegistry { stored_chain_id: u64, stored_contract: Address, chain_id: u64, contract: Address },
+    /// A block was committed on top of a state that it was not computed from.
+    #[error("block {height} was computed on the state after block {computed_on}, the store is at block {applied}")]
+    StaleCommit { height: u64, computed_on: u64, applied: u64 },
+    /// The thread that commits has ended.
+    #[error("the store is closing")]
+    Closing,
+}

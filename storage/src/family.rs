@@ -1,0 +1,92 @@
+//! Column families: which records there are, under which keys.
+
+use std::marker::PhantomData;
+
+use selfsame_protocol::encoding::Encoding;
+use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
+use selfsame_protocol::registry::{Account, Lock, PackedAccount};
+use selfsame_protocol::tree::{Page, PageId};
+use selfsame_protocol::{Address, B256};
+
+use crate::ledger::Place;
+use crate::registry_store::{AppliedBlock, AppliedTip};
+use crate::requests::{Expiry, IdempotencyRecord, QueuedRequest, RequestRecord};
+
+/// A column family with the types of its keys and values. Keys are canonical encodings, so numbers sort by value.
+pub(crate) struct Family<Key, Value> {
+    pub name: &'static str,
+    types: PhantomData<fn(Key) -> Value>,
+}
+
+impl<Key: Encoding, Value: Encoding> Family<Key, Value> {
+    const fn new(name: &'static str) -> Self {
+        Self { name, types: PhantomData }
+    }
+}
+
+/// Leaf index → account.
+pub(crate) const ACCOUNTS: Family<u64, Account> = Family::new("accounts");
+/// Authenticator address → packed account data.
+pub(crate) const ADDRESSES: Family<Address, PackedAccount> = Family::new("addresses");
+/// Page id → tree page. Pages with nothing below them are absent.
+pub(crate) const TREE_PAGES: Family<PageId, Page> = Family::new("tree_pages");
+/// Root → when it was the newest.
+pub(crate) const ROOTS: Family<B256, RootRecord> = Family::new("roots");
+/// Height → what applying the block gave.
+pub(crate) const RESULTS: Family<u64, AppliedBlock> = Family::new("results");
+/// One record: how far blocks have been applied.
+pub(crate) const APPLIED: Family<(), AppliedTip> = Family::new("applied");
+
+/// Height → sealed block.
+pub(crate) const BLOCKS: Family<u64, Block> = Family::new("blocks");
+/// Block hash → height.
+pub(crate) const BLOCK_HASHES: Family<B256, u64> = Family::new("block_hashes");
+/// Request id → its place in a block. Never deleted.
+pub(crate) const PLACES: Family<RequestId, Place> = Family::new("places");
+
+/// Request id → request. Final ones expire.
+pub(crate) const REQUESTS: Family<RequestId, RequestRecord> = Family::new("requests");
+/// Sequence number → request that is not applied yet.
+pub(crate) const QUEUE: Family<u64, QueuedRequest> = Family::new("queue");
+/// One record: the greatest sequence number among the requests that left the queue.
+pub(crate) const FINISHED_SEQUENCE: Family<(), u64> = Family::new("finished_sequence");
+/// Lock → the open request that holds it.
+pub(crate) const LOCKS: Family<Lock, RequestId> = Family::new("locks");
+/// Hash of an idempotency key → the request it stands for.
+pub(crate) const IDEMPOTENCY: Family<B256, IdempotencyRecord> = Family::new("idempotency");
+/// Time and record: what is to be deleted once it is old enough.
+pub(crate) const EXPIRY: Family<Expiry, ()> = Family::new("expiry");
+
+/// Facts about the store itself; see `database.rs` for the keys.
+pub(crate) const META: &str = "meta";
+
+/// The families that applying blocks derives from the ledger; fsck rebuilds and compares them byte by byte.
+pub(crate) const DERIVED: [&str; 6] =
+    [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
+
+/// Every family.
+pub(crate) const ALL: [&str; 16] = [
+    ACCOUNTS.name,
+    ADDRESSES.name,
+    TREE_PAGES.name,
+    ROOTS.name,
+    RESULTS.name,
+    APPLIED.name,
+    BLOCKS.name,
+    BLOCK_HASHES.name,
+    PLACES.name,
+    REQUESTS.name,
+    QUEUE.name,
+    FINISHED_SEQUENCE.name,
+    LOCKS.name,
+    IDEMPOTENCY.name,
+    EXPIRY.name,
+    META,
+];
+
+/// Families that are looked up by keys which may be absent: a Bloom filter spares the disk.
+pub(crate) const WITH_BLOOM_FILTER: [&str; 6] =
+    [ADDRESSES.name, ROOTS.name, BLOCK_HASHES.name, PLACES.name, REQUESTS.name, IDEMPOTENCY.name];
+
+/// Families whose values are hashes: compressing them gains nothing.
+pub(crate) const INCOMPRESSIBLE: [&str; 2] = [TREE_PAGES.name, ADDRESSES.name];

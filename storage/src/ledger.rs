@@ -1,0 +1,55 @@
+//! The ledger: where blocks are kept in order.
+
+use selfsame_protocol::ledger::{Block, RequestId, Seal};
+use selfsame_protocol::{B256, encode_fields};
+
+use crate::error::StoreError;
+
+/// Where a request stands in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub height: u64,
+    /// Position in the block, counted from 0.
+    pub position: u32,
+    pub block_hash: B256,
+}
+
+encode_fields!(Place { height, position, block_hash });
+
+/// Why a block was not appended.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Another block was appended in the meantime; read on from the new head.
+    #[error("block {found} does not follow block {head}, the ledger's last")]
+    NotNext { found: u64, head: u64 },
+    /// The ledger's own store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Blocks in order, each durable before [`Ledger::append`] returns.
+///
+/// The embedded ledger ([`crate::EmbeddedLedger`]) is a column family of the local store. Nothing above this trait may assume
+/// that: blocks can be appended by others, so a follower reads on from the last height it knows whenever it is told of a new
+/// one, and an appender must expect [`LedgerError::NotNext`].
+///
+/// The calls block on I/O; call them from a thread that may.
+pub trait Ledger: Send + Sync + 'static {
+    /// Where the next block is linked to.
+    fn head(&self) -> Seal;
+
+    /// Appends the block that follows the head. When this returns, the block is durable and every listener was told.
+    fn append(&self, block: &Block) -> Result<(), LedgerError>;
+
+    /// The block at a height, counted from 1.
+    fn block(&self, height: u64) -> Result<Option<Block>, StoreError>;
+
+    /// The height of the block with this hash.
+    fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError>;
+
+    /// Where a request stands, if it is in a block.
+    fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError>;
+
+    /// Calls `listener` with its height whenever a block has become durable. Cheap and non-blocking calls only.
+    fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>);
+}

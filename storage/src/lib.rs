@@ -1,0 +1,32 @@
+//! Storage of Selfsame: RocksDB behind typed records. The only crate that names `rocksdb`.
+//!
+//! What is durable when:
+//!
+//! | commit | written by | synced |
+//! |---|---|---|
+//! | an accepted request ([`Admission`]) | [`GroupCommit`], many requests sharing one sync | before it is answered |
+//! | a sealed block ([`Ledger::append`]) | the batcher | before its requests read `submitted` |
+//! | an applied block ([`Store::commit_block`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same |
+//!
+//! Readers take a [`Snapshot`]: accounts, addresses and tree pages of one block.
+
+mod database;
+mod embedded_ledger;
+mod error;
+mod family;
+mod fsck;
+mod group_commit;
+mod ledger;
+mod registry_store;
+mod requests;
+mod snapshot;
+
+pub use database::{Changes, OpenOptions, SCHEMA_VERSION, Store};
+pub use embedded_ledger::EmbeddedLedger;
+pub use error::StoreError;
+pub use fsck::{FsckReport, fsck};
+pub use group_commit::{Durable, GroupCommit};
+pub use ledger::{Ledger, LedgerError, Place};
+pub use registry_store::{AppliedBlock, AppliedTip};
+pub use requests::{Admission, FinalState, IdempotencyRecord, QueuedRequest, RequestRecord};
+pub use snapshot::Snapshot;

@@ -1,0 +1,124 @@
+//! The one commit that an applied block is.
+
+use std::sync::PoisonError;
+
+use selfsame_protocol::encode_fields;
+use selfsame_protocol::ledger::{Block, BlockEffects, BlockResult, Outcome, RootRecord, Seal, Tip};
+
+use crate::database::{Changes, Read, Store};
+use crate::error::StoreError;
+use crate::family;
+use crate::requests::{Expiring, Expiry, FinalState, RequestRecord};
+
+/// How far blocks have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedTip {
+    pub tip: Tip,
+    /// The leaf index that the next account gets.
+    pub next_leaf_index: u64,
+}
+
+encode_fields!(AppliedTip { tip, next_leaf_index } version 1 of "applied tip");
+
+impl Default for AppliedTip {
+    /// Nothing applied; leaf 0 is reserved.
+    fn default() -> Self {
+        Self { tip: Tip::default(), next_leaf_index: 1 }
+    }
+}
+
+/// What applying a block gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedBlock {
+    pub result: BlockResult,
+    /// One for each entry of the block, in its order.
+    pub outcomes: Vec<Outcome>,
+}
+
+encode_fields!(AppliedBlock { result, outcomes } version 1 of "applied block");
+
+impl Store {
+    /// The result of a block that was applied.
+    pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
+        self.database().get(&family::RESULTS, &height)
+    }
+
+    /// Commits an applied block: accounts, addresses, tree pages, roots, the result, and for each of its requests the final
+    /// state, the released locks and the end of its wait in the queue. All of it or nothing.
+    ///
+    /// Not synced: the sealed block is, and applying it again gives the same.
+    ///
+    /// # Errors
+    /// [`StoreError::StaleCommit`] when the store has moved on since the effects were computed.
+    pub fn commit_block(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+        let _one_at_a_time = self.inner.block_commit.lock().unwrap_or_else(PoisonError::into_inner);
+        let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
+        let seal = effects.tip.seal;
+        if effects.result.previous_result_hash != applied.tip.result_hash || seal.height != applied.tip.seal.height + 1
+        {
+            let (height, applied) = (seal.height, applied.tip.seal.height);
+            return Err(StoreError::StaleCommit { height, computed_on: height - 1, applied });
+        }
+        let mut changes = Changes::default();
+        for (leaf_index, account) in &effects.accounts {
+            changes.put(&family::ACCOUNTS, leaf_index, account);
+        }
+        for (address, mapping) in &effects.addresses {
+            match mapping {
+                Some(packed) => changes.put(&family::ADDRESSES, address, packed),
+                None => changes.delete(&family::ADDRESSES, address),
+            }
+        }
+        for (id, page) in &effects.pages {
+            changes.put(&family::TREE_PAGES, id, page);
+        }
+        put_roots(&mut changes, &applied.tip, &effects.tip);
+        self.finish_requests(&mut changes, block, &effects.outcomes, &seal)?;
+        let result = AppliedBlock { result: effects.result.clone(), outcomes: effects.outcomes.clone() };
+        changes.put(&family::RESULTS, &seal.height, &result);
+        let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
+        changes.put(&family::APPLIED, &(), &tip);
+        self.database().write(changes, false)
+    }
+
+    /// Writes the final state of each request and takes it out of the queue.
+    fn finish_requests(
+        &self,
+        changes: &mut Changes,
+        block: &Block,
+        outcomes: &[Outcome],
+        seal: &Seal,
+    ) -> Result<(), StoreError> {
+        let mut last_sequence = 0;
+        for (entry, outcome) in block.entries.iter().zip(outcomes) {
+            // A block that came from elsewhere may carry requests that were never admitted here.
+            let sequence = self.request(&entry.request_id)?.map_or(0, |record| record.sequence);
+            last_sequence = last_sequence.max(sequence);
+            if sequence != 0 {
+                changes.delete(&family::QUEUE, &sequence);
+            }
+            for lock in entry.operation.locks() {
+                changes.delete(&family::LOCKS, &lock);
+            }
+            let final_state = FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone() };
+            let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: Some(final_state) };
+            changes.put(&family::REQUESTS, &entry.request_id, &record);
+            let expiry = Expiry { since: seal.time, record: Expiring::Request(entry.request_id) };
+            changes.put(&family::EXPIRY, &expiry, &());
+        }
+        if last_sequence > self.finished_sequence()? {
+            changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);
+        }
+        Ok(())
+    }
+}
+
+/// The replaced root keeps the time of its replacement; the newest has none, also when it was the newest before.
+fn put_roots(changes: &mut Changes, before: &Tip, after: &Tip) {
+    if before.root == after.root {
+        return;
+    }
+    let replaced = RootRecord { height: before.seal.height, replaced_at: Some(after.seal.time) };
+    changes.put(&family::ROOTS, &before.root, &replaced);
+    changes.put(&family::ROOTS, &after.root, &RootRecord { height: after.seal.height, replaced_at: None });
+}
