@@ -1,0 +1,90 @@
+//! Time and chance are handed in at the start.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// Time since the Unix epoch.
+    fn now(&self) -> Duration;
+
+    /// Whole seconds since the Unix epoch.
+    fn unix_seconds(&self) -> u64 {
+        self.now().as_secs()
+    }
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
+/// The machine's clock, moved so that it showed a chosen time when it was made; it then runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct ShiftedClock {
+    shown: Duration,
+    made: std::time::Instant,
+}
+
+impl ShiftedClock {
+    /// A clock that shows `shown` (since the Unix epoch) now.
+    pub fn starting_at(shown: Duration) -> Self {
+        Self { shown, made: std::time::Instant::now() }
+    }
+}
+
+impl Clock for ShiftedClock {
+    fn now(&self) -> Duration {
+        self.shown + self.made.elapsed()
+    }
+}
+
+/// A clock that stands still until it is set: for tests and simulations.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now: Mutex<Duration>,
+}
+
+impl ManualClock {
+    /// A clock that stands at `now` (since the Unix epoch).
+    pub fn at(now: Duration) -> Self {
+        Self { now: Mutex::new(now) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Duration {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives random bytes.
+pub trait Random: Send + Sync + 'static {
+    /// Fills `bytes`.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// The operating system's cryptographic random source.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        if let Err(error) = getrandom::fill(bytes) {
+            // Going on would hand out predictable ids and secrets.
+            tracing::error!(%error, "the operating system gives no random bytes");
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Noticing an actor that is stuck rather than dead: each is asked for an answer every second.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ractor::{Message, RpcReplyPort};
+use tokio::time::Instant;
+
+use crate::batcher::BatcherMessage;
+use crate::registry::Shared;
+use crate::request_tracker::RequestTrackerMessage;
+use crate::slot::Slot;
+use crate::tree_maintainer::TreeMaintainerMessage;
+
+/// Without an answer for this long, the service is not ready.
+pub const UNREADY_AFTER: Duration = Duration::from_secs(10);
+
+/// Without an answer for this long, the service has failed.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How an actor is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActorHealth {
+    /// Its name in the actor registry.
+    pub name: String,
+    /// Starts after the first.
+    pub restarts: u64,
+    /// Calls waiting for its answers.
+    pub waiting_calls: usize,
+    /// Time since it last answered.
+    pub silent_for: Duration,
+}
+
+impl ActorHealth {
+    /// Whether it answered lately.
+    pub fn is_responsive(&self) -> bool {
+        self.silent_for < UNREADY_AFTER
+    }
+}
+
+/// When each actor last answered.
+pub(crate) struct Heartbeat {
+    started: Instant,
+    shared: Arc<Shared>,
+    tree_maintainer: LastAnswer,
+    batcher: LastAnswer,
+    request_tracker: LastAnswer,
+}
+
+/// Milliseconds since the heartbeat began.
+#[derive(Default)]
+struct LastAnswer(AtomicU64);
+
+impl Heartbeat {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            started: Instant::now(),
+            shared,
+            tree_maintainer: LastAnswer::default(),
+            batcher: LastAnswer::default(),
+            request_tracker: LastAnswer::default(),
+        }
+    }
+
+    /// How the actors are doing now.
+    pub fn health(&self) -> Vec<ActorHealth> {
+        let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
+        vec![
+            self.health_of(tree_maintainer, &self.tree_maintainer),
+            self.health_of(batcher, &self.batcher),
+            self.health_of(request_tracker, &self.request_tracker),
+        ]
+    }
+
+    /// Asks until an actor is stuck; returns its name.
+    pub async fn watch(&self) -> String {
+        let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
+        tokio::select! {
+            () = self.ask(tree_maintainer, &self.tree_maintainer, TreeMaintainerMessage::Ping) => tree_maintainer.name(),
+            () = self.ask(batcher, &self.batcher, BatcherMessage::Ping) => batcher.name(),
+            () = self.ask(request_tracker, &self.request_tracker, RequestTrackerMessage::Ping) => request_tracker.name(),
+        }
+        .to_owned()
+    }
+
+    fn health_of<M: Message>(&self, slot: &Slot<M>, last: &LastAnswer) -> ActorHealth {
+        let last = self.started + Duration::from_millis(last.0.load(Ordering::Relaxed));
+        ActorHealth {
+            name: slot.name().to_owned(),
+            restarts: slot.restarts(),
+            waiting_calls: slot.inside(),
+            silent_for: last.elapsed(),
+        }
+    }
+
+    /// Asks one actor every second; returns when it has been silent for too long.
+    async fn ask<M: Message>(&self, slot: &Slot<M>, last: &LastAnswer, ping: fn(RpcReplyPort<()>) -> M) {
+        loop {
+            let asked = Instant::now();
+            match slot.probe(ping, asked + STUCK_AFTER).await {
+                Ok(()) => last.0.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed),
+                Err(error) => {
+                    tracing::warn!(actor = slot.name(), %error, "an actor does not answer");
+                    if self.health_of(slot, last).silent_for >= STUCK_AFTER {
+                        return;
+                    }
+                }
+            }
+            tokio::time::sleep_until(asked + INTERVAL).await;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The actors of Selfsame: a supervision tree that owns the registry, and the handles through which everybody else uses it.
+//!
+//! ```text
+//! root (one for one)
+//! └── registry (rest for one, in this order)
+//!     ├── tree maintainer   applies blocks; the only writer of accounts and tree
+//!     ├── batcher           seals waiting requests into blocks
+//!     └── request tracker   admits requests
+//! ```
+//!
+//! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. [`RegistryHandle`] is what a
+//! front-end calls: [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox.
+//! No actor holds the only copy of anything that was acknowledged, so each of them may die alone.
+
+mod batcher;
+mod clock;
+mod heartbeat;
+mod publication;
+mod registry;
+mod request_tracker;
+mod service;
+mod slot;
+mod submission;
+mod tree_maintainer;
+mod waiters;
+
+pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
+pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
+pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
+pub use service::{Service, ServiceError, Settings};
+pub use submission::{RateLimitScope, Submission, SubmitError};

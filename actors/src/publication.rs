@@ -1,0 +1,69 @@
+//! What readers see, and how far the writers are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use selfsame_storage::Snapshot;
+
+use crate::waiters::Waiters;
+
+/// The published snapshot and the marks that request states are read from. Every mark only grows.
+pub(crate) struct Publication {
+    snapshot: ArcSwap<Snapshot>,
+    /// Requests up to this sequence number have been taken into a batch.
+    batching: AtomicU64,
+    /// Requests up to this sequence number are durable.
+    durable: AtomicU64,
+    /// Those who wait for final states.
+    pub waiters: Waiters,
+}
+
+impl Publication {
+    /// Starts from a stored state: whatever is open counts as being batched.
+    pub fn new(snapshot: Snapshot, last_sequence: u64, waiters: usize) -> Self {
+        Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            batching: AtomicU64::new(last_sequence),
+            durable: AtomicU64::new(last_sequence),
+            waiters: Waiters::new(waiters),
+        }
+    }
+
+    /// The newest published snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Height of the newest published block.
+    pub fn height(&self) -> u64 {
+        self.snapshot.load().tip().seal.height
+    }
+
+    /// Publishes a snapshot unless a newer one is out (a dying tree maintainer may come late).
+    pub fn publish(&self, snapshot: Snapshot) {
+        let snapshot = Arc::new(snapshot);
+        self.snapshot.rcu(|current| {
+            let newer = snapshot.tip().seal.height >= current.tip().seal.height;
+            Arc::clone(if newer { &snapshot } else { current })
+        });
+    }
+
+    /// Requests up to here have been taken into a batch.
+    pub fn batching(&self) -> u64 {
+        self.batching.load(Ordering::Acquire)
+    }
+
+    pub fn mark_batching(&self, sequence: u64) {
+        self.batching.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// Requests up to here are durable.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub fn mark_durable(&self, sequence: u64) {
+        self.durable.fetch_max(sequence, Ordering::AcqRel);
+    }
+}

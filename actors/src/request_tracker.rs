@@ -1,0 +1,273 @@
+//! The request tracker: admits requests, one after the other.
+//!
+//! It holds the locks of the open requests in memory, judges a request by the rules on the published state, and hands it to the
+//! group commit; the answer goes out from there, when the request is durable. So the mailbox never waits for a disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ledger::{Block, RequestId};
+use selfsame_protocol::registry::{self, Lock, Operation, Overlay};
+use selfsame_protocol::signature::SignatureFault;
+use selfsame_protocol::{Address, B256, keccak256};
+use selfsame_storage::{Admission, Changes, IdempotencyRecord, StoreError};
+use tokio::task::spawn_blocking;
+
+use crate::batcher::BatcherMessage;
+use crate::registry::{RateLimiter, Shared};
+use crate::submission::{RateLimitScope, SubmitError};
+
+/// How often expired records are deleted.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Records deleted in one commit.
+const SWEEP_BATCH: usize = 1000;
+
+/// A request that passed every check which needs no lock.
+pub(crate) struct Candidate {
+    pub operation: Operation,
+    /// What its signature recovers to.
+    pub signer: Option<Result<Address, SignatureFault>>,
+    pub idempotency_key: Option<String>,
+}
+
+/// The answer to a candidate.
+pub(crate) type Admitted = Result<RequestId, SubmitError>;
+
+/// What the request tracker is told.
+pub(crate) enum RequestTrackerMessage {
+    /// Judge a request and make it durable.
+    Admit(Box<Candidate>, RpcReplyPort<Admitted>),
+    /// A block was applied: its requests are final and hold no locks any more.
+    Applied(Arc<Block>),
+    /// A request did not become durable: forget it.
+    NotDurable(RequestId, Box<Operation>, Option<B256>),
+    /// Delete what has expired.
+    Sweep,
+    /// Answer, to show that you are not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// The actor.
+pub(crate) struct RequestTracker;
+
+/// What the tracker remembers; all of it is found again in the store.
+pub(crate) struct RequestTrackerState {
+    shared: Arc<Shared>,
+    /// Locks of open requests and who holds them.
+    locks: HashMap<Lock, RequestId>,
+    /// Hash of each open request's operation.
+    open: HashMap<RequestId, B256>,
+    /// Idempotency keys handed to the group commit and possibly not readable yet.
+    recent_keys: HashMap<B256, IdempotencyRecord>,
+    /// Requests of each account within the window.
+    per_account: RateLimiter<u64>,
+    last_sequence: u64,
+}
+
+impl Actor for RequestTracker {
+    type Msg = RequestTrackerMessage;
+    type State = RequestTrackerState;
+    type Arguments = Arc<Shared>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<Shared>,
+    ) -> Result<RequestTrackerState, ActorProcessingErr> {
+        // First the place, then the state: a block applied while we load is told to our mailbox.
+        shared.request_tracker.occupy(myself.clone());
+        let state = spawn_blocking(move || RequestTrackerState::load(shared)).await??;
+        myself.send_interval(SWEEP_INTERVAL, || RequestTrackerMessage::Sweep);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut RequestTrackerState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            RequestTrackerMessage::Ping(reply) => drop(reply.send(())),
+            RequestTrackerMessage::Admit(candidate, reply) => state.admit(*candidate, reply),
+            RequestTrackerMessage::Applied(block) => {
+                for entry in &block.entries {
+                    state.close(&entry.request_id, &entry.operation);
+                }
+            }
+            RequestTrackerMessage::NotDurable(request_id, operation, key_hash) => {
+                state.close(&request_id, &operation);
+                if let Some(key_hash) = key_hash {
+                    state.recent_keys.remove(&key_hash);
+                }
+            }
+            RequestTrackerMessage::Sweep => state.sweep().await?,
+        }
+        Ok(())
+    }
+}
+
+impl RequestTrackerState {
+    fn load(shared: Arc<Shared>) -> Result<Self, StoreError> {
+        // What a predecessor handed in is durable or refused behind this.
+        shared.group_commit.barrier()?;
+        let mut locks = HashMap::new();
+        let mut open = HashMap::new();
+        for request in shared.store.open_requests()? {
+            open.insert(request.request_id, operation_hash(&request.operation));
+            locks.extend(request.operation.locks().into_iter().map(|lock| (lock, request.request_id)));
+        }
+        let last_sequence = shared.store.last_sequence()?;
+        shared.publication.mark_durable(last_sequence);
+        shared.counters.open_requests.store(open.len(), Ordering::Relaxed);
+        let per_account = RateLimiter::new();
+        Ok(Self { shared, locks, open, recent_keys: HashMap::new(), per_account, last_sequence })
+    }
+
+    /// Judges a request. A refusal is answered here; an accepted one is answered by the group commit.
+    fn admit(&mut self, candidate: Candidate, reply: RpcReplyPort<Admitted>) {
+        let operation_hash = operation_hash(&candidate.operation);
+        let verdict = match self.known_key(candidate.idempotency_key.as_deref(), operation_hash) {
+            Ok(Some(known)) => return self.answer_when_durable(known, reply),
+            Ok(None) => self.judge(&candidate, operation_hash),
+            Err(error) => Err(error),
+        };
+        match verdict {
+            Ok(()) => self.accept(candidate, operation_hash, reply),
+            // A caller that has gone needs no answer.
+            Err(refusal) => drop(reply.send(Err(refusal))),
+        }
+    }
+
+    /// The request that an idempotency key stands for, if it was used lately for the same operation.
+    fn known_key(&self, key: Option<&str>, operation_hash: B256) -> Result<Option<RequestId>, SubmitError> {
+        let Some(key) = key else { return Ok(None) };
+        let key_hash = keccak256(key);
+        let known = match self.recent_keys.get(&key_hash) {
+            Some(record) => Some(*record),
+            None => self.shared.store.idempotency(&key_hash)?,
+        };
+        let retention = self.shared.limits.load().idempotency_retention.as_secs();
+        let now = self.shared.clock.unix_seconds();
+        match known.filter(|record| now < record.accepted_at.saturating_add(retention)) {
+            None => Ok(None),
+            Some(record) if record.body_hash != operation_hash => Err(SubmitError::IdempotencyKeyReused),
+            Some(IdempotencyRecord { request_id, .. }) => {
+                let is_kept = self.open.contains_key(&request_id) || self.shared.store.request(&request_id)?.is_some();
+                Ok(is_kept.then_some(request_id))
+            }
+        }
+    }
+
+    fn judge(&mut self, candidate: &Candidate, operation_hash: B256) -> Result<(), SubmitError> {
+        let limits = **self.shared.limits.load();
+        let limit = limits.queue_length;
+        if self.open.len() >= limit {
+            return Err(SubmitError::QueueFull { limit });
+        }
+        let operation = &candidate.operation;
+        let taken = operation.locks().into_iter().find_map(|lock| Some((lock, *self.locks.get(&lock)?)));
+        if let Some((lock, holder)) = taken {
+            let is_same = self.open.get(&holder) == Some(&operation_hash);
+            return Err(SubmitError::Duplicate { lock, same_as: is_same.then_some(holder) });
+        }
+        let snapshot = self.shared.publication.snapshot();
+        let now = self.shared.clock.now();
+        let rules = &self.shared.batch_limits.rules;
+        let time = now.as_secs().max(snapshot.tip().seal.time);
+        registry::apply(operation, candidate.signer, rules, time, &mut Overlay::new(snapshot.as_ref()))??;
+        let windows = self.per_account.under(limits.per_leaf_index);
+        if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
+            let scope = RateLimitScope::LeafIndex;
+            windows.check(&leaf_index, now).map_err(|retry_after| SubmitError::RateLimited { scope, retry_after })?;
+            // Charged only here, behind the signature: strangers cannot lock an account out.
+            windows.charge(leaf_index, now);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, candidate: Candidate, operation_hash: B256, reply: RpcReplyPort<Admitted>) {
+        let mut random = [0; 16];
+        self.shared.random.fill(&mut random);
+        let request_id = RequestId::from_random(random);
+        let Candidate { operation, idempotency_key, .. } = candidate;
+        let locks = operation.locks();
+        let idempotency = idempotency_key.map(|key| {
+            let accepted_at = self.shared.clock.unix_seconds();
+            (keccak256(key), IdempotencyRecord { request_id, body_hash: operation_hash, accepted_at })
+        });
+        self.last_sequence += 1;
+        self.locks.extend(locks.iter().map(|lock| (*lock, request_id)));
+        self.open.insert(request_id, operation_hash);
+        self.recent_keys.extend(idempotency);
+        self.shared.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
+
+        let sequence = self.last_sequence;
+        let key_hash = idempotency.map(|(key_hash, _)| key_hash);
+        let changes = Admission { request_id, sequence, operation: operation.clone(), locks, idempotency }.changes();
+        let shared = Arc::clone(&self.shared);
+        let durable = move |result: Result<(), StoreError>| match result {
+            Ok(()) => {
+                shared.publication.mark_durable(sequence);
+                shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
+                if !shared.batcher_woken.swap(true, Ordering::AcqRel) {
+                    shared.batcher.cast(BatcherMessage::Wake);
+                }
+                drop(reply.send(Ok(request_id)));
+            }
+            Err(error) => {
+                let forget = RequestTrackerMessage::NotDurable(request_id, Box::new(operation), key_hash);
+                shared.request_tracker.cast(forget);
+                drop(reply.send(Err(error.into())));
+            }
+        };
+        self.shared.group_commit.commit(changes, Box::new(durable));
+    }
+
+    /// Answers with a request that was accepted before, behind everything that was handed in until now.
+    fn answer_when_durable(&self, known: RequestId, reply: RpcReplyPort<Admitted>) {
+        let durable = move |result: Result<(), StoreError>| {
+            drop(reply.send(result.map(|()| known).map_err(SubmitError::from)));
+        };
+        self.shared.group_commit.commit(Changes::default(), Box::new(durable));
+    }
+
+    fn close(&mut self, request_id: &RequestId, operation: &Operation) {
+        if self.open.remove(request_id).is_none() {
+            return;
+        }
+        for lock in operation.locks() {
+            if self.locks.get(&lock) == Some(request_id) {
+                self.locks.remove(&lock);
+            }
+        }
+        self.shared.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
+    }
+
+    async fn sweep(&mut self) -> Result<(), ActorProcessingErr> {
+        // Everything handed in more than an interval ago is readable in the store.
+        let now = self.shared.clock.unix_seconds();
+        let readable_since = now.saturating_sub(SWEEP_INTERVAL.as_secs());
+        self.recent_keys.retain(|_, record| record.accepted_at >= readable_since);
+        let limits = **self.shared.limits.load();
+        let requests_before = now.saturating_sub(limits.request_retention.as_secs());
+        let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
+        let store = self.shared.store.clone();
+        spawn_blocking(move || {
+            while store.sweep(requests_before, keys_before, SWEEP_BATCH)? == SWEEP_BATCH {}
+            Ok::<_, StoreError>(())
+        })
+        .await??;
+        Ok(())
+    }
+}
+
+/// Identifies an operation: kind and all fields.
+fn operation_hash(operation: &Operation) -> B256 {
+    keccak256(encode(operation))
+}

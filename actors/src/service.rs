@@ -1,0 +1,312 @@
+//! The service: the supervision tree and what embedders hold of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use ractor_supervisor::{
+    ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
+};
+use selfsame_protocol::registry::RuleParameters;
+use selfsame_storage::{GroupCommit, Ledger, Store, StoreError};
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+
+use crate::batcher::{BatchLimits, Batcher};
+use crate::clock::{Clock, Random};
+use crate::heartbeat::{ActorHealth, Heartbeat};
+use crate::publication::Publication;
+use crate::registry::{AdmissionLimits, Counters, RateLimiter, RegistryHandle, Shared};
+use crate::request_tracker::RequestTracker;
+use crate::slot::Slot;
+use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
+
+/// Restarts within [`RESTART_WINDOW`] that a supervisor makes before it gives up.
+const MAX_RESTARTS: usize = 10;
+
+const RESTART_WINDOW: Duration = Duration::from_secs(60);
+
+/// The settings of a service.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Prefix of all actor names: two services can live in one process.
+    pub instance: String,
+    /// The rule parameters that new blocks carry.
+    pub rules: RuleParameters,
+    /// The most operations in a block.
+    pub max_operations: usize,
+    /// How long the first request of a block waits for company.
+    pub max_wait: Duration,
+    /// Calls that may wait for an actor's answer at a time.
+    pub calls_inside: usize,
+    /// Clients that may wait for final states at a time.
+    pub status_waiters: usize,
+    /// What bounds admission.
+    pub limits: AdmissionLimits,
+}
+
+impl Settings {
+    /// The defaults of the embedded service, under a name of its own.
+    pub fn named(instance: impl Into<String>) -> Self {
+        Self {
+            instance: instance.into(),
+            rules: RuleParameters::default(),
+            max_operations: 1024,
+            max_wait: Duration::from_millis(5),
+            calls_inside: 4096,
+            status_waiters: 10_000,
+            limits: AdmissionLimits::default(),
+        }
+    }
+}
+
+/// Why a service did not start, or ended.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ServiceError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An actor could not be started: usually a second service under the same instance name.
+    #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
+    Start { instance: String, reason: String },
+    /// Actors failed more often than supervisors restart them.
+    #[error("the supervisor gave up after {MAX_RESTARTS} restarts within {} s: {reason}", RESTART_WINDOW.as_secs())]
+    GaveUp { reason: String },
+    /// An actor gave no answer for [`crate::STUCK_AFTER`].
+    #[error("actor {actor} is stuck")]
+    Stuck { actor: String },
+}
+
+/// A running service. Dropping it does not stop it; [`Service::stop`] does.
+pub struct Service {
+    registry: RegistryHandle,
+    root: ActorRef<SupervisorMsg>,
+    heartbeat: Arc<Heartbeat>,
+    failure: watch::Receiver<Option<ServiceError>>,
+    guardian: Option<ActorCell>,
+    watching: tokio::task::JoinHandle<()>,
+    committing: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Starts a service that stands on its own. [`Service::failed`] tells when it ends by itself.
+    pub async fn start(
+        settings: Settings,
+        store: Store,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, ServiceError> {
+        let (failed, failure) = watch::channel(None);
+        let refused = start_error(&settings);
+        let name = format!("{}/guardian", settings.instance);
+        let (guardian, _) = Actor::spawn(Some(name), Guardian, failed.clone()).await.map_err(refused)?;
+        let guardian = guardian.get_cell();
+        let mut service =
+            Self::start_under(settings, store, ledger, clock, random, guardian.clone(), failed, failure).await?;
+        service.guardian = Some(guardian);
+        Ok(service)
+    }
+
+    /// Starts a service under an embedder's supervisor, which gets the supervision events of the service's root. The service
+    /// never ends its host.
+    pub async fn start_linked(
+        settings: Settings,
+        store: Store,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        supervisor: ActorCell,
+    ) -> Result<Self, ServiceError> {
+        let (failed, failure) = watch::channel(None);
+        Self::start_under(settings, store, ledger, clock, random, supervisor, failed, failure).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the two public ways to start differ only in the supervisor")]
+    async fn start_under(
+        settings: Settings,
+        store: Store,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        supervisor: ActorCell,
+        failed: watch::Sender<Option<ServiceError>>,
+        failure: watch::Receiver<Option<ServiceError>>,
+    ) -> Result<Self, ServiceError> {
+        let (group_commit, committing) = GroupCommit::start(store.clone())?;
+        let publication = Publication::new(store.snapshot()?, store.last_sequence()?, settings.status_waiters);
+        let slot_name = |actor: &str| format!("{}/registry/{actor}", settings.instance);
+        let shared = Arc::new(Shared {
+            group_commit,
+            publication,
+            batch_limits: BatchLimits {
+                max_operations: settings.max_operations,
+                max_wait: settings.max_wait,
+                rules: settings.rules,
+            },
+            limits: ArcSwap::from_pointee(settings.limits),
+            counters: Counters::default(),
+            per_source: Mutex::new(RateLimiter::new()),
+            batcher_woken: false.into(),
+            tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.calls_inside),
+            batcher: Slot::new(slot_name("batcher"), settings.calls_inside),
+            request_tracker: Slot::new(slot_name("request-tracker"), settings.calls_inside),
+            store,
+            ledger,
+            clock,
+            random,
+        });
+        let follower = Arc::downgrade(&shared);
+        shared.ledger.listen(Box::new(move |_| {
+            if let Some(shared) = follower.upgrade() {
+                shared.tree_maintainer.cast(TreeMaintainerMessage::Follow);
+            }
+        }));
+        let root = spawn_root(&settings, &shared, supervisor).await.map_err(start_error(&settings))?;
+        let heartbeat = Arc::new(Heartbeat::new(Arc::clone(&shared)));
+        let watch = Arc::clone(&heartbeat);
+        let watching = tokio::spawn(async move {
+            let actor = watch.watch().await;
+            failed.send_replace(Some(ServiceError::Stuck { actor }));
+        });
+        let registry = RegistryHandle { shared };
+        Ok(Self { registry, root, heartbeat, failure, guardian: None, watching, committing: Mutex::new(Some(committing)) })
+    }
+
+    /// The registry's handle.
+    pub fn registry(&self) -> RegistryHandle {
+        self.registry.clone()
+    }
+
+    /// How the actors are doing.
+    pub fn actors(&self) -> Vec<ActorHealth> {
+        self.heartbeat.health()
+    }
+
+    /// The root of the supervision tree.
+    pub fn root(&self) -> ActorCell {
+        self.root.get_cell()
+    }
+
+    /// Waits until the service ends by itself, and says why: its supervisors gave up, or an actor is stuck.
+    pub async fn failed(&self) -> ServiceError {
+        let mut failure = self.failure.clone();
+        loop {
+            if let Some(error) = failure.borrow_and_update().clone() {
+                return error;
+            }
+            if failure.changed().await.is_err() {
+                // Linked to an embedder's supervisor, which is told of everything else.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Stops the actors and waits until everything that was handed in is durable. Callers waiting for answers are refused.
+    pub async fn stop(self) {
+        self.watching.abort();
+        for cell in [Some(self.root.get_cell()), self.guardian].into_iter().flatten() {
+            if let Err(error) = cell.stop_and_wait(None, None).await {
+                tracing::debug!(%error, "an actor had stopped before");
+            }
+        }
+        drop((self.registry, self.heartbeat));
+        let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = committing {
+            // The thread ends when the last handle is gone; an embedder may still hold one, so do not wait for that forever.
+            let joined = spawn_blocking(move || thread.join());
+            if tokio::time::timeout(Duration::from_secs(5), joined).await.is_err() {
+                tracing::debug!("handles of the registry outlive the service");
+            }
+        }
+    }
+}
+
+fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<> {
+    let instance = settings.instance.clone();
+    move |error| ServiceError::Start { instance: instance.clone(), reason: error.to_string() }
+}
+
+/// Root (one for one) over the registry (rest for one).
+async fn spawn_root(
+    settings: &Settings,
+    shared: &Arc<Shared>,
+    supervisor: ActorCell,
+) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
+    let registry = vec![
+        child(shared.tree_maintainer.name(), shared, || TreeMaintainer),
+        child(shared.batcher.name(), shared, || Batcher),
+        child(shared.request_tracker.name(), shared, || RequestTracker),
+    ];
+    let registry = ChildSpec {
+        id: format!("{}/registry", settings.instance),
+        restart: Restart::Permanent,
+        spawn_fn: SpawnFn::new(move |supervisor, name| {
+            let arguments = supervise(registry.clone(), SupervisorStrategy::RestForOne);
+            async move {
+                let (actor, _) = Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?;
+                Ok(actor.get_cell())
+            }
+        }),
+        backoff_fn: None,
+        reset_after: None,
+    };
+    let arguments = supervise(vec![registry], SupervisorStrategy::OneForOne);
+    let name = format!("{}/root", settings.instance);
+    Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
+}
+
+fn supervise(child_specs: Vec<ChildSpec>, strategy: SupervisorStrategy) -> SupervisorArguments {
+    let options =
+        SupervisorOptions { strategy, max_restarts: MAX_RESTARTS, max_window: RESTART_WINDOW, reset_after: None };
+    SupervisorArguments { child_specs, options }
+}
+
+fn child<A>(name: &str, shared: &Arc<Shared>, actor: fn() -> A) -> ChildSpec
+where
+    A: Actor<Arguments = Arc<Shared>>,
+{
+    let shared = Arc::clone(shared);
+    ChildSpec {
+        id: name.to_owned(),
+        restart: Restart::Permanent,
+        spawn_fn: SpawnFn::new(move |supervisor, name| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let (actor, _) = Supervisor::spawn_linked(name, actor(), shared, supervisor).await?;
+                Ok(actor.get_cell())
+            }
+        }),
+        backoff_fn: None,
+        reset_after: None,
+    }
+}
+
+/// Stands above the root of a service that has no other supervisor, to learn why it ended.
+struct Guardian;
+
+impl Actor for Guardian {
+    type Msg = ();
+    type State = watch::Sender<Option<ServiceError>>;
+    type Arguments = watch::Sender<Option<ServiceError>>;
+
+    async fn pre_start(&self, _: ActorRef<()>, failed: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        Ok(failed)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<()>,
+        event: SupervisionEvent,
+        failed: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let reason = match event {
+            SupervisionEvent::ActorFailed(_, error) => error.to_string(),
+            SupervisionEvent::ActorTerminated(_, _, reason) => reason.unwrap_or_else(|| "it was stopped".to_owned()),
+            _ => return Ok(()),
+        };
+        failed.send_replace(Some(ServiceError::GaveUp { reason }));
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The tree maintainer: applies blocks. The only writer of accounts, addresses, tree and roots.
+
+use std::sync::Arc;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_protocol::Address;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::{Block, Entry, apply_block, recover_signers};
+use selfsame_protocol::signature::SignatureFault;
+use selfsame_storage::StoreError;
+use tokio::task::spawn_blocking;
+
+use crate::batcher::BatcherMessage;
+use crate::registry::Shared;
+use crate::request_tracker::RequestTrackerMessage;
+
+/// What the tree maintainer is told.
+pub(crate) enum TreeMaintainerMessage {
+    /// The ledger has blocks that are not applied yet.
+    Follow,
+    /// Answer, to show that you are not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// The actor; its state is in the store.
+pub(crate) struct TreeMaintainer;
+
+impl Actor for TreeMaintainer {
+    type Msg = TreeMaintainerMessage;
+    type State = Arc<Shared>;
+    type Arguments = Arc<Shared>;
+
+    async fn pre_start(&self, myself: ActorRef<Self::Msg>, shared: Arc<Shared>) -> Result<Arc<Shared>, ActorProcessingErr> {
+        shared.tree_maintainer.occupy(myself.clone());
+        // A predecessor may have died between its commit and its publication.
+        shared.publication.publish(shared.store.snapshot()?);
+        shared.publication.waiters.wake_all();
+        myself.cast(TreeMaintainerMessage::Follow)?;
+        Ok(shared)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        shared: &mut Arc<Shared>,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            TreeMaintainerMessage::Ping(reply) => drop(reply.send(())),
+            TreeMaintainerMessage::Follow => {
+                let working = Arc::clone(shared);
+                let applied = spawn_blocking(move || apply_next(&working)).await??;
+                if let Some(block) = applied {
+                    shared.batcher.cast(BatcherMessage::Wake);
+                    shared.request_tracker.cast(RequestTrackerMessage::Applied(block));
+                    // One block a message, so that pings are answered in between.
+                    myself.cast(TreeMaintainerMessage::Follow)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Applies the block after the last applied one, if there is one, and publishes the new state.
+fn apply_next(shared: &Shared) -> Result<Option<Arc<Block>>, StoreError> {
+    let snapshot = shared.publication.snapshot();
+    let Some(block) = shared.ledger.block(snapshot.tip().seal.height + 1)? else { return Ok(None) };
+    let started = std::time::Instant::now();
+    let signers = recover_in_parallel(&block.entries, &shared.store.domain());
+    let effects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
+    shared.store.commit_block(&block, &effects)?;
+    shared.publication.publish(shared.store.snapshot()?);
+    shared.publication.waiters.wake(&block);
+    shared.counters.applied(&effects.outcomes);
+    tracing::debug!(
+        height = block.header.height,
+        operations = block.header.count,
+        micros = started.elapsed().as_micros() as u64,
+        root = %effects.tip.root,
+        "applied a block"
+    );
+    Ok(Some(Arc::new(block)))
+}
+
+/// Signatures below this number are recovered on the calling thread: a thread costs about as much as one of them.
+const WORTH_A_THREAD: usize = 8;
+
+/// [`recover_signers`] on all cores.
+fn recover_in_parallel(entries: &[Entry], domain: &RegistryDomain) -> Vec<Option<Result<Address, SignatureFault>>> {
+    let signed = entries.iter().filter(|entry| entry.operation.signature().is_some()).count();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(signed / WORTH_A_THREAD);
+    if threads < 2 {
+        return recover_signers(entries, domain);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = entries
+            .chunks(entries.len().div_ceil(threads))
+            .map(|chunk| scope.spawn(move || recover_signers(chunk, domain)))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
