@@ -1,0 +1,88 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Parser, Subcommand};
+
+/// Self-hosted identity service for proof of personhood.
+#[derive(Debug, Parser)]
+#[command(name = "selfsame", version, about, max_term_width = 110)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon
+    Serve(Serve),
+    /// Check the registry's rules and its store
+    #[command(subcommand)]
+    Registry(Registry),
+    /// Set up applications
+    #[command(subcommand)]
+    App(App),
+    /// The development authenticator: make keys, create and change accounts
+    #[cfg(feature = "wallet")]
+    #[command(subcommand)]
+    Wallet(selfsame_wallet::command::WalletCommand),
+}
+
+/// `selfsame serve`.
+#[derive(Debug, Default, Args)]
+pub struct Serve {
+    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for listen.gateway
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the store
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Add what trying it out needs, and print it; loopback only
+    #[arg(long)]
+    pub dev: bool,
+    /// Start the service's clock at this time, for example 2027-01-01T00:00:00Z; it then runs on
+    #[arg(long, value_name = "RFC3339", requires = "dev", value_parser = time)]
+    pub clock: Option<Duration>,
+}
+
+/// `selfsame registry`.
+#[derive(Debug, Subcommand)]
+pub enum Registry {
+    /// Run a recorded trace through the rules and the tree, one block a row; exit status 1 if any row differs
+    Replay {
+        /// Trace (JSON)
+        file: PathBuf,
+    },
+    /// Rebuild accounts, tree and roots of a stopped store from its blocks and compare; exit status 1 if anything differs
+    Fsck {
+        /// Folder of the store
+        #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+        data: PathBuf,
+    },
+}
+
+/// `selfsame app`.
+#[derive(Debug, Subcommand)]
+pub enum App {
+    /// Print an application's block for the configuration and, once, its secret
+    New {
+        /// The name that people see
+        #[arg(long)]
+        name: String,
+        /// Where sign-in may send people back to; may be given several times
+        #[arg(long, required = true)]
+        redirect_uri: Vec<String>,
+        /// For staging instead of production
+        #[arg(long)]
+        staging: bool,
+    },
+}
+
+/// A time in RFC 3339 form as time since the Unix epoch.
+fn time(text: &str) -> Result<Duration, String> {
+    let time: SystemTime = humantime::parse_rfc3339(text)
+        .map_err(|_| "not a time; write it in UTC like 2027-01-01T00:00:00Z".to_owned())?;
+    time.duration_since(UNIX_EPOCH).map_err(|_| "before 1970".to_owned())
+}

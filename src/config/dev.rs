@@ -1,0 +1,116 @@
+//! What `--dev` adds, and the table it prints.
+//!
+//! Everything here is known to everybody: the secret of the example applications, the simulator's key, and the key of issuer 1
+//! and of the relying party, which is the generator of BabyJubJub and so has the private key 1. They count in staging only, and
+//! the daemon listens on loopback only.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use super::tree::Node;
+use super::values::SecretHash;
+use super::{Config, Origin};
+
+/// The secret of the example applications.
+pub const DEV_SECRET: &str = "sk_dev_only";
+const DEV_SALT: [u8; 16] = [0; 16];
+
+/// Settings for whoever has not set them, in the words of a configuration file.
+const SETTINGS: &str = r#"
+[registry]
+chain_id = 31337
+verifying_contract = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
+[verifier.keys.staging]
+current = "simulator"
+"#;
+
+/// Entries that are added to the lists. An entry of the configuration with the same id stays as it is.
+const ENTRIES: &str = r#"
+[[apps]]
+id = "app_staging_5e1f5a3e000000000000000000000001"
+name = "Example application"
+redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+[[apps]]
+id = "app_5e1f5a3e000000000000000000000002"
+name = "Example application (production)"
+redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+[[relying_parties]]
+app_id = "app_staging_5e1f5a3e000000000000000000000001"
+[relying_parties.oprf_public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+[[issuers]]
+id = 1
+environments = ["staging"]
+[issuers.public_key]
+x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
+"#;
+
+/// The settings of `--dev`, to be taken where nobody set them.
+pub(super) fn settings() -> Node {
+    document(SETTINGS)
+}
+
+/// Adds the example applications with their secret, their relying party and issuer 1.
+pub(super) fn add_entries(config: &mut Config) {
+    let secret = Some(SecretHash::of(DEV_SALT, DEV_SECRET));
+    // Both constants are whole and fixed; a test reads them.
+    let added = Config::deserialize(document(ENTRIES)).unwrap_or_default();
+    for app in added.apps {
+        if config.apps.iter().all(|other| other.id != app.id) {
+            config.apps.push(super::App { client_secret_hash: secret.clone(), ..app });
+        }
+    }
+    for party in added.relying_parties {
+        if config.relying_parties.iter().all(|other| other.app_id != party.app_id) {
+            config.relying_parties.push(party);
+        }
+    }
+    for issuer in added.issuers {
+        if config.issuers.iter().all(|other| other.id != issuer.id) {
+            config.issuers.push(issuer);
+        }
+    }
+}
+
+fn document(text: &str) -> Node {
+    Node::document(text.parse().unwrap_or_default(), &Origin::Default)
+}
+
+impl Config {
+    /// The table that `--dev` prints: the addresses of the interfaces that are served, as the caller names them, then what the
+    /// configuration has for trying them out.
+    pub fn dev_summary(&self, interfaces: &[(&str, &str)]) -> String {
+        let mut text = String::from("Development mode: every key and secret below is public.\n");
+        let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<18}{value}");
+        for (name, url) in interfaces {
+            row(name, url);
+        }
+        for app in &self.apps {
+            let environments: Vec<_> = app.environments().iter().map(|environment| environment.name()).collect();
+            row("application", &format!("{} ({})", app.id, environments.join(", ")));
+            match &app.client_secret_hash {
+                Some(hash) if *hash == SecretHash::of(hash.salt(), DEV_SECRET) => row("  secret", DEV_SECRET),
+                Some(_) => row("  secret", "as configured"),
+                None => row("  secret", "none"),
+            }
+            for uri in &app.redirect_uris {
+                row("  redirect URI", uri);
+            }
+            row("  relying party", &self.relying_party_id(&app.id).to_string());
+        }
+        for issuer in &self.issuers {
+            let environments: Vec<_> = issuer.environments().iter().map(|environment| environment.name()).collect();
+            row("issuer", &format!("{} ({})", issuer.id, environments.join(", ")));
+        }
+        let keys = &self.verifier.keys.staging;
+        for (kind, key) in [("legacy", &keys.legacy), ("current", &keys.current)] {
+            if *key == super::VerificationKey::Simulator {
+                row("simulator key", &format!("{kind} proofs (staging)"));
+            }
+        }
+        text
+    }
+}

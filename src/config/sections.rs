@@ -1,0 +1,466 @@
+//! The sections of the configuration as types, with their defaults. `docs/configuration.md` describes every key for operators.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use alloy_primitives::{Address, U256};
+use selfsame_protocol::registry::CommitmentCheck;
+use serde::Deserialize;
+
+use super::values::{self, Network, RelyingPartyId, SecretHash, VerificationKey};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// `[listen]`: the address and port of each interface. Interfaces with the same address share it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    #[serde(deserialize_with = "values::socket_address")]
+    pub sign_in: SocketAddr,
+    #[serde(deserialize_with = "values::socket_address")]
+    pub verify: SocketAddr,
+    #[serde(deserialize_with = "values::socket_address")]
+    pub gateway: SocketAddr,
+    #[serde(deserialize_with = "values::socket_address")]
+    pub indexer: SocketAddr,
+    #[serde(deserialize_with = "values::socket_address")]
+    pub operator: SocketAddr,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let [sign_in, verify, gateway, indexer, operator] =
+            [8080, 8081, 8082, 8083, 8084].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        Self { sign_in, verify, gateway, indexer, operator }
+    }
+}
+
+/// `[urls]`: what clients see, without a trailing slash. `None` means `http://` and the listen address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Urls {
+    pub id_url: Option<String>,
+    pub portal_url: Option<String>,
+    pub gateway_url: Option<String>,
+    pub indexer_url: Option<String>,
+}
+
+/// The address of every public interface as clients see it, without a trailing slash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicUrls {
+    pub id_url: String,
+    pub portal_url: String,
+    pub gateway_url: String,
+    pub indexer_url: String,
+}
+
+impl Urls {
+    /// Fills in what is not set from the addresses that are really listened on (a configured port 0 is chosen by the system).
+    pub fn public(&self, bound: &Listen) -> PublicUrls {
+        let url = |set: &Option<String>, address| set.clone().unwrap_or_else(|| format!("http://{address}"));
+        PublicUrls {
+            id_url: url(&self.id_url, bound.sign_in),
+            portal_url: url(&self.portal_url, bound.verify),
+            gateway_url: url(&self.gateway_url, bound.gateway),
+            indexer_url: url(&self.indexer_url, bound.indexer),
+        }
+    }
+}
+
+/// `[tls]`: PEM files. This version refuses the section, see [`check`](super::check).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub private_key: PathBuf,
+}
+
+/// `[registry]`: the domain that authenticators sign for and the parameters of the rules.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Registry {
+    /// EIP-712 chain id, fixed in the store at its first start.
+    pub chain_id: u64,
+    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address until somebody chooses one.
+    #[serde(deserialize_with = "values::address")]
+    pub verifying_contract: Address,
+    /// Authenticators of one account, 1 to 7.
+    pub max_authenticators: u32,
+    /// How long a replaced root stays valid, in whole seconds.
+    #[serde(deserialize_with = "values::duration")]
+    pub root_validity_window: Duration,
+    /// From asking for a new recovery agent to the earliest execution, in whole seconds; zero is allowed.
+    #[serde(deserialize_with = "values::duration")]
+    pub recovery_agent_update_cooldown: Duration,
+    /// Whether a commitment is compared with the account's public keys.
+    pub commitment_check: CommitmentCheck,
+    /// How long the status of a final request is kept.
+    #[serde(deserialize_with = "values::duration")]
+    pub request_retention: Duration,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            chain_id: 480,
+            verifying_contract: Address::ZERO,
+            max_authenticators: 7,
+            root_validity_window: HOUR,
+            recovery_agent_update_cooldown: 14 * DAY,
+            commitment_check: CommitmentCheck::Off,
+            request_retention: DAY,
+        }
+    }
+}
+
+/// `[batcher]`: when a block is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Batcher {
+    /// Operations in one block at most.
+    pub max_operations: usize,
+    /// How long the first operation of a block waits for others.
+    #[serde(deserialize_with = "values::duration")]
+    pub max_wait: Duration,
+}
+
+impl Default for Batcher {
+    fn default() -> Self {
+        Self { max_operations: 1024, max_wait: Duration::from_millis(5) }
+    }
+}
+
+/// `[limits]`: what one client, or all of them together, may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// From a request's arrival to its answer; waiting for a status is exempt.
+    #[serde(deserialize_with = "values::duration")]
+    pub request_timeout: Duration,
+    /// From a connection's opening, or the end of the answer before, to the end of the request's header.
+    #[serde(deserialize_with = "values::duration")]
+    pub header_timeout: Duration,
+    /// How long a connection without a request stays open.
+    #[serde(deserialize_with = "values::duration")]
+    pub idle_timeout: Duration,
+    /// How long requests in flight may take after SIGTERM.
+    #[serde(deserialize_with = "values::duration")]
+    pub shutdown_grace: Duration,
+    /// How long an `Idempotency-Key` is remembered.
+    #[serde(deserialize_with = "values::duration")]
+    pub idempotency_retention: Duration,
+    /// Open connections of all interfaces together.
+    pub max_connections: usize,
+    /// Requests inside one actor's handle.
+    pub in_flight: usize,
+    /// Gateway requests that are accepted and not final.
+    pub queue_length: usize,
+    /// Status requests that wait for a final state.
+    pub status_waiters: usize,
+    /// Gateway requests of one source address (IPv6: of one /64); `None` is no limit.
+    pub per_source: Option<RateLimit>,
+    /// Accepted gateway requests for one leaf index; `None` is no limit.
+    pub per_leaf_index: Option<RateLimit>,
+    /// The proxies whose `Forwarded` headers count.
+    pub trusted_proxies: Vec<Network>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            request_timeout: seconds(10),
+            header_timeout: seconds(10),
+            idle_timeout: seconds(75),
+            shutdown_grace: seconds(10),
+            idempotency_retention: DAY,
+            max_connections: 4096,
+            in_flight: 4096,
+            queue_length: 100_000,
+            status_waiters: 10_000,
+            per_source: None,
+            per_leaf_index: None,
+            trusted_proxies: Vec::new(),
+        }
+    }
+}
+
+/// So many requests in any window of this length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    pub requests: u32,
+    #[serde(deserialize_with = "values::duration")]
+    pub window: Duration,
+}
+
+/// `[cors]`: who may call from a browser.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cors {
+    /// Origins for gateway, indexer and verification, as browsers send them: `https://wallet.example`.
+    pub allowed_origins: Vec<String>,
+}
+
+/// `[sign_in]`: lifetimes and constants of the sign-in service (spec page "Sign-in").
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SignIn {
+    /// Of an authorization code.
+    #[serde(deserialize_with = "values::duration")]
+    pub code_lifetime: Duration,
+    /// Of a browser session.
+    #[serde(deserialize_with = "values::duration")]
+    pub session_lifetime: Duration,
+    /// Between two rotations of the signing key.
+    #[serde(deserialize_with = "values::duration")]
+    pub key_rotation: Duration,
+    /// Status of an introspection answer for a token that is not active: 401, or 200 as in RFC 7662.
+    pub introspection_inactive_status: u16,
+    /// The claims `name`, `given_name` and `family_name`: a proof of personhood carries no name.
+    pub name: String,
+    pub given_name: String,
+    pub family_name: String,
+}
+
+impl Default for SignIn {
+    fn default() -> Self {
+        Self {
+            code_lifetime: Duration::from_secs(600),
+            session_lifetime: DAY,
+            key_rotation: 30 * DAY,
+            introspection_inactive_status: 401,
+            name: "World ID User".to_owned(),
+            given_name: "World ID".to_owned(),
+            family_name: "User".to_owned(),
+        }
+    }
+}
+
+/// `[verifier]`: the pool that checks proofs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Verifier {
+    /// Worker threads; `None` is one a core.
+    pub workers: Option<usize>,
+    /// Proofs that wait for a worker.
+    pub queue: usize,
+    /// `[verifier.keys.production]` and `[verifier.keys.staging]`.
+    pub keys: VerificationKeys,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self { workers: None, queue: 1024, keys: VerificationKeys::default() }
+    }
+}
+
+/// The verification keys by environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerificationKeys {
+    pub production: EnvironmentKeys,
+    pub staging: EnvironmentKeys,
+}
+
+/// The verification keys of one environment by kind of proof.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EnvironmentKeys {
+    pub legacy: VerificationKey,
+    pub current: VerificationKey,
+}
+
+/// Where a proof counts; `sandbox` in a request is treated as staging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Environment {
+    #[default]
+    Production,
+    Staging,
+}
+
+impl Environment {
+    /// The name in configuration and requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+        }
+    }
+}
+
+/// The two kinds of proof, and of roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofKind {
+    /// Protocol version 3.0.
+    #[default]
+    Legacy,
+    /// Protocol version 4.0.
+    Current,
+}
+
+/// Whether an application or a relying party is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    #[default]
+    Active,
+    Inactive,
+}
+
+/// `[[apps]]`: an application, which is also the OAuth client of that id.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct App {
+    /// `app_` and a text.
+    pub id: String,
+    /// What people see; see [`App::name`].
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// For confidential clients.
+    #[serde(default)]
+    pub client_secret_hash: Option<SecretHash>,
+    /// A client without a secret; PKCE is then required.
+    #[serde(default)]
+    pub public: bool,
+    /// Compared byte for byte. Without any the application cannot sign people in, only verify proofs.
+    #[serde(default)]
+    pub redirect_uris: Vec<String>,
+    #[serde(default)]
+    pub(super) environments: Option<Vec<Environment>>,
+    /// The kind of proof that sign-in asks for.
+    #[serde(default)]
+    pub proof: ProofKind,
+    /// Whether the verification endpoint takes legacy proofs.
+    #[serde(default = "yes")]
+    pub accept_legacy: bool,
+    /// Whether a confidential client has to use PKCE too.
+    #[serde(default)]
+    pub require_pkce: bool,
+    #[serde(default)]
+    pub status: Status,
+}
+
+impl App {
+    /// What people see, by default the id.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The environments it accepts: by default staging for ids that begin `app_staging_`, production for all others.
+    pub fn environments(&self) -> &[Environment] {
+        match &self.environments {
+            Some(environments) => environments,
+            None if self.id.starts_with("app_staging_") => &[Environment::Staging],
+            None => &[Environment::Production],
+        }
+    }
+}
+
+/// `[[actions]]`: what is known about an action beforehand. Others come to be with their first proof.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Action {
+    pub app_id: String,
+    pub action: String,
+    #[serde(default)]
+    pub environment: Environment,
+    #[serde(default)]
+    pub description: String,
+    /// Verifications of one nullifier; 0 is no limit.
+    #[serde(default)]
+    pub max_verifications: u64,
+    #[serde(default = "yes")]
+    pub accept_legacy: bool,
+}
+
+/// `[[issuers]]`: an issuer of credentials, by its schema id.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    /// Issuer schema id.
+    pub id: u64,
+    #[serde(default)]
+    pub(super) identifiers: Option<Vec<String>>,
+    pub public_key: PublicKey,
+    #[serde(default)]
+    pub(super) environments: Option<Vec<Environment>>,
+}
+
+impl Issuer {
+    /// The identifiers that a proof may name with this issuer. The issuers of the public service have theirs by default, other
+    /// issuers have to name some.
+    pub fn identifiers(&self) -> Vec<&str> {
+        match (&self.identifiers, self.id) {
+            (Some(identifiers), _) => identifiers.iter().map(String::as_str).collect(),
+            (None, 1 | 128) => vec!["proof_of_human"],
+            (None, 11) => vec!["selfie", "face"],
+            (None, 9303) => vec!["passport"],
+            (None, 9310) => vec!["mnc"],
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// Where its credentials count: by default in both environments, those of issuer 128 in staging only.
+    pub fn environments(&self) -> &[Environment] {
+        match (&self.environments, self.id) {
+            (Some(environments), _) => environments,
+            (None, 128) => &[Environment::Staging],
+            (None, _) => &[Environment::Production, Environment::Staging],
+        }
+    }
+}
+
+/// A BabyJubJub point in affine coordinates. Both are below the field's modulus and it is not the identity; that it lies on the
+/// curve and in its subgroup is checked where it becomes a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicKey {
+    #[serde(deserialize_with = "values::number")]
+    pub x: U256,
+    #[serde(deserialize_with = "values::number")]
+    pub y: U256,
+}
+
+/// `[[relying_parties]]`: how an application is known to the verification endpoint, where that is not the derived default.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelyingParty {
+    pub app_id: String,
+    #[serde(default)]
+    pub(super) rp_id: Option<RelyingPartyId>,
+    /// Needed for current proofs.
+    #[serde(default)]
+    pub oprf_public_key: Option<PublicKey>,
+    #[serde(default)]
+    pub status: Status,
+}
+
+impl RelyingParty {
+    /// The id, by default the one derived from the application.
+    pub fn rp_id(&self) -> RelyingPartyId {
+        self.rp_id.unwrap_or_else(|| RelyingPartyId::derived_from(&self.app_id))
+    }
+}
+
+/// `[[trusted_roots]]`: a root that proofs may be made against.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustedRoot {
+    #[serde(deserialize_with = "values::number")]
+    pub root: U256,
+    /// Since when it is known; a proof's `max_age` counts from here.
+    #[serde(deserialize_with = "values::time")]
+    pub time: SystemTime,
+    #[serde(default)]
+    pub environment: Environment,
+    pub kind: ProofKind,
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,329 @@
+//! Settings before they have types: what file and variables say, each value knowing its key's path and where it came from.
+//!
+//! A [`Node`] is a serde deserializer, so the types of the sections decide how a value is read. That matters for variables,
+//! whose text has no type of its own: where a number, a boolean or a list is wanted the text is read as TOML, where a text is
+//! wanted it is taken as it is, also when it looks like a number.
+
+use std::collections::{BTreeMap, btree_map};
+use std::fmt::{self, Display};
+use std::vec;
+
+use serde::de::{
+    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use super::{Origin, Problem};
+
+/// One value with its place.
+#[derive(Clone)]
+pub(super) struct Node {
+    path: String,
+    origin: Origin,
+    value: Value,
+}
+
+#[derive(Clone)]
+enum Value {
+    Table(BTreeMap<String, Node>),
+    List(Vec<Node>),
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    /// The text of an environment variable, not read yet.
+    Variable(String),
+}
+
+impl Node {
+    /// The whole of a TOML document.
+    pub(super) fn document(table: toml::Table, origin: &Origin) -> Self {
+        Self::new(String::new(), origin, toml::Value::Table(table))
+    }
+
+    fn new(path: String, origin: &Origin, value: toml::Value) -> Self {
+        let value = match value {
+            toml::Value::Table(table) => Value::Table(
+                table
+                    .into_iter()
+                    .map(|(key, value)| (key.clone(), Self::new(join(&path, &key), origin, value)))
+                    .collect(),
+            ),
+            toml::Value::Array(list) => Value::List(
+                list.into_iter()
+                    .enumerate()
+                    .map(|(index, value)| Self::new(format!("{path}[{index}]"), origin, value))
+                    .collect(),
+            ),
+            toml::Value::String(text) => Value::Text(text),
+            toml::Value::Integer(number) => Value::Integer(number),
+            toml::Value::Float(number) => Value::Float(number),
+            toml::Value::Boolean(flag) => Value::Boolean(flag),
+            toml::Value::Datetime(time) => Value::Text(time.to_string()),
+        };
+        Self { path, origin: origin.clone(), value }
+    }
+
+    /// Puts a variable's text at the place that `keys` name, in front of what stands there.
+    pub(super) fn set_variable(&mut self, keys: &[&str], origin: &Origin, text: String) -> Result<(), Problem> {
+        let Value::Table(entries) = &mut self.value else {
+            let message = "is a setting of its own and has no keys below it".to_owned();
+            return Err(Problem { key: self.path.clone(), message, origin: origin.clone() });
+        };
+        let [key, rest @ ..] = keys else { return Ok(()) };
+        let node = |value| Self { path: join(&self.path, key), origin: origin.clone(), value };
+        if rest.is_empty() {
+            entries.insert((*key).to_owned(), node(Value::Variable(text)));
+            return Ok(());
+        }
+        let section = entries.entry((*key).to_owned()).or_insert_with(|| node(Value::Table(BTreeMap::new())));
+        section.set_variable(rest, origin, text)
+    }
+
+    /// Takes from `defaults` every key that is absent here.
+    pub(super) fn fill_from(&mut self, defaults: Self) {
+        let (Value::Table(entries), Value::Table(defaults)) = (&mut self.value, defaults.value) else { return };
+        for (key, default) in defaults {
+            match entries.get_mut(&key) {
+                Some(entry) => entry.fill_from(default),
+                None => _ = entries.insert(key, default),
+            }
+        }
+    }
+
+    /// Where the value of a key came from; for a key that nobody set, where its section came from.
+    pub(super) fn origin(&self, path: &str) -> &Origin {
+        self.children().find(|child| child.covers(path)).map_or(&self.origin, |child| child.origin(path))
+    }
+
+    /// Takes out the value of a key; inside a list the whole entry that it belongs to. Says whether there was one.
+    pub(super) fn remove(&mut self, path: &str) -> bool {
+        match &mut self.value {
+            Value::Table(entries) => {
+                let before = entries.len();
+                entries.retain(|_, child| child.path != path);
+                entries.len() < before || entries.values_mut().any(|child| child.covers(path) && child.remove(path))
+            }
+            Value::List(entries) => {
+                let before = entries.len();
+                entries.retain(|child| !child.covers(path));
+                entries.len() < before
+            }
+            _ => false,
+        }
+    }
+
+    fn children(&self) -> impl Iterator<Item = &Self> {
+        let (table, list) = match &self.value {
+            Value::Table(entries) => (Some(entries.values()), None),
+            Value::List(entries) => (None, Some(entries)),
+            _ => (None, None),
+        };
+        table.into_iter().flatten().chain(list.into_iter().flatten())
+    }
+
+    /// Reads the value and notes its place in a refusal.
+    fn placed<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Refusal> {
+        let path = self.path.clone();
+        seed.deserialize(self).map_err(|refusal| refusal.at(&path))
+    }
+
+    /// Whether the path is this node's or lies below it.
+    fn covers(&self, path: &str) -> bool {
+        path.strip_prefix(self.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+impl<'de> Deserializer<'de> for Node {
+    type Error = Refusal;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        let Self { path, origin, value } = self;
+        match value {
+            Value::Table(entries) => visitor.visit_map(Entries { entries: entries.into_iter(), value: None }),
+            Value::List(entries) => visitor.visit_seq(Elements(entries.into_iter())),
+            Value::Text(text) => visitor.visit_string(text),
+            Value::Integer(number) => visitor.visit_i64(number),
+            Value::Float(number) => visitor.visit_f64(number),
+            Value::Boolean(flag) => visitor.visit_bool(flag),
+            Value::Variable(text) => match text.parse() {
+                Ok(value) => Self::new(path, &origin, value).deserialize_any(visitor),
+                Err(_) => visitor.visit_string(text),
+            },
+        }
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        match self.value {
+            Value::Variable(text) => visitor.visit_string(text),
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        self.deserialize_str(visitor)
+    }
+
+    /// A list in a variable has to be a TOML list. The text is not repeated: applications carry hashes of secrets.
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        if let Value::Variable(text) = &self.value
+            && let Err(error) = text.parse::<toml::Value>()
+        {
+            let message = format!("is not a TOML list, such as [\"one\", \"two\"]: {}", error.message());
+            return Err(Refusal::new(message));
+        }
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        match &self.value {
+            Value::Variable(_) => {
+                let message = format!("is a section; set its keys one by one: {}", fields.join(", "));
+                Err(Refusal::new(message))
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refusal> {
+        match self.value {
+            Value::Text(text) | Value::Variable(text) => visitor.visit_enum(text.into_deserializer()),
+            _ => Err(Refusal::new(format!("has to be a text, one of {}", quoted(variants)))),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
+        newtype_struct tuple tuple_struct map identifier ignored_any
+    }
+}
+
+/// The entries of a table; a refusal that comes out of one gets its path.
+struct Entries {
+    entries: btree_map::IntoIter<String, Node>,
+    value: Option<Node>,
+}
+
+impl<'de> MapAccess<'de> for Entries {
+    type Error = Refusal;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
+        let Some((key, value)) = self.entries.next() else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refusal> {
+        match self.value.take() {
+            Some(node) => node.placed(seed),
+            None => Err(Refusal::new("was asked for without its key".to_owned())),
+        }
+    }
+}
+
+/// The elements of a list; a refusal that comes out of one gets its path.
+struct Elements(vec::IntoIter<Node>);
+
+impl<'de> SeqAccess<'de> for Elements {
+    type Error = Refusal;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refusal> {
+        self.0.next().map(|node| node.placed(seed)).transpose()
+    }
+}
+
+/// Why a value does not have the shape its key wants.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// The path of the refused value, or of the section with the unknown key; `None` for the document itself.
+    path: Option<String>,
+    /// The key that its section does not know.
+    unknown: Option<String>,
+    /// What is wrong and what would be right.
+    pub(super) message: String,
+}
+
+impl Refusal {
+    fn new(message: String) -> Self {
+        Self { path: None, unknown: None, message }
+    }
+
+    /// Notes the place. The innermost node that a refusal passes knows it best, so the first call counts.
+    fn at(mut self, path: &str) -> Self {
+        self.path.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
+    /// The path of the refused key.
+    pub(super) fn path(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_default();
+        self.unknown.as_ref().map_or_else(|| path.to_owned(), |key| join(path, key))
+    }
+}
+
+impl de::Error for Refusal {
+    fn custom<T: Display>(message: T) -> Self {
+        Self::new(message.to_string())
+    }
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(format!("{found} is not {}", wanted(expected)))
+    }
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(format!("{variant:?} is not one of {}", quoted(expected)))
+    }
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let message = format!("is not a known key; the keys here are {}", expected.join(", "));
+        Self { unknown: Some(field.to_owned()), ..Self::new(message) }
+    }
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format!("the key {field} is missing; it has no default"))
+    }
+}
+
+impl Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What serde's derived code expects, in the words of a configuration file.
+fn wanted(expected: &dyn Expected) -> String {
+    let name = expected.to_string();
+    match name.as_str() {
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" | "usize" => "a whole number of 0 or more".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" | "path string" => "a text in quotes".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        _ if name.starts_with("struct ") => "a table of keys".to_owned(),
+        _ => name,
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}

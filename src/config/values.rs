@@ -1,0 +1,256 @@
+//! The formats of single values: how a text becomes a typed setting, and what the message says when it does not.
+
+use std::fmt::{self, Display};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use alloy_primitives::{Address, U256, hex, keccak256};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use sha2::{Digest, Sha256};
+
+/// Reads a text with `parse`; `right` says what a right one looks like.
+fn read<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    right: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not {right}")))
+}
+
+/// Reads a text whose type says itself what is wrong with it.
+fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+pub(super) fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    read(deserializer, "an IP address and port, such as 127.0.0.1:8080 or [::1]:8080", |text| text.parse().ok())
+}
+
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    read(deserializer, "a duration, such as 5ms, 10s, 1h or 14d", |text| humantime::parse_duration(text).ok())
+}
+
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+    read(deserializer, "a time, such as 2026-01-31T12:00:00Z", |text| humantime::parse_rfc3339(text).ok())
+}
+
+pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
+    read(deserializer, "an address: 0x and 40 hex digits", |text| text.parse().ok())
+}
+
+/// A numeric string of at most 256 bits.
+pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
+    read(deserializer, "a number: decimal digits, or 0x and hex digits, of at most 256 bits", |text| {
+        let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => (digits, 16),
+            None => (text, 10),
+        };
+        let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+        plain.then(|| U256::from_str_radix(digits, radix.into()).ok()).flatten()
+    })
+}
+
+/// A range of IP addresses in CIDR notation; a plain address is a range of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix: u8,
+}
+
+impl Network {
+    /// Whether the address lies in the range. An IPv4-mapped IPv6 address counts as the IPv4 address that it carries, so
+    /// `::/0` holds no IPv4 address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_ipv4() == self.address.is_ipv4()
+            && first_bits(address, self.prefix) == first_bits(self.address, self.prefix)
+    }
+}
+
+/// The address with all but its first bits cleared, at the upper end of the number in both families.
+fn first_bits(address: IpAddr, count: u8) -> u128 {
+    let bits = match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    bits & u128::MAX.checked_shl(128 - u32::from(count)).unwrap_or(0)
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not an IP address or a network, such as 10.0.0.0/8 or fd00::/8");
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let given: IpAddr = address.parse().map_err(|_| wrong())?;
+        let width = if given.is_ipv4() { 32 } else { 128 };
+        let prefix: u8 = match prefix {
+            None => width,
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                digits.parse().ok().filter(|prefix| *prefix <= width).ok_or_else(wrong)?
+            }
+            Some(_) => return Err(wrong()),
+        };
+        let address = given.to_canonical();
+        let mapped = given.is_ipv6() && address.is_ipv4();
+        let prefix = if mapped { prefix.checked_sub(96).ok_or_else(wrong)? } else { prefix };
+        let network = Self { address: with_bits(address, first_bits(address, prefix)), prefix };
+        if network.address != address {
+            return Err(format!("{text:?} has bits behind its prefix; the network is {network}"));
+        }
+        Ok(network)
+    }
+}
+
+/// An address of the same family with other bits; the inverse of [`first_bits`].
+fn with_bits(family: IpAddr, bits: u128) -> IpAddr {
+    match family {
+        IpAddr::V4(_) => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
+        IpAddr::V6(_) => Ipv6Addr::from_bits(bits).into(),
+    }
+}
+
+impl Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl<'de> Deserialize<'de> for Network {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+/// A client secret as the configuration keeps it: `sha256:<salt>:<digest>`, both in hex, the salt 16 bytes long and the digest
+/// SHA-256 of the salt followed by the secret's text.
+///
+/// The secrets are made by this program and carry 256 random bits, so a slow hash would protect nothing (spec page "Sign-in").
+/// Neither `Debug` nor an error message shows any of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretHash {
+    salt: [u8; 16],
+    digest: [u8; 32],
+}
+
+impl SecretHash {
+    /// The hash of a secret under a salt: random bytes for a new secret, the stored [`salt`](Self::salt) to check one.
+    pub fn of(salt: [u8; 16], secret: &str) -> Self {
+        let digest = Sha256::new().chain_update(salt).chain_update(secret).finalize().into();
+        Self { salt, digest }
+    }
+
+    /// The salt.
+    pub fn salt(&self) -> [u8; 16] {
+        self.salt
+    }
+
+    /// SHA-256 of salt and secret; to be compared in constant time.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// The text for the configuration file.
+    pub fn to_text(&self) -> String {
+        format!("sha256:{}:{}", hex::encode(self.salt), hex::encode(self.digest))
+    }
+}
+
+impl FromStr for SecretHash {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (salt, digest) = text.strip_prefix("sha256:")?.split_once(':')?;
+            let plain = (salt.len(), digest.len()) == (32, 64);
+            plain.then_some(Self { salt: hex::decode_to_array(salt).ok()?, digest: hex::decode_to_array(digest).ok()? })
+        };
+        read().ok_or(
+            "is not sha256:<salt, 32 hex digits>:<digest, 64 hex digits>; `selfsame app new` prints one (never put the \
+             secret itself here)",
+        )
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretHash(hidden)")
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+/// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric id that proofs carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelyingPartyId(pub u64);
+
+impl RelyingPartyId {
+    /// The identifier that belongs to an application: the first 8 bytes of keccak256 of its id (spec page "Verification").
+    pub fn derived_from(app_id: &str) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = keccak256(app_id).0;
+        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl Display for RelyingPartyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rp_{:016x}", self.0)
+    }
+}
+
+impl FromStr for RelyingPartyId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("rp_").filter(|digits| digits.len() == 16);
+        digits
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is not a relying-party id: rp_ and 16 hex digits"))
+    }
+}
+
+impl<'de> Deserialize<'de> for RelyingPartyId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+/// Where a verification key comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum VerificationKey {
+    /// The public service's key, which is part of the program.
+    #[default]
+    Builtin,
+    /// The key whose setup secrets are public: whoever likes makes valid proofs for it. Never for production.
+    Simulator,
+    /// A JSON file.
+    File(PathBuf),
+}
+
+impl FromStr for VerificationKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "builtin" => Ok(Self::Builtin),
+            "simulator" => Ok(Self::Simulator),
+            path if path.ends_with(".json") => Ok(Self::File(path.into())),
+            _ => Err(format!("{text:?} is not \"builtin\", \"simulator\" or the path of a .json file")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for VerificationKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}

@@ -1,0 +1,261 @@
+//! The daemon: store, actors and interfaces put together.
+//!
+//! [`Daemon::start`] opens the store, starts the actors and binds the addresses; [`Daemon::run`] serves until it is told to stop
+//! or the actors fail. What happens at the end of a life can be read top to bottom in [`Daemon::run`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use selfsame_actors::{AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_protocol::registry::RuleParameters;
+use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
+use tokio::net::TcpListener;
+use utoipa::OpenApi;
+
+use crate::config::{Config, Listen, Network};
+use crate::http::{Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, shutdown};
+use crate::{gateway, indexer, openapi, operator};
+
+/// Why the daemon does not start, or ends by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The data folder cannot be made or is not ours alone.
+    #[error("{}: {error}", path.display())]
+    DataFolder { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// An address cannot be listened on.
+    #[error("listen.{interface}: cannot listen on {address}: {error}")]
+    Listen { interface: &'static str, address: SocketAddr, error: io::Error },
+    #[error("cors.allowed_origins: {0}")]
+    Cors(#[from] InvalidOrigin),
+    #[error(transparent)]
+    Routes(#[from] RouteError),
+}
+
+/// A started daemon, its addresses bound, not serving yet.
+pub struct Daemon {
+    service: Arc<Service>,
+    servers: Vec<(Server, TcpListener)>,
+    addresses: Addresses,
+    shutdown: ShutdownTrigger,
+}
+
+/// The addresses that the interfaces are bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub gateway: SocketAddr,
+    pub indexer: SocketAddr,
+    pub operator: SocketAddr,
+}
+
+impl Addresses {
+    /// These addresses in the place of the configured ones, whose ports may have been 0.
+    pub fn over(&self, listen: &Listen) -> Listen {
+        let Self { gateway, indexer, operator } = *self;
+        Listen { gateway, indexer, operator, ..listen.clone() }
+    }
+}
+
+/// The folder of the store in the data folder.
+pub fn store_folder(data: &Path) -> PathBuf {
+    data.join("store")
+}
+
+impl Daemon {
+    /// Opens the store, starts the actors, binds the addresses. When this returns, clients can connect.
+    pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
+        make_data_folder(&config.data_dir)
+            .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
+        let domain = RegistryDomain {
+            chain_id: config.registry.chain_id,
+            verifying_contract: config.registry.verifying_contract,
+        };
+        let store = Store::open(&store_folder(&config.data_dir), &OpenOptions::new(domain))?;
+        let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
+        let service = Service::start(settings(config), store, ledger, clock, Arc::clone(&random)).await?;
+        let service = Arc::new(service);
+        let (shutdown, when_shutdown) = shutdown();
+        let listeners = bind(&config.listen).await?;
+        let addresses = Addresses {
+            gateway: listeners.bound(config.listen.gateway),
+            indexer: listeners.bound(config.listen.indexer),
+            operator: listeners.bound(config.listen.operator),
+        };
+        let servers = servers(config, &service, listeners, &random, &when_shutdown)?;
+        Ok(Self { service, servers, addresses, shutdown })
+    }
+
+    /// Where the interfaces are served.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// The registry, for whoever shares this process.
+    pub fn registry(&self) -> RegistryHandle {
+        self.service.registry()
+    }
+
+    /// Serves until `stop` resolves, then finishes what is in flight (for at most `limits.shutdown_grace`), stops the actors and
+    /// closes the store.
+    ///
+    /// # Errors
+    /// When the actors end by themselves: their supervisors gave up, or one is stuck.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
+        let Self { service, servers, shutdown, .. } = self;
+        let serving: Vec<_> =
+            servers.into_iter().map(|(server, listener)| tokio::spawn(server.run(listener))).collect();
+        let outcome = tokio::select! {
+            () = stop => Ok(()),
+            error = service.failed() => Err(error),
+        };
+        shutdown.trigger();
+        for server in serving {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "a server ended abnormally");
+            }
+        }
+        // The servers and their handlers are gone; this is the last owner unless an answer is still being written.
+        if let Some(service) = Arc::into_inner(service) {
+            service.stop().await;
+        }
+        Ok(outcome?)
+    }
+}
+
+/// Makes the data folder, readable by its owner alone.
+fn make_data_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        rules: RuleParameters {
+            max_authenticators: config.registry.max_authenticators,
+            recovery_agent_update_cooldown: config.registry.recovery_agent_update_cooldown.as_secs(),
+            root_validity_window: config.registry.root_validity_window.as_secs(),
+            commitment_check: config.registry.commitment_check,
+        },
+        max_operations: config.batcher.max_operations,
+        max_wait: config.batcher.max_wait,
+        calls_inside: config.limits.in_flight,
+        status_waiters: config.limits.status_waiters,
+        limits: admission_limits(config),
+        ..Settings::named(instance_name())
+    }
+}
+
+/// What bounds admission, as configured; SIGHUP hands it to [`selfsame_actors::RegistryHandle::set_limits`].
+pub fn admission_limits(config: &Config) -> AdmissionLimits {
+    let limit = |limit: &crate::config::RateLimit| RateLimit { count: limit.requests as usize, window: limit.window };
+    AdmissionLimits {
+        queue_length: config.limits.queue_length,
+        per_source: config.limits.per_source.as_ref().map(limit),
+        per_leaf_index: config.limits.per_leaf_index.as_ref().map(limit),
+        request_retention: config.registry.request_retention,
+        idempotency_retention: config.limits.idempotency_retention,
+    }
+}
+
+/// A name of its own for each daemon in this process: tests run several.
+fn instance_name() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    format!("selfsame-{}", STARTED.fetch_add(1, Ordering::Relaxed))
+}
+
+/// One listener for each address that is configured; several interfaces may share one.
+struct Listeners(BTreeMap<SocketAddr, (TcpListener, SocketAddr)>);
+
+impl Listeners {
+    /// The address that is really listened on for a configured one (its port may be 0).
+    fn bound(&self, configured: SocketAddr) -> SocketAddr {
+        self.0.get(&configured).map_or(configured, |(_, bound)| *bound)
+    }
+}
+
+async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
+    let mut listeners = BTreeMap::new();
+    for (interface, address) in
+        [("gateway", listen.gateway), ("indexer", listen.indexer), ("operator", listen.operator)]
+    {
+        let refused = |error| DaemonError::Listen { interface, address, error };
+        if !listeners.contains_key(&address) {
+            let listener = TcpListener::bind(address).await.map_err(refused)?;
+            let bound = listener.local_addr().map_err(refused)?;
+            listeners.insert(address, (listener, bound));
+        }
+    }
+    Ok(Listeners(listeners))
+}
+
+/// A server for each listener, with the interfaces that share its address.
+fn servers(
+    config: &Config,
+    service: &Arc<Service>,
+    listeners: Listeners,
+    random: &Arc<dyn Random>,
+    shutdown: &Shutdown,
+) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
+    let cors = Cors::from_origins(&config.cors.allowed_origins)?;
+    let descriptions = |address| {
+        let gateway = (config.listen.gateway == address).then(gateway::Description::openapi);
+        let indexer = (config.listen.indexer == address).then(indexer::Description::openapi);
+        openapi::document(gateway.into_iter().chain(indexer))
+    };
+    let handle = service.registry();
+    let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
+        (
+            config.listen.gateway,
+            gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone()),
+        ),
+        (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
+        (config.listen.operator, operator::interface(Arc::clone(service), registry)),
+    ];
+    let mut servers = Vec::new();
+    for (address, (listener, _)) in listeners.0 {
+        let here = interfaces.extract_if(.., |(configured, _)| *configured == address).map(|(_, interface)| interface);
+        let site = Site::new(here, &metrics)?;
+        let trusted: Vec<Network> = config.limits.trusted_proxies.clone();
+        let random = Arc::clone(random);
+        let server = Server {
+            site,
+            limits: limits(config),
+            trusted_proxy: Box::new(move |address| trusted.iter().any(|network| network.contains(address))),
+            random: Box::new(move || {
+                let mut bytes = [0; 16];
+                random.fill(&mut bytes);
+                bytes
+            }),
+            metrics: metrics.clone(),
+            shutdown: shutdown.clone(),
+        };
+        servers.push((server, listener));
+    }
+    Ok(servers)
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        connections: config.limits.max_connections,
+        header_timeout: config.limits.header_timeout,
+        idle_timeout: config.limits.idle_timeout,
+        request_timeout: config.limits.request_timeout,
+        grace: config.limits.shutdown_grace,
+        ..Limits::default()
+    }
+}

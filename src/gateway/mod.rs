@@ -1,0 +1,90 @@
+//! The registry gateway: requests that change accounts, their states, blocks and receipts.
+//!
+//! | file | endpoint |
+//! |---|---|
+//! | `operations.rs` | the eight operations, and the one that registry version v1 does not have |
+//! | `status.rs` | `GET /status/{request_id}` |
+//! | `receipt.rs` | `GET /receipt/{request_id}` |
+//! | `block.rs` | `GET /block/{height or hash}` |
+//! | `is_valid_root.rs` | `GET /is-valid-root` |
+//! | `config.rs` | `GET /config` |
+//! | `error.rs` | what goes wrong, as status and body |
+
+mod block;
+mod config;
+mod error;
+mod is_valid_root;
+mod operations;
+mod receipt;
+mod status;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use selfsame_actors::RegistryHandle;
+use utoipa::OpenApi;
+
+use crate::http::{Cors, Interface, Router};
+use crate::{health, openapi};
+use error::GatewayError;
+
+/// What the gateway's handlers share.
+pub struct Gateway {
+    registry: RegistryHandle,
+}
+
+/// The gateway's routes.
+pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
+    let get = Method::GET;
+    let post = Method::POST;
+    Router::<Gateway, GatewayError>::new("gateway", Arc::new(Gateway { registry }))
+        .cors(cors)
+        .route(post.clone(), "/create-account", operations::create_account)
+        .route(post.clone(), "/update-authenticator", operations::update_authenticator)
+        .route(post.clone(), "/insert-authenticator", operations::insert_authenticator)
+        .route(post.clone(), "/remove-authenticator", operations::remove_authenticator)
+        .route(post.clone(), "/recover-account", operations::recover_account)
+        .route(post.clone(), "/initiate-recovery-agent-update", operations::update_recovery_agent)
+        .route(post.clone(), "/update-recovery-agent", operations::update_recovery_agent)
+        .route(post.clone(), "/cancel-recovery-agent-update", operations::cancel_recovery_agent_update)
+        .route(post.clone(), "/execute-recovery-agent-update", operations::execute_recovery_agent_update)
+        .route(post, "/revert-recovery-agent-update", operations::revert_recovery_agent_update)
+        .route_within(status::TIME_LIMIT, get.clone(), "/status/{request_id}", status::status)
+        .route(get.clone(), "/receipt/{request_id}", receipt::receipt)
+        .route(get.clone(), "/block/{id}", block::block)
+        .route(get.clone(), "/is-valid-root", is_valid_root::is_valid_root)
+        .route(get.clone(), "/config", config::config)
+        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
+        .into()
+}
+
+/// The gateway's description.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Registry gateway",
+        version = "0.1.4",
+        description = "Accepts requests that change accounts. An accepted request is durable before it is answered; it is \
+            put into a block, and its state becomes `finalized` or `failed`. Numbers are numeric strings: decimal digits, \
+            or `0x` and hex digits."
+    ),
+    paths(
+        operations::create_account,
+        operations::update_authenticator,
+        operations::insert_authenticator,
+        operations::remove_authenticator,
+        operations::recover_account,
+        operations::update_recovery_agent,
+        operations::cancel_recovery_agent_update,
+        operations::execute_recovery_agent_update,
+        operations::revert_recovery_agent_update,
+        status::status,
+        receipt::receipt,
+        block::block,
+        is_valid_root::is_valid_root,
+        config::config,
+        health::health,
+    )
+)]
+pub struct Description;

@@ -1,0 +1,32 @@
+//! `GET /receipt/{request_id}`: proof of what became of a request.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
+use selfsame_protocol::ledger::Receipt;
+
+use super::Gateway;
+use super::error::GatewayError;
+use super::status::request_id;
+use crate::http::{Request, Response, json};
+
+/// The receipt of a final request
+///
+/// Shows that the operation stands in a block and its outcome in the block's result. Whoever knows the hash of this or any later
+/// block or result can check all of it. Receipts never expire.
+#[utoipa::path(
+    get, path = "/receipt/{request_id}", tag = "gateway",
+    params(("request_id" = String, Path, description = "The id that the request was answered with, with or without `gw_`")),
+    responses(
+        (status = 200, description = "The receipt", body = Receipt),
+        (status = 404, description = "No such request, or it is not final yet", body = ServiceApiError<GatewayErrorCode>),
+    ),
+)]
+pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
+    let request_id = request_id(&request)?;
+    let receipt = gateway.registry.receipt(&request_id)?;
+    let receipt = receipt
+        .ok_or_else(|| GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet")))?;
+    Ok(json(StatusCode::OK, &receipt))
+}

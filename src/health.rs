@@ -1,0 +1,16 @@
+//! `GET /health`, the same at every interface: the process answers. Whether it can do its work is `/ready` at the operator
+//! interface.
+
+use hyper::StatusCode;
+use selfsame_protocol::gateway::HealthResponse;
+
+use crate::http::{Response, json};
+
+/// Whether the process answers
+#[utoipa::path(
+    get, path = "/health", tag = "service",
+    responses((status = 200, description = "It does", body = HealthResponse, example = json!({"success":true}))),
+)]
+pub async fn health<E>() -> Result<Response, E> {
+    Ok(json(StatusCode::OK, &HealthResponse { success: true }))
+}

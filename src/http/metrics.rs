@@ -1,0 +1,80 @@
+//! What the front-end counts, as Prometheus metrics.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The upper bounds of the latency histogram's buckets, in seconds: from one read of a snapshot to a long poll.
+const LATENCY_BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0];
+
+/// The classes of status codes, in order from 1xx.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    interface: &'static str,
+    route: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    interface: &'static str,
+    route: &'static str,
+    status: &'static str,
+}
+
+/// The metrics of all listeners of the process. Clones share their values.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    latency: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    pub(super) open_connections: Gauge,
+}
+
+impl Metrics {
+    /// Makes the metrics and adds them to `registry`.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
+            open_connections: Gauge::default(),
+        };
+        registry.register("http_requests", "Requests answered", metrics.requests.clone());
+        registry.register_with_unit(
+            "http_request_duration",
+            "Time from a request's head to the head of its answer",
+            Unit::Seconds,
+            metrics.latency.clone(),
+        );
+        registry.register("http_open_connections", "Connections open now", metrics.open_connections.clone());
+        metrics
+    }
+
+    /// The metrics of one route, looked up once so that a request costs no lookup.
+    pub(super) fn route(&self, interface: &'static str, route: &'static str) -> RouteMetrics {
+        let by_class =
+            CLASSES.map(|status| self.requests.get_or_create_owned(&RequestLabels { interface, route, status }));
+        RouteMetrics { by_class, latency: self.latency.get_or_create_owned(&RouteLabels { interface, route }) }
+    }
+}
+
+/// The metrics of one route of one interface.
+#[derive(Debug)]
+pub(super) struct RouteMetrics {
+    by_class: [Counter; CLASSES.len()],
+    latency: Histogram,
+}
+
+impl RouteMetrics {
+    pub(super) fn observe(&self, status: StatusCode, elapsed: Duration) {
+        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len());
+        self.by_class[class - 1].inc();
+        self.latency.observe(elapsed.as_secs_f64());
+    }
+}

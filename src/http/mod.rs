@@ -1,0 +1,50 @@
+//! The thin HTTP front-end: HTTP/1.1 and HTTP/2 on one port, on hyper.
+//!
+//! It knows no business. Each interface (gateway, indexer, …) brings a [`Router`] with its handlers and an error type
+//! that renders refusals in its own style; everything between the socket and the handler happens here.
+//!
+//! # The life of a connection
+//!
+//! 1. [`Server::run`] accepts it, unless as many are open as [`Limits::connections`] allows; then it waits in the
+//!    kernel's backlog.
+//! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a request. A client
+//!    that does not get that far within [`Limits::header_timeout`], or leaves its connection unused for
+//!    [`Limits::idle_timeout`], is asked to leave and then dropped (`server.rs`). Heads that are malformed,
+//!    ambiguously framed or too large never reach us: hyper answers 400, 414 or 431 and closes; these are the only
+//!    answers without an `X-Request-Id`.
+//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`] and asks the [`Site`] which interface and route
+//!    the path belongs to.
+//! 4. The handler runs, within the request timeout or its route's own limit. It reads the body through
+//!    [`Request::read_body`], which is counted, so that neither size nor slowness of a client costs more than the
+//!    limits say. A panic becomes [`Refusal::Internal`].
+//! 5. Whatever is not a response yet, a [`Refusal`] or an error of the interface, is rendered by the interface
+//!    ([`InterfaceError`]).
+//! 6. The answer gets its CORS headers and `X-Request-Id`, is counted and logged, and goes out; with HTTP/1.1 in the
+//!    order of the requests. What the handler left of the body is read and thrown away for a moment (`request.rs`).
+//! 7. At [`Shutdown`] nothing more is accepted, each connection finishes what is in flight, and what is left after
+//!    [`Limits::grace`] is dropped. Long polls see the same signal through [`Request::shutdown`].
+
+mod cors;
+mod dispatch;
+mod metrics;
+mod refusal;
+mod request;
+mod request_id;
+mod response;
+mod router;
+mod server;
+mod shutdown;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use cors::{Cors, InvalidOrigin};
+pub use metrics::Metrics;
+pub use refusal::{ErrorBody, ErrorCodes, InterfaceError, Refusal};
+pub use request::Request;
+pub use request_id::{RequestId, X_REQUEST_ID};
+pub use response::{Body, Response, content, empty, json, stream};
+pub use router::{Interface, RouteError, Router, Site};
+pub use server::{Limits, Server};
+pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
+pub use source::source_address;

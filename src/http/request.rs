@@ -1,0 +1,263 @@
+//! One request as a handler sees it.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{Method, Version};
+use percent_encoding::percent_decode_str;
+
+use super::refusal::Refusal;
+use super::request_id::RequestId;
+use super::server::Connection;
+use super::shutdown::Shutdown;
+use super::source::source_address;
+
+/// How much of a body that no handler wanted is still read, so that the client gets to see its answer.
+const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
+/// How long that may take.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// A request that found its route.
+pub struct Request {
+    pub(super) head: Parts,
+    pub(super) body: RequestBody,
+    pub(super) id: RequestId,
+    pub(super) pattern: &'static str,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl Request {
+    /// The method; a `HEAD` request reaches the handler of `GET`, and its answer's body is left out afterwards.
+    pub fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// The path, still percent-encoded.
+    pub fn path(&self) -> &str {
+        self.head.uri.path()
+    }
+
+    /// All headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    /// A header that may be given once, as text. Given twice or not as ASCII text it is a bad request.
+    pub fn header(&self, name: &HeaderName) -> Result<Option<&str>, Refusal> {
+        let mut values = self.head.headers.get_all(name).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        if values.next().is_some() {
+            return Err(Refusal::BadRequest(format!("the header {name} is given more than once")));
+        }
+        let text = value.to_str().map_err(|_| Refusal::BadRequest(format!("the header {name} is not ASCII text")))?;
+        Ok(Some(text))
+    }
+
+    /// The path segment that stands for `{name}` in the route's pattern, percent-decoded. A name that the pattern
+    /// does not have reads as empty.
+    pub fn param(&self, name: &str) -> Result<Cow<'_, str>, Refusal> {
+        let is_named = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
+        let mut segments = self.pattern.split('/').zip(self.path().split('/'));
+        let value = segments.find_map(|(pattern, value)| is_named(pattern).then_some(value)).unwrap_or_default();
+        percent_decode_str(value)
+            .decode_utf8()
+            .map_err(|_| Refusal::BadRequest(format!("{name} in the path is not UTF-8 after percent-decoding")))
+    }
+
+    /// The pairs of the query, decoded, in their order; a name may come more than once.
+    pub fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        form_urlencoded::parse(self.head.uri.query().unwrap_or_default().as_bytes())
+    }
+
+    /// The id that the answer carries as `X-Request-Id`.
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// The client's address; see [`source_address`].
+    pub fn source(&self) -> IpAddr {
+        let server = &self.connection.server;
+        source_address(self.connection.peer.ip(), &self.head.headers, |address| (server.trusted_proxy)(address))
+    }
+
+    /// Tells when the server is about to stop: whoever waits long waits for this too.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.connection.server.shutdown
+    }
+
+    /// Reads the whole body, once, up to `limit` bytes; trailers are ignored.
+    ///
+    /// # Errors
+    /// [`Refusal::PayloadTooLarge`], before anything is read when the length is announced;
+    /// [`Refusal::UnsupportedMediaType`] when it is compressed; [`Refusal::BadRequest`] when it ends early.
+    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+        if self.body.announced_length() > limit as u64 {
+            return Err(Refusal::PayloadTooLarge { limit });
+        }
+        match self.header(&CONTENT_ENCODING)? {
+            Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => Err(Refusal::UnsupportedMediaType(
+                format!("the content encoding is {encoding:?}, only an unencoded body is read"),
+            )),
+            _ => self.body.read(limit).await,
+        }
+    }
+
+    /// [`Request::read_body`] of a body that has to be `application/json`; whether it is JSON remains to be seen.
+    pub async fn read_json(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+        let body = self.read_body(limit).await?;
+        self.require_content_type("application/json")?;
+        Ok(body)
+    }
+
+    /// Checks that the content type is `expected`, in any case and with any parameters except a charset other than
+    /// UTF-8.
+    pub fn require_content_type(&self, expected: &str) -> Result<(), Refusal> {
+        match self.header(&CONTENT_TYPE)? {
+            Some(found) if is_content_type(found, expected) => Ok(()),
+            Some(found) => {
+                Err(Refusal::UnsupportedMediaType(format!("the content type is {found:?}, it must be {expected}")))
+            }
+            None => Err(Refusal::UnsupportedMediaType(format!("the content type is missing, it must be {expected}"))),
+        }
+    }
+}
+
+fn is_content_type(found: &str, expected: &str) -> bool {
+    let mut parts = found.split(';').map(str::trim);
+    let is_expected = parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case(expected));
+    is_expected
+        && parts.filter(|parameter| !parameter.is_empty()).all(|parameter| match parameter.split_once('=') {
+            Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+                value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+            }
+            Some(_) => true,
+            None => false,
+        })
+}
+
+/// A body on its way in.
+///
+/// Closing a socket on a client that is still sending resets the connection and may take the answer with it. So what is
+/// left of an HTTP/1 body when this is dropped is read and thrown away for a short while; if it ends by then, the
+/// connection is even kept alive. HTTP/2 can refuse the rest of one stream and needs none of this.
+pub(super) struct RequestBody {
+    /// `None` once it is read to its end.
+    unread: Option<Incoming>,
+    /// Whether the client sends the body without being asked for it (`Expect: 100-continue` waits).
+    is_sending: bool,
+    version: Version,
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming, head: &Parts) -> Self {
+        let unread = Some(incoming).filter(|incoming| !incoming.is_end_stream());
+        let is_sending = unread.is_some() && !head.headers.contains_key(EXPECT);
+        Self { unread, is_sending, version: head.version }
+    }
+
+    /// `Content-Length`, or 0 when there is none.
+    fn announced_length(&self) -> u64 {
+        self.unread.as_ref().map_or(0, |incoming| incoming.size_hint().lower())
+    }
+
+    async fn read(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+        self.is_sending = true;
+        let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
+        if first.len() > limit {
+            return Err(Refusal::PayloadTooLarge { limit });
+        }
+        if self.unread.is_none() {
+            return Ok(first);
+        }
+        // Grows with what arrives and not with what is announced: an announcement costs the client nothing.
+        let mut body = BytesMut::from(first);
+        while let Some(data) = self.next().await? {
+            if body.len() + data.len() > limit {
+                return Err(Refusal::PayloadTooLarge { limit });
+            }
+            body.extend_from_slice(&data);
+        }
+        Ok(body.freeze())
+    }
+
+    /// The next piece; at the end `unread` becomes `None`.
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        while let Some(incoming) = &mut self.unread {
+            let frame = incoming.frame().await;
+            if frame.is_none() || incoming.is_end_stream() {
+                self.unread = None;
+            }
+            match frame {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(_)) => {
+                    self.unread = None;
+                    return Err(Refusal::BadRequest("the body ended early or its framing is broken".to_owned()));
+                }
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let Some(unread) = self.unread.take() else { return };
+        if self.version < Version::HTTP_2
+            && self.is_sending
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(discard(unread));
+        }
+    }
+}
+
+async fn discard(mut body: Incoming) {
+    let mut left = DISCARDED_BYTES;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // Whether it ended or the time did, nobody waits for it.
+    let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_types() {
+        #[rustfmt::skip]
+        let table = [
+            ("application/json", true),
+            ("Application/JSON", true),
+            ("application/json;", true),
+            ("application/json; charset=utf-8", true),
+            ("application/json ;charset=\"UTF-8\"; profile=x", true),
+            ("application/json; charset=latin1", false),
+            ("application/json; charset", false),
+            ("application/jsonx", false),
+            ("text/plain", false),
+            ("", false),
+        ];
+        for (found, expected) in table {
+            assert_eq!(is_content_type(found, "application/json"), expected, "{found:?}");
+        }
+    }
+}

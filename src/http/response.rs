@@ -1,0 +1,128 @@
+//! Answers: their body type and the few ways to make one.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::StatusCode;
+use hyper::body::{Frame, SizeHint};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde::Serialize;
+
+use super::server::InFlight;
+
+/// What every handler answers with.
+pub type Response = hyper::Response<Body>;
+
+/// An answer with a JSON body that must not be stored by caches. An answer that may be stored replaces `Cache-Control`.
+///
+/// A value that cannot be written as JSON is a fault of ours: it is logged and answered with a bare 500.
+pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(text) => {
+            let mut response = content(status, "application/json", text);
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written as JSON");
+            empty(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+/// An answer with a body of the given content type and no word about caching.
+pub fn content(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = hyper::Response::new(Body::from(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// An answer without a body.
+pub fn empty(status: StatusCode) -> Response {
+    let mut response = hyper::Response::new(Body::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer whose body comes piece by piece, for example server-sent events.
+///
+/// It counts as in flight until its body ends: the body has to end by itself within a bounded time and at shutdown.
+pub fn stream<B>(status: StatusCode, content_type: &'static str, body: B) -> Response
+where
+    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let mut response = content(status, content_type, Bytes::new());
+    response.body_mut().content = Content::Stream(body.boxed_unsync());
+    response
+}
+
+/// The body of an answer: usually one piece of memory, sometimes a stream.
+#[derive(Default)]
+pub struct Body {
+    content: Content,
+    in_flight: Option<InFlight>,
+}
+
+enum Content {
+    Full(Bytes),
+    Stream(UnsyncBoxBody<Bytes, Infallible>),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::Full(Bytes::new())
+    }
+}
+
+impl Body {
+    /// The length in bytes, where it is known before the end.
+    pub(super) fn exact_length(&self) -> Option<u64> {
+        hyper::body::Body::size_hint(self).exact()
+    }
+
+    /// Keeps its request in flight until the body is sent or dropped.
+    pub(super) fn hold(&mut self, in_flight: InFlight) {
+        self.in_flight = Some(in_flight);
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self { content: Content::Full(bytes), in_flight: None }
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.content {
+            Content::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Stream(stream) => Pin::new(stream).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Full(bytes) => bytes.is_empty(),
+            Content::Stream(stream) => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Stream(stream) => stream.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Which handler answers which method and path.
+//!
+//! A [`Router`] is written once an interface. Interfaces that share a listening address become one [`Site`], in the
+//! order they are given: a path belongs to the first interface that has it. An interface that should answer for
+//! several of them (`/health`, `/openapi.json`) therefore goes first. An unknown path is refused in the style of the
+//! first interface that has a route with the same first segment, else in the style of the first interface.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use hyper::Method;
+use hyper::header::HeaderValue;
+
+use super::cors::Cors;
+use super::metrics::{Metrics, RouteMetrics};
+use super::refusal::{InterfaceError, Refusal};
+use super::request::Request;
+use super::response::Response;
+
+/// The route that requests for unknown paths are counted under.
+pub(super) const UNMATCHED: &str = "unmatched";
+
+/// How much of an unknown path its refusal repeats, in characters.
+const SHOWN_PATH: usize = 200;
+
+type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Handler = Box<dyn Fn(Request) -> Answer + Send + Sync>;
+
+/// The routes of one interface, whose handlers share the state `S` and fail with `E`.
+///
+/// A handler is `async fn(Arc<S>, Request) -> Result<Response, E>`. Its future is dropped when the client goes away
+/// and when the time limit is over, so whatever has to be finished once begun belongs to an actor and not into a
+/// handler.
+pub struct Router<S, E> {
+    interface: Interface,
+    state: Arc<S>,
+    error: PhantomData<fn() -> E>,
+}
+
+/// A finished [`Router`], its types erased.
+pub struct Interface {
+    pub(super) name: &'static str,
+    pub(super) cors: Option<Cors>,
+    /// Renders a refusal in this interface's style.
+    pub(super) refuse: fn(Refusal) -> Response,
+    routes: Vec<(&'static str, Route)>,
+}
+
+/// One method of one path.
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) handler: Handler,
+    /// `None` stands for the request timeout.
+    pub(super) time_limit: Option<Duration>,
+}
+
+impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
+    /// A router without routes. `name` appears in logs and metrics.
+    pub fn new(name: &'static str, state: Arc<S>) -> Self {
+        let refuse = |refusal| E::from(refusal).into_response();
+        Self { interface: Interface { name, cors: None, refuse, routes: Vec::new() }, state, error: PhantomData }
+    }
+
+    /// Grants browsers of other origins access; `None` grants none.
+    pub fn cors(mut self, cors: Option<Cors>) -> Self {
+        self.interface.cors = cors;
+        self
+    }
+
+    /// Adds a handler, bounded by the request timeout. In `pattern` a whole segment may be a parameter, as in
+    /// `/status/{request_id}`. `HEAD` comes with `GET`.
+    pub fn route<F, Fut>(self, method: Method, pattern: &'static str, handler: F) -> Self
+    where
+        F: Fn(Arc<S>, Request) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Response, E>> + Send + 'static,
+    {
+        self.route_within(None, method, pattern, handler)
+    }
+
+    /// Adds a handler with a time limit of its own, for example a long poll.
+    pub fn route_within<F, Fut>(
+        mut self,
+        time_limit: impl Into<Option<Duration>>,
+        method: Method,
+        pattern: &'static str,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(Arc<S>, Request) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Response, E>> + Send + 'static,
+    {
+        let state = self.state.clone();
+        let handler: Handler = Box::new(move |request| {
+            let answer = handler(state.clone(), request);
+            Box::pin(answer.map(|result| result.unwrap_or_else(E::into_response)))
+        });
+        self.interface.routes.push((pattern, Route { method, handler, time_limit: time_limit.into() }));
+        self
+    }
+}
+
+impl<S, E> From<Router<S, E>> for Interface {
+    fn from(router: Router<S, E>) -> Self {
+        router.interface
+    }
+}
+
+/// Routes that cannot be told apart or understood: a mistake in the program.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    #[error("{interface}: {method} {pattern} is routed twice")]
+    Duplicate { interface: &'static str, method: Method, pattern: &'static str },
+    #[error("{interface}: a parameter in {pattern} is not a whole segment")]
+    Parameter { interface: &'static str, pattern: &'static str },
+    #[error("{interface}: {pattern}: {source}")]
+    Pattern { interface: &'static str, pattern: &'static str, source: matchit::InsertError },
+    #[error("an address needs at least one interface")]
+    NoInterface,
+}
+
+/// Everything that is served at one address.
+pub struct Site {
+    interfaces: Vec<Interface>,
+    /// For each interface, what is counted for unknown paths.
+    unmatched: Vec<RouteMetrics>,
+    endpoints: Vec<Endpoint>,
+    /// From a path to the index of its endpoint.
+    paths: matchit::Router<usize>,
+}
+
+/// A path pattern and the methods it takes.
+struct Endpoint {
+    pattern: &'static str,
+    interface: usize,
+    routes: Vec<Route>,
+    allow: HeaderValue,
+    metrics: RouteMetrics,
+}
+
+/// What a path leads to.
+pub(super) struct Target<'a> {
+    pub(super) interface: &'a Interface,
+    pub(super) metrics: &'a RouteMetrics,
+    /// [`UNMATCHED`] when nothing is served there.
+    pub(super) pattern: &'static str,
+    endpoint: Option<&'a Endpoint>,
+}
+
+impl Site {
+    /// Joins interfaces that share an address; see the module's description.
+    pub fn new(interfaces: impl IntoIterator<Item = Interface>, metrics: &Metrics) -> Result<Self, RouteError> {
+        let mut site = Self {
+            interfaces: Vec::new(),
+            unmatched: Vec::new(),
+            endpoints: Vec::new(),
+            paths: matchit::Router::new(),
+        };
+        for mut interface in interfaces {
+            let routes = std::mem::take(&mut interface.routes);
+            site.unmatched.push(metrics.route(interface.name, UNMATCHED));
+            site.interfaces.push(interface);
+            for (pattern, route) in routes {
+                site.add(pattern, route, metrics)?;
+            }
+        }
+        if site.interfaces.is_empty() {
+            return Err(RouteError::NoInterface);
+        }
+        for endpoint in &mut site.endpoints {
+            endpoint.allow = allow(&endpoint.routes, site.interfaces[endpoint.interface].cors.is_some());
+        }
+        Ok(site)
+    }
+
+    /// Adds a route of the newest interface.
+    fn add(&mut self, pattern: &'static str, route: Route, metrics: &Metrics) -> Result<(), RouteError> {
+        let owner = self.interfaces.len() - 1;
+        let interface = self.interfaces[owner].name;
+        let Some(endpoint) = self.endpoints.iter_mut().find(|endpoint| endpoint.pattern == pattern) else {
+            if !has_plain_parameters(pattern) {
+                return Err(RouteError::Parameter { interface, pattern });
+            }
+            self.paths.insert(pattern, self.endpoints.len()).map_err(|source| RouteError::Pattern {
+                interface,
+                pattern,
+                source,
+            })?;
+            let metrics = metrics.route(interface, pattern);
+            let allow = HeaderValue::from_static("");
+            self.endpoints.push(Endpoint { pattern, interface: owner, routes: vec![route], allow, metrics });
+            return Ok(());
+        };
+        if endpoint.interface != owner {
+            let owner = self.interfaces[endpoint.interface].name;
+            tracing::debug!(interface, owner, pattern, "interfaces share an address, the first one serves this path");
+        } else if endpoint.routes.iter().any(|known| known.method == route.method) {
+            return Err(RouteError::Duplicate { interface, method: route.method, pattern });
+        } else {
+            endpoint.routes.push(route);
+        }
+        Ok(())
+    }
+
+    /// Finds what answers for a path.
+    pub(super) fn target(&self, path: &str) -> Target<'_> {
+        if let Ok(found) = self.paths.at(path) {
+            let endpoint = &self.endpoints[*found.value];
+            let interface = &self.interfaces[endpoint.interface];
+            return Target {
+                interface,
+                metrics: &endpoint.metrics,
+                pattern: endpoint.pattern,
+                endpoint: Some(endpoint),
+            };
+        }
+        let mut endpoints = self.endpoints.iter();
+        let akin = endpoints.find(|endpoint| first_segment(endpoint.pattern) == first_segment(path));
+        let index = akin.map_or(0, |endpoint| endpoint.interface);
+        Target {
+            interface: &self.interfaces[index],
+            metrics: &self.unmatched[index],
+            pattern: UNMATCHED,
+            endpoint: None,
+        }
+    }
+}
+
+impl<'a> Target<'a> {
+    /// The route for a method of this path.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`] or [`Refusal::MethodNotAllowed`].
+    pub(super) fn route(&self, method: &Method, path: &str) -> Result<&'a Route, Refusal> {
+        let endpoint =
+            self.endpoint.ok_or_else(|| Refusal::NotFound { path: path.chars().take(SHOWN_PATH).collect() })?;
+        let handled_by = if *method == Method::HEAD { &Method::GET } else { method };
+        let route = endpoint.routes.iter().find(|route| route.method == *handled_by);
+        route.ok_or_else(|| Refusal::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow.clone() })
+    }
+
+    /// The answer to `OPTIONS`, where the interface allows other origins and the path exists.
+    pub(super) fn preflight(&self) -> Option<Response> {
+        let endpoint = self.endpoint?;
+        self.interface.cors.as_ref().map(|_| Cors::preflight(&endpoint.allow))
+    }
+}
+
+/// The methods a path takes, as `Allow` lists them.
+fn allow(routes: &[Route], has_preflight: bool) -> HeaderValue {
+    let mut methods: Vec<&str> = Vec::new();
+    for route in routes {
+        methods.push(route.method.as_str());
+        if route.method == Method::GET {
+            methods.push("HEAD");
+        }
+    }
+    if has_preflight {
+        methods.push("OPTIONS");
+    }
+    // Methods are tokens, which are always header values.
+    HeaderValue::try_from(methods.join(", ")).unwrap_or(HeaderValue::from_static(""))
+}
+
+fn has_plain_parameters(pattern: &str) -> bool {
+    pattern.split('/').all(|segment| {
+        let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(segment);
+        !name.contains(['{', '}', '*'])
+    })
+}
+
+fn first_segment(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! Listening, connections, and their end.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::dispatch::answer;
+use super::metrics::Metrics;
+use super::router::Site;
+use super::shutdown::Shutdown;
+
+/// How long a client that overstayed may take to hear about it: HTTP/2 says goodbye, HTTP/1 closes.
+const FAREWELL_TIME: Duration = Duration::from_secs(1);
+/// The smallest limit on heads that hyper accepts.
+const MIN_HEAD_BYTES: u32 = 8192;
+/// How long accepting pauses when the process is out of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What one listener allows its clients.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections open at once. Past it new ones wait in the kernel's backlog until another ends.
+    pub connections: usize,
+    /// Time from the connection to the end of its first request's head.
+    pub header_timeout: Duration,
+    /// A connection on which no request began, ended or was under way for this long is closed, within twice this time;
+    /// this also ends a client that sends the head of a later request too slowly.
+    pub idle_timeout: Duration,
+    /// Time for a request, its body included, unless its route has a limit of its own.
+    pub request_timeout: Duration,
+    /// Time for requests in flight to finish at shutdown.
+    pub grace: Duration,
+    /// Size of a request's head in bytes, at least 8192. hyper allows 100 headers.
+    pub head_bytes: u32,
+    /// Requests open at once on one HTTP/2 connection.
+    pub concurrent_streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(10),
+            grace: Duration::from_secs(20),
+            head_bytes: 32 * 1024,
+            concurrent_streams: 128,
+        }
+    }
+}
+
+/// One listening address: what it serves and under which conditions.
+pub struct Server {
+    /// The routes.
+    pub site: Site,
+    /// The limits of this address.
+    pub limits: Limits,
+    /// Tells which peers are proxies whose `Forwarded` and `X-Forwarded-For` count.
+    pub trusted_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// Random bytes for request ids.
+    pub random: Box<dyn Fn() -> [u8; 16] + Send + Sync>,
+    /// Where connections are counted.
+    pub metrics: Metrics,
+    /// Ends [`Server::run`].
+    pub shutdown: Shutdown,
+}
+
+impl Server {
+    /// Serves until the shutdown is triggered, then until the last request is answered or the grace time is over.
+    ///
+    /// Dropping the future drops all connections.
+    pub async fn run(self, listener: TcpListener) {
+        let server = Arc::new(self);
+        let mut connections = JoinSet::new();
+        let mut shutdown = pin!(server.shutdown.triggered());
+        loop {
+            let has_room = connections.len() < server.limits.connections;
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_ended) = connections.join_next() => {}
+                accepted = listener.accept(), if has_room => match accepted {
+                    Ok((stream, peer)) => {
+                        // Answers are small and written whole, waiting to fill a segment only delays them.
+                        let _ = stream.set_nodelay(true);
+                        connections.spawn(Connection::new(server.clone(), peer).serve(stream));
+                    }
+                    Err(error) => after_failed_accept(error).await,
+                },
+            }
+        }
+        drop(listener);
+        let ending = async { while connections.join_next().await.is_some() {} };
+        if timeout(server.limits.grace, ending).await.is_err() {
+            tracing::warn!(connections = connections.len(), "the grace time is over, dropping connections");
+            connections.shutdown().await;
+        }
+    }
+
+    fn protocols(&self) -> auto::Builder<TokioExecutor> {
+        let head_bytes = self.limits.head_bytes.max(MIN_HEAD_BYTES);
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        // Slow heads are ended by `Connection::overstayed`, which sees both protocols and costs a request no timer.
+        builder.http1().header_read_timeout(None).max_buf_size(head_bytes as usize);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.limits.concurrent_streams)
+            .max_header_list_size(head_bytes);
+        builder
+    }
+}
+
+async fn after_failed_accept(error: io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    // A client that left before it was accepted is no reason to wait.
+    if !matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
+        tracing::warn!(%error, "connections cannot be accepted");
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
+
+/// One connection, shared by its requests.
+pub(super) struct Connection {
+    pub(super) server: Arc<Server>,
+    pub(super) peer: SocketAddr,
+    requests_begun: AtomicU64,
+    requests_ended: AtomicU64,
+}
+
+impl Connection {
+    fn new(server: Arc<Server>, peer: SocketAddr) -> Arc<Self> {
+        server.metrics.open_connections.inc();
+        Arc::new(Self { server, peer, requests_begun: AtomicU64::new(0), requests_ended: AtomicU64::new(0) })
+    }
+
+    /// Serves requests until the client leaves, has to leave, or the server stops.
+    async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let service = service_fn(|request| {
+            let in_flight = InFlight::new(self.clone());
+            async { Ok::<_, Infallible>(answer(in_flight, request).await) }
+        });
+        let protocols = self.server.protocols();
+        let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));
+        // How a connection ends concerns only its client, whose requests are answered or dropped by now.
+        tokio::select! {
+            _ended = &mut serving => {}
+            () = self.overstayed() => {
+                serving.as_mut().graceful_shutdown();
+                let _ = timeout(FAREWELL_TIME, serving).await;
+            }
+            () = self.server.shutdown.triggered() => {
+                serving.as_mut().graceful_shutdown();
+                // `Server::run` sees to the grace time.
+                let _ = serving.await;
+            }
+        }
+    }
+
+    /// Waits until the client made no use of its connection for too long.
+    async fn overstayed(&self) {
+        sleep(self.server.limits.header_timeout).await;
+        let mut before = self.activity();
+        if before == (0, 0) {
+            return;
+        }
+        loop {
+            sleep(self.server.limits.idle_timeout).await;
+            let now = self.activity();
+            if now == before && now.0 == now.1 {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// How many requests began and how many of them ended.
+    fn activity(&self) -> (u64, u64) {
+        (self.requests_begun.load(Ordering::Relaxed), self.requests_ended.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.server.metrics.open_connections.dec();
+    }
+}
+
+/// A request under way, until its answer's body is handed over or it is given up.
+pub(super) struct InFlight(Arc<Connection>);
+
+impl InFlight {
+    fn new(connection: Arc<Connection>) -> Self {
+        connection.requests_begun.fetch_add(1, Ordering::Relaxed);
+        Self(connection)
+    }
+
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.0
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.requests_ended.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,181 @@
+//! The address a request comes from, seen through the proxies that the operator trusts.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use hyper::header::{FORWARDED, HeaderMap, HeaderName};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The address of the client: `peer`, or what the proxies in front say when `peer` is one of those that are `trusted`.
+///
+/// Proxies append to `Forwarded` (RFC 7239) or `X-Forwarded-For`, so the list is read from its right end: the first
+/// address that is not a trusted proxy is the client; where all are trusted it is the left-most. Everything further
+/// left is the client's own word and is not read. The answer is `peer` when the header is missing or anything read of
+/// it is not an address, and when both headers are there and disagree: one of them then came from the client.
+pub fn source_address(peer: IpAddr, headers: &HeaderMap, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !trusted(peer) {
+        return peer;
+    }
+    let forwarded = elements(headers, &FORWARDED).map(|element| element.and_then(forwarded_for));
+    let x_forwarded_for = elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(node));
+    let source = match (headers.contains_key(FORWARDED), headers.contains_key(X_FORWARDED_FOR)) {
+        (true, true) => client(forwarded, &trusted).filter(|source| client(x_forwarded_for, &trusted) == Some(*source)),
+        (true, false) => client(forwarded, &trusted),
+        (false, _) => client(x_forwarded_for, &trusted),
+    };
+    source.unwrap_or(peer)
+}
+
+/// The first untrusted address, else the last one; `None` as soon as something is not an address.
+fn client(addresses: impl Iterator<Item = Option<IpAddr>>, trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+    let mut last = None;
+    for address in addresses {
+        let address = address?;
+        last = Some(address);
+        if !trusted(address) {
+            break;
+        }
+    }
+    last
+}
+
+/// The comma-separated elements of all lines of a header, from the right; `None` for a line that is not text.
+fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
+    let lines = headers.get_all(name).iter().rev();
+    lines.flat_map(|line| {
+        let text = line.to_str().ok();
+        let parts = text.map(|text| text.rsplit(',').map(|element| Some(element.trim())));
+        parts.into_iter().flatten().chain(text.is_none().then_some(None))
+    })
+}
+
+/// The `for` parameter of one element of `Forwarded`.
+///
+/// Addresses contain neither commas nor semicolons, so quoted strings with either in them are cut apart here and then
+/// are not addresses: the text that a trusted proxy appended stays the right-most element whatever stands before it.
+fn forwarded_for(element: &str) -> Option<IpAddr> {
+    let mut values = element.split(';').filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("for").then_some(value.trim())
+    });
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    let unquoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    node(unquoted.unwrap_or(value))
+}
+
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80`, `2001:db8::1`.
+fn node(text: &str) -> Option<IpAddr> {
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+    let address = text
+        .parse::<IpAddr>()
+        .or_else(|error| bracketed().map(IpAddr::V6).ok_or(error))
+        .or_else(|_| text.parse::<SocketAddr>().map(|socket| socket.ip()));
+    address.ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    const PEER: &str = "10.0.0.1";
+
+    /// Trusted are 10.0.0.0/8 and fd00::/8.
+    fn trusted(address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => address.octets()[0] == 10,
+            IpAddr::V6(address) => address.octets()[0] == 0xfd,
+        }
+    }
+
+    fn source(peer: &str, lines: &[(&HeaderName, &str)]) -> String {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        source_address(peer.parse().unwrap(), &headers, trusted).to_string()
+    }
+
+    #[test]
+    fn without_a_trusted_peer_the_headers_do_not_count() {
+        let lines = [(&FORWARDED, "for=198.51.100.7"), (&X_FORWARDED_FOR, "198.51.100.7")];
+        assert_eq!(source("192.0.2.1", &lines), "192.0.2.1");
+        assert_eq!(source("::ffff:192.0.2.1", &lines), "192.0.2.1");
+        assert_eq!(source(PEER, &[]), PEER);
+        assert_eq!(source("::ffff:10.0.0.1", &lines), "198.51.100.7");
+    }
+
+    #[test]
+    fn forwarded() {
+        #[rustfmt::skip]
+        let table = [
+            ("for=192.0.2.1", "192.0.2.1"),
+            ("FOR=192.0.2.1;proto=https;by=10.0.0.9", "192.0.2.1"),
+            ("proto=https ; for = \"192.0.2.1:4711\"", "192.0.2.1"),
+            ("for=\"[2001:db8::1]\"", "2001:db8::1"),
+            ("for=\"[2001:db8::1]:4711\"", "2001:db8::1"),
+            ("for=\"[::ffff:192.0.2.1]\"", "192.0.2.1"),
+            ("for=203.0.113.9, for=192.0.2.1", "192.0.2.1"),
+            ("for=192.0.2.1, for=10.0.0.2, for=\"[fd00::1]\"", "192.0.2.1"),
+            ("for=garbage, for=192.0.2.1, for=10.0.0.2", "192.0.2.1"),
+            ("for=10.0.0.3, for=10.0.0.2", "10.0.0.3"),
+            // A quoted string that the client leaves open cannot swallow what the proxy appends.
+            ("for=\"203.0.113.9, for=192.0.2.1", "192.0.2.1"),
+            ("for=\"203.0.113.9, for=\"192.0.2.1\"", "192.0.2.1"),
+            // Not an address: the peer counts.
+            ("", PEER),
+            ("for=", PEER),
+            ("for=unknown", PEER),
+            ("for=_hidden", PEER),
+            ("for=\"_hidden:_port\"", PEER),
+            ("for=192.0.2.1, for=unknown, for=10.0.0.2", PEER),
+            ("for=192.0.2.1, proto=https", PEER),
+            ("for=192.0.2.1;for=192.0.2.2", PEER),
+            ("for=192.0.2.1,", PEER),
+            ("for=\"192.0.2.1", PEER),
+            ("for=\"[2001:db8::1\"", PEER),
+            ("for=192.0.2.256", PEER),
+            ("192.0.2.1", PEER),
+        ];
+        for (value, expected) in table {
+            assert_eq!(source(PEER, &[(&FORWARDED, value)]), expected, "Forwarded: {value}");
+        }
+    }
+
+    #[test]
+    fn x_forwarded_for() {
+        #[rustfmt::skip]
+        let table = [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:4711", "192.0.2.1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("203.0.113.9, 192.0.2.1 , 10.0.0.2", "192.0.2.1"),
+            ("10.0.0.3,10.0.0.2", "10.0.0.3"),
+            ("", PEER),
+            ("unknown", PEER),
+            ("192.0.2.1, nonsense", PEER),
+            ("192.0.2.1:99999", PEER),
+            ("192.0.2.1, \u{e9}", PEER),
+        ];
+        for (value, expected) in table {
+            assert_eq!(source(PEER, &[(&X_FORWARDED_FOR, value)]), expected, "X-Forwarded-For: {value}");
+        }
+    }
+
+    #[test]
+    fn lines_count_in_their_order_and_both_headers_must_agree() {
+        let lines = [(&X_FORWARDED_FOR, "203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1, 10.0.0.2")];
+        assert_eq!(source(PEER, &lines), "192.0.2.1");
+        let forged = [(&FORWARDED, "for=203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1")];
+        assert_eq!(source(PEER, &forged), PEER);
+        let agreeing = [(&FORWARDED, "for=192.0.2.1"), (&X_FORWARDED_FOR, "192.0.2.1")];
+        assert_eq!(source(PEER, &agreeing), "192.0.2.1");
+    }
+}

@@ -1,0 +1,215 @@
+//! How connections begin, are shared by requests, and end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+
+use super::harness::{TestServer, get, http2, post, request, soon};
+use crate::http::Limits;
+
+const SHORT: Duration = Duration::from_millis(50);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn http2_get(server: &TestServer, path: &str) -> hyper::Request<Full<Bytes>> {
+    hyper::Request::get(format!("http://{}{path}", server.address)).body(Full::default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    for _ in 0..3 {
+        assert_eq!(client.ask(&get("/hello")).await.body, "\"hello\"");
+        assert_eq!(client.ask(&post("/echo", "[1]")).await.body, "[1]");
+        client.ask(&get("/nowhere")).await.is(404, "not_found");
+    }
+    assert!(server.metrics().contains("http_open_connections 1\n"));
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_when_the_client_asks_for_it() {
+    let server = TestServer::start().await;
+    for request in [request("GET", "/hello", "connection: close\r\n"), "GET /hello HTTP/1.0\r\n\r\n".to_owned()] {
+        let mut client = server.connect().await;
+        assert_eq!(client.ask(&request).await.status, 200);
+        client.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.send(get("/wait") + &get("/items/1") + &post("/echo", "[2]") + &get("/items/3")).await;
+    server.app.entered().await;
+    server.app.release.notify_one();
+    for expected in ["\"released\"", "[\"1\",null]", "[2]", "[\"3\",null]"] {
+        assert_eq!(client.reply().await.body, expected);
+    }
+}
+
+#[tokio::test]
+async fn http2_works_with_prior_knowledge_and_out_of_order() {
+    let server = TestServer::start().await;
+    let (mut sender, _connection) = http2(server.address).await;
+    let waiting = sender.send_request(http2_get(&server, "/wait"));
+    server.app.entered().await;
+    let answer = soon(sender.send_request(http2_get(&server, "/hello"))).await.unwrap();
+    assert_eq!(answer.version(), hyper::Version::HTTP_2);
+    assert_eq!(answer.headers()["content-length"], "7");
+    assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "\"hello\"");
+    server.app.release.notify_one();
+    assert_eq!(soon(waiting).await.unwrap().status(), 200);
+
+    let mut head = http2_get(&server, "/hello");
+    *head.method_mut() = hyper::Method::HEAD;
+    let answer = soon(sender.send_request(head)).await.unwrap();
+    assert_eq!(answer.headers()["content-length"], "7");
+    assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "");
+
+    let mut long = http2_get(&server, "/echo");
+    *long.method_mut() = hyper::Method::POST;
+    *long.body_mut() = Full::from(vec![b' '; 1 << 20]);
+    assert_eq!(soon(sender.send_request(long)).await.unwrap().status(), 413);
+    let answer = soon(sender.send_request(http2_get(&server, "/hello"))).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
+#[tokio::test]
+async fn past_the_limit_connections_wait_for_one_to_end() {
+    let server = TestServer::start_limited(Limits { connections: 1, ..Limits::default() }).await;
+    let mut first = server.connect().await;
+    first.ask(&get("/hello")).await;
+    let mut second = server.connect().await;
+    second.send(get("/hello")).await;
+    for _ in 0..10 {
+        first.ask(&get("/hello")).await;
+    }
+    let read = second.stream.get_ref().try_read(&mut [0; 1]);
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert!(server.metrics().contains("http_open_connections 1\n"));
+    drop(first);
+    assert_eq!(second.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_finish_its_first_head_is_dropped() {
+    let server = TestServer::start_limited(Limits { header_timeout: SHORT, ..Limits::default() }).await;
+    for beginning in ["", "GET /hel", "PRI * HTTP/2.0\r\n", "GET /hello HTTP/1.1\r\nhost: h\r\n"] {
+        let mut client = server.connect().await;
+        client.send(beginning).await;
+        client.closed().await;
+    }
+}
+
+#[tokio::test]
+async fn an_unused_connection_is_closed() {
+    let server = TestServer::start_limited(Limits { idle_timeout: SHORT, header_timeout: SHORT, ..Limits::default() });
+    let server = server.await;
+    let mut idle = server.connect().await;
+    idle.ask(&get("/hello")).await;
+    idle.closed().await;
+
+    let mut dripping = server.connect().await;
+    dripping.ask(&(get("/hello") + "GET /hel")).await;
+    dripping.closed().await;
+
+    let (mut sender, connection) = http2(server.address).await;
+    soon(sender.send_request(http2_get(&server, "/hello"))).await.unwrap();
+    soon(connection).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_with_a_request_or_a_stream_under_way_is_not_unused() {
+    let second = Duration::from_secs(1);
+    let limits = Limits { idle_timeout: second, header_timeout: second, request_timeout: HOUR, ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    let pass_time = || async {
+        tokio::time::pause();
+        for _ in 0..10 {
+            tokio::time::advance(second).await;
+        }
+        tokio::time::resume();
+    };
+
+    let mut client = server.connect().await;
+    client.send(get("/wait")).await;
+    server.app.entered().await;
+    pass_time().await;
+    server.app.release.notify_one();
+    assert_eq!(client.reply().await.status, 200);
+
+    client.send(get("/stream")).await;
+    assert_eq!(client.reply_head().await.header("transfer-encoding"), Some("chunked"));
+    pass_time().await;
+    server.app.end_stream();
+    let mut body = String::new();
+    while !body.ends_with("0\r\n\r\n") {
+        let read = soon(client.stream.read_line(&mut body)).await.unwrap();
+        assert_ne!(read, 0, "the connection ended after {body:?}");
+    }
+    assert_eq!(body, "5\r\npiece\r\n0\r\n\r\n");
+}
+
+#[tokio::test]
+async fn shutdown_finishes_what_is_in_flight_and_nothing_else() {
+    let server = TestServer::start().await;
+    let mut idle = server.connect().await;
+    idle.ask(&get("/hello")).await;
+    let mut silent = server.connect().await;
+    let mut busy = server.connect().await;
+    busy.send(get("/wait")).await;
+    server.app.entered().await;
+    let (mut sender, connection) = http2(server.address).await;
+    let busy_stream = sender.send_request(http2_get(&server, "/wait"));
+    server.app.entered().await;
+
+    server.trigger.trigger();
+    idle.closed().await;
+    silent.closed().await;
+    server.app.release.notify_waiters();
+    let reply = busy.reply().await;
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    busy.closed().await;
+    assert_eq!(soon(busy_stream).await.unwrap().status(), 200);
+    soon(connection).await.unwrap().unwrap();
+    let address = server.address;
+    server.stopped().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_long_poll_hears_of_the_shutdown() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.send(get("/poll")).await;
+    server.app.entered().await;
+    server.trigger.trigger();
+    assert_eq!(client.reply().await.body, "\"shutting down\"");
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn after_the_grace_time_connections_are_dropped() {
+    let limits = Limits { grace: SHORT, request_timeout: HOUR, ..Limits::default() };
+    let server = TestServer::start_limited(limits).await;
+    let mut client = server.connect().await;
+    client.send(get("/forever")).await;
+    server.app.entered().await;
+    // Dropping the trigger counts as triggering it.
+    drop(server.trigger);
+    client.closed().await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_its_request_with_it() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.send(get("/forever")).await;
+    server.app.entered().await;
+    client.stream.shutdown().await.unwrap();
+    client.closed().await;
+    assert_eq!(server.ask(&get("/hello")).await.status, 200);
+}

@@ -1,0 +1,318 @@
+//! A server with a handful of routes, and a client that sees every byte.
+
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Method, StatusCode};
+use prometheus_client::registry::Registry;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::http::*;
+
+/// The longest body that `/echo` takes.
+pub const ECHO_LIMIT: usize = 16;
+
+/// Fails a test that waits for something that does not come.
+pub async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("waited too long")
+}
+
+/// What all tests of this process log. It is set up before the first server runs: tracing decides about each place that
+/// logs when it is first reached.
+static LOG: LazyLock<Log> = LazyLock::new(|| {
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
+    let _ = tracing::subscriber::set_global_default(lines.with_writer(move || writer.clone()).finish());
+    log
+});
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The log lines about requests with this id.
+pub fn log_of(request_id: &str) -> String {
+    let log = String::from_utf8(LOG.0.lock().unwrap().clone()).unwrap();
+    log.lines().filter(|line| line.contains(request_id)).map(|line| line.to_owned() + "\n").collect()
+}
+
+/// What the handlers share with the tests: `/wait` says when it is entered and waits to be released.
+#[derive(Default)]
+pub struct App {
+    pub release: Notify,
+    entered: Notify,
+    stream_end: Arc<Notify>,
+}
+
+impl App {
+    pub async fn entered(&self) {
+        soon(self.entered.notified()).await;
+    }
+
+    pub fn end_stream(&self) {
+        self.stream_end.notify_one();
+    }
+}
+
+/// Errors in the gateway's style.
+pub struct GatewayError(Refusal);
+
+impl From<Refusal> for GatewayError {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl InterfaceError for GatewayError {
+    fn into_response(self) -> Response {
+        ErrorCodes::GATEWAY.respond(&self.0)
+    }
+}
+
+type Answer = Result<Response, GatewayError>;
+
+async fn hello(_: Arc<App>, _: Request) -> Answer {
+    Ok(json(StatusCode::OK, "hello"))
+}
+
+async fn echo(_: Arc<App>, mut request: Request) -> Answer {
+    let body = request.read_json(ECHO_LIMIT).await?;
+    Ok(content(StatusCode::OK, "application/json", body))
+}
+
+async fn ignore(_: Arc<App>, _: Request) -> Answer {
+    Ok(json(StatusCode::OK, "ignored"))
+}
+
+async fn wait(app: Arc<App>, _: Request) -> Answer {
+    app.entered.notify_one();
+    app.release.notified().await;
+    Ok(json(StatusCode::OK, "released"))
+}
+
+async fn forever(app: Arc<App>, _: Request) -> Answer {
+    app.entered.notify_one();
+    pending().await
+}
+
+async fn poll(app: Arc<App>, request: Request) -> Answer {
+    app.entered.notify_one();
+    request.shutdown().triggered().await;
+    Ok(json(StatusCode::OK, "shutting down"))
+}
+
+async fn panicking(_: Arc<App>, _: Request) -> Answer {
+    panic!("meant to")
+}
+
+async fn item(_: Arc<App>, request: Request) -> Answer {
+    let value = request.query().find(|(name, _)| name == "q").map(|(_, value)| value.into_owned());
+    Ok(json(StatusCode::OK, &(request.param("id")?, value)))
+}
+
+async fn source(_: Arc<App>, request: Request) -> Answer {
+    Ok(json(StatusCode::OK, &request.source()))
+}
+
+/// One piece at once, the end when the test says so.
+async fn streaming(app: Arc<App>, _: Request) -> Answer {
+    let end = app.stream_end.clone();
+    let pieces = futures_util::stream::unfold((Some(Bytes::from_static(b"piece")), end), |(piece, end)| async move {
+        match piece {
+            Some(piece) => Some((Ok::<_, Infallible>(hyper::body::Frame::data(piece)), (None, end))),
+            None => {
+                end.notified().await;
+                None
+            }
+        }
+    });
+    Ok(stream(StatusCode::OK, "text/event-stream", http_body_util::StreamBody::new(pieces)))
+}
+
+pub fn gateway(app: Arc<App>) -> Router<App, GatewayError> {
+    Router::new("gateway", app)
+        .route(Method::GET, "/hello", hello)
+        .route(Method::POST, "/echo", echo)
+        .route(Method::GET, "/echo", hello)
+        .route(Method::POST, "/ignore", ignore)
+        .route_within(Duration::from_secs(3600), Method::GET, "/wait", wait)
+        .route(Method::GET, "/forever", forever)
+        .route_within(Duration::from_secs(3600), Method::GET, "/poll", poll)
+        .route(Method::GET, "/panic", panicking)
+        .route(Method::GET, "/items/{id}", item)
+        .route(Method::GET, "/source", source)
+        .route(Method::GET, "/stream", streaming)
+}
+
+/// A server on a port of its own.
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub app: Arc<App>,
+    pub trigger: ShutdownTrigger,
+    running: JoinHandle<()>,
+    registry: Registry,
+}
+
+impl TestServer {
+    pub async fn start() -> Self {
+        Self::start_with(Limits::default(), |gateway| vec![gateway.into()]).await
+    }
+
+    pub async fn start_limited(limits: Limits) -> Self {
+        Self::start_with(limits, |gateway| vec![gateway.into()]).await
+    }
+
+    pub async fn start_with(
+        limits: Limits,
+        interfaces: impl FnOnce(Router<App, GatewayError>) -> Vec<Interface>,
+    ) -> Self {
+        LazyLock::force(&LOG);
+        let app = Arc::new(App::default());
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let (trigger, shutdown) = shutdown();
+        let server = Server {
+            site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
+            limits,
+            trusted_proxy: Box::new(|address| address.is_loopback()),
+            random: Box::new(|| [7; 16]),
+            metrics,
+            shutdown,
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let running = tokio::spawn(server.run(listener));
+        Self { address, app, trigger, running, registry }
+    }
+
+    pub async fn connect(&self) -> Client {
+        Client { stream: BufReader::new(soon(TcpStream::connect(self.address)).await.unwrap()) }
+    }
+
+    /// One request on a connection of its own.
+    pub async fn ask(&self, request: &str) -> Reply {
+        self.connect().await.ask(request).await
+    }
+
+    pub async fn stopped(self) {
+        soon(self.running).await.unwrap();
+    }
+
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+}
+
+/// A connection on which a test writes what it likes.
+pub struct Client {
+    pub stream: BufReader<TcpStream>,
+}
+
+/// An answer as it came.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    head: String,
+    pub body: String,
+}
+
+impl Client {
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
+    }
+
+    pub async fn ask(&mut self, request: &str) -> Reply {
+        self.send(request).await;
+        self.reply().await
+    }
+
+    pub async fn reply(&mut self) -> Reply {
+        let mut reply = self.reply_head().await;
+        let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        soon(self.stream.read_exact(&mut body)).await.unwrap();
+        reply.body = String::from_utf8(body).unwrap();
+        reply
+    }
+
+    pub async fn reply_head(&mut self) -> Reply {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = soon(self.stream.read_line(&mut head)).await.unwrap();
+            assert_ne!(read, 0, "the connection ended after {head:?}");
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Reply { status, head, body: String::new() }
+    }
+
+    /// Waits until the server closes the connection, and sees that it says nothing more.
+    pub async fn closed(&mut self) {
+        let mut rest = Vec::new();
+        // A reset is a way to close, too.
+        let _ = soon(self.stream.read_to_end(&mut rest)).await;
+        assert_eq!(String::from_utf8_lossy(&rest), "");
+    }
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    }
+
+    #[track_caller]
+    pub fn is(&self, status: u16, code: &str) {
+        assert_eq!(self.status, status, "{self:?}");
+        assert!(self.body.contains(&format!("\"code\":\"{code}\"")), "{self:?}");
+        assert!(self.body.contains("\"message\":\""), "{self:?}");
+        assert!(self.header("x-request-id").is_some(), "{self:?}");
+        assert_eq!(self.header("content-type"), Some("application/json"));
+    }
+}
+
+pub fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n")
+}
+
+/// A request of any method with more header lines, each ended by `\r\n`.
+pub fn request(method: &str, path: &str, lines: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: h\r\n{lines}\r\n")
+}
+
+pub fn post(path: &str, body: &str) -> String {
+    let lines = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+    request("POST", path, &lines) + body
+}
+
+/// Talks HTTP/2 with prior knowledge: the way to ask, and the connection, which ends when the server closes it.
+pub async fn http2(
+    address: SocketAddr,
+) -> (hyper::client::conn::http2::SendRequest<Full<Bytes>>, JoinHandle<hyper::Result<()>>) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) = soon(hyper::client::conn::http2::handshake(executor, io)).await.unwrap();
+    (sender, tokio::spawn(connection))
+}

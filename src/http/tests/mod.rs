@@ -1,0 +1,5 @@
+//! The front-end over real sockets.
+
+mod connections;
+mod harness;
+mod requests;

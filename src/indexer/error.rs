@@ -1,0 +1,61 @@
+//! What the indexer answers when something is wrong.
+
+use hyper::StatusCode;
+use selfsame_protocol::Address;
+use selfsame_protocol::commitment::SlotError;
+use selfsame_protocol::indexer::IndexerErrorCode;
+use selfsame_protocol::json::BodyError;
+use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_storage::StoreError;
+
+use crate::http::{ErrorCodes, InterfaceError, Refusal, Response, json};
+
+/// A refused request to the indexer.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexerError {
+    /// HTTP itself: path, method, size, content type, time.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// The body is not the object it should be.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// Leaf 0 is reserved.
+    #[error("leaf_index: leaf 0 is reserved and belongs to no account")]
+    InvalidLeafIndex,
+    /// The leaf index is not assigned, at an endpoint that calls this `not_found`.
+    #[error("no account has leaf index {0:#x}")]
+    NotFound(u64),
+    /// The leaf index is not assigned, at an endpoint that calls this `account_does_not_exist`.
+    #[error("no account has leaf index {0:#x}")]
+    NoSuchAccount(u64),
+    /// The address is not an authenticator, or was revoked by a recovery.
+    #[error("{0:#x} is no authenticator of any account")]
+    NoSuchAuthenticator(Address),
+    /// A stored public key cannot be shown as a point.
+    #[error(transparent)]
+    InvalidAuthenticatorPubkey(#[from] SlotError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl InterfaceError for IndexerError {
+    fn into_response(self) -> Response {
+        let (status, code) = match &self {
+            Self::Refusal(refusal) => return ErrorCodes::INDEXER.respond(refusal),
+            Self::Store(error) => {
+                // A fault of ours: the details are the operator's business.
+                tracing::error!(%error, "the store failed");
+                return ErrorCodes::INDEXER.respond(&Refusal::Internal);
+            }
+            Self::Body(_) => (StatusCode::BAD_REQUEST, IndexerErrorCode::BadRequest),
+            Self::InvalidLeafIndex => (StatusCode::BAD_REQUEST, IndexerErrorCode::InvalidLeafIndex),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, IndexerErrorCode::NotFound),
+            Self::NoSuchAccount(_) | Self::NoSuchAuthenticator(_) => {
+                (StatusCode::BAD_REQUEST, IndexerErrorCode::AccountDoesNotExist)
+            }
+            Self::InvalidAuthenticatorPubkey(_) => (StatusCode::CONFLICT, IndexerErrorCode::InvalidAuthenticatorPubkey),
+        };
+        json(status, &ServiceApiError { code, message: self.to_string() })
+    }
+}

@@ -1,0 +1,57 @@
+//! `POST /inclusion-proof`: that an account is in the registry, and its keys; and the same in the published client's form.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_protocol::indexer::{
+    CompatInclusionProofResponse, InclusionProofResponse, IndexerErrorCode, LeafIndexQuery,
+};
+use selfsame_protocol::registry::Account;
+use selfsame_protocol::tree::InclusionPath;
+
+use super::error::IndexerError;
+use super::{Indexer, account, leaf_index};
+use crate::http::{Request, Response, json};
+
+/// Inclusion proof of an account
+///
+/// The siblings lead from the account's commitment, which is the hash of its public keys, to the root.
+#[utoipa::path(
+    post, path = "/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
+    responses(
+        (status = 200, description = "The proof and the account's public keys", body = InclusionProofResponse),
+        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+    ),
+)]
+pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
+    let (path, account) = find(&indexer, &mut request).await?;
+    Ok(json(StatusCode::OK, &InclusionProofResponse::new(&path, &account)))
+}
+
+/// Inclusion proof of an account, keys as coordinates
+///
+/// For the published client library of wallets: public keys are affine coordinates in decimal, trailing nulls are left out.
+#[utoipa::path(
+    post, path = "/compat/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
+    responses(
+        (status = 200, description = "The proof and the account's public keys", body = CompatInclusionProofResponse),
+        (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
+        (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        (status = 409, description = "A stored public key is no point of the curve", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_authenticator_pubkey","message":"the public key of slot 0 does not decode: no point of the curve has its y coordinate"})),
+    ),
+)]
+pub async fn compat_inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
+    let (path, account) = find(&indexer, &mut request).await?;
+    let slots = account.decoded_keys()?;
+    Ok(json(StatusCode::OK, &CompatInclusionProofResponse::new(&path, &slots)))
+}
+
+/// Path and account from one snapshot: they belong together under any load.
+async fn find(indexer: &Indexer, request: &mut Request) -> Result<(InclusionPath, Account), IndexerError> {
+    let leaf_index = leaf_index(request).await?;
+    let snapshot = indexer.snapshot();
+    let account = account(&snapshot, leaf_index, IndexerError::NotFound)?;
+    Ok((snapshot.inclusion_path(leaf_index)?, account))
+}

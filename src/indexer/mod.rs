@@ -1,0 +1,117 @@
+//! The registry indexer: inclusion proofs and account data, each answer from one snapshot of the registry.
+//!
+//! Every route also answers under `/compat`, for the published client library of wallets; only the inclusion proof differs there
+//! (`inclusion_proof.rs`).
+
+mod authenticator_pubkeys;
+mod authenticators;
+mod error;
+mod inclusion_proof;
+mod packed_account;
+mod pending_recovery_agent;
+mod recovery_agent;
+mod root;
+mod signature_nonce;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use selfsame_actors::RegistryHandle;
+use selfsame_protocol::indexer::LeafIndexQuery;
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::registry::{Account, RegistryView};
+use selfsame_storage::Snapshot;
+use serde::de::DeserializeOwned;
+use utoipa::OpenApi;
+
+use crate::http::{Cors, Interface, Request, Router};
+use crate::{health, openapi};
+use error::IndexerError;
+
+/// The longest body of a query.
+const BODY_LIMIT: usize = 64 * 1024;
+
+/// What the indexer's handlers share.
+pub struct Indexer {
+    registry: RegistryHandle,
+}
+
+impl Indexer {
+    /// The registry that one answer is made from.
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.registry.snapshot()
+    }
+}
+
+/// The indexer's routes.
+pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
+    let get = Method::GET;
+    let post = Method::POST;
+    let compat_openapi = openapi.clone();
+    Router::<Indexer, IndexerError>::new("indexer", Arc::new(Indexer { registry }))
+        .cors(cors)
+        .route(post.clone(), "/inclusion-proof", inclusion_proof::inclusion_proof)
+        .route(post.clone(), "/packed-account", packed_account::packed_account)
+        .route(post.clone(), "/signature-nonce", signature_nonce::signature_nonce)
+        .route(post.clone(), "/authenticator-pubkeys", authenticator_pubkeys::authenticator_pubkeys)
+        .route(post.clone(), "/authenticators", authenticators::authenticators)
+        .route(post.clone(), "/recovery-agent", recovery_agent::recovery_agent)
+        .route(post.clone(), "/pending-recovery-agent", pending_recovery_agent::pending_recovery_agent)
+        .route(get.clone(), "/root", root::root)
+        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get.clone(), "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
+        .route(post.clone(), "/compat/inclusion-proof", inclusion_proof::compat_inclusion_proof)
+        .route(post.clone(), "/compat/packed-account", packed_account::packed_account)
+        .route(post.clone(), "/compat/signature-nonce", signature_nonce::signature_nonce)
+        .route(post.clone(), "/compat/authenticator-pubkeys", authenticator_pubkeys::authenticator_pubkeys)
+        .route(post.clone(), "/compat/authenticators", authenticators::authenticators)
+        .route(post.clone(), "/compat/recovery-agent", recovery_agent::recovery_agent)
+        .route(post, "/compat/pending-recovery-agent", pending_recovery_agent::pending_recovery_agent)
+        .route(get.clone(), "/compat/root", root::root)
+        .route(get.clone(), "/compat/health", |_, _| health::health())
+        .route(get, "/compat/openapi.json", move |_, _| openapi::answer(compat_openapi.clone()))
+        .into()
+}
+
+/// The indexer's description.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Registry indexer",
+        version = "0.1.4",
+        description = "Merkle inclusion proofs and account data. Each answer is made from one version of the registry: root, \
+            siblings and keys always belong together, and whatever the gateway calls finalized is in every answer. Every \
+            route also answers under `/compat`, where inclusion proofs show public keys as affine coordinates."
+    ),
+    paths(
+        inclusion_proof::inclusion_proof,
+        inclusion_proof::compat_inclusion_proof,
+        packed_account::packed_account,
+        signature_nonce::signature_nonce,
+        authenticator_pubkeys::authenticator_pubkeys,
+        authenticators::authenticators,
+        recovery_agent::recovery_agent,
+        pending_recovery_agent::pending_recovery_agent,
+        root::root,
+        health::health,
+    )
+)]
+pub struct Description;
+
+/// Reads the body as a query.
+async fn query<T: DeserializeOwned>(request: &mut Request) -> Result<T, IndexerError> {
+    Ok(from_object(&request.read_json(BODY_LIMIT).await?)?)
+}
+
+/// Reads the body's leaf index, which must not be the reserved one.
+async fn leaf_index(request: &mut Request) -> Result<u64, IndexerError> {
+    match query::<LeafIndexQuery>(request).await?.leaf_index {
+        0 => Err(IndexerError::InvalidLeafIndex),
+        leaf_index => Ok(leaf_index),
+    }
+}
+
+/// The account at a leaf index; `missing` says how this endpoint calls its absence.
+fn account(snapshot: &Snapshot, leaf_index: u64, missing: fn(u64) -> IndexerError) -> Result<Account, IndexerError> {
+    snapshot.account(leaf_index)?.ok_or_else(|| missing(leaf_index))
+}

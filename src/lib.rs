@@ -1,0 +1,14 @@
+//! The daemon of Selfsame: configuration, command line, and a thin HTTP front-end over the actors.
+//!
+//! [`daemon::Daemon`] puts everything together. Each interface is a folder with a file an endpoint.
+
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod daemon;
+pub mod gateway;
+mod health;
+pub mod http;
+pub mod indexer;
+mod openapi;
+pub mod operator;

@@ -1,0 +1,43 @@
+//! `GET /actors`: the supervision tree's actors.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use selfsame_actors::ActorHealth;
+use serde::Serialize;
+
+use super::Operator;
+use super::error::OperatorError;
+use crate::http::{Request, Response, json};
+
+/// One actor.
+#[derive(Debug, Serialize)]
+struct Actor {
+    name: String,
+    /// `running`, `silent` (no answer for ten seconds).
+    state: &'static str,
+    /// Starts after the first.
+    restarts: u64,
+    /// Calls waiting for its answers.
+    waiting_calls: usize,
+    /// Milliseconds since it last answered.
+    silent_ms: u128,
+}
+
+impl From<ActorHealth> for Actor {
+    fn from(health: ActorHealth) -> Self {
+        Self {
+            state: if health.is_responsive() { "running" } else { "silent" },
+            name: health.name,
+            restarts: health.restarts,
+            waiting_calls: health.waiting_calls,
+            silent_ms: health.silent_for.as_millis(),
+        }
+    }
+}
+
+/// The actors with their state, restarts and queue lengths.
+pub async fn actors(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
+    let actors: Vec<Actor> = operator.service.actors().into_iter().map(Actor::from).collect();
+    Ok(json(StatusCode::OK, &actors))
+}

@@ -1,0 +1,35 @@
+//! `GET /ready`: whether the daemon can do its work.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::Operator;
+use super::error::OperatorError;
+use crate::http::{Request, Response, json};
+
+/// The answer: 200 when ready, 503 with the reasons when not.
+#[derive(Debug, Serialize)]
+struct Ready {
+    ready: bool,
+    /// What keeps it from its work; empty when ready.
+    reasons: Vec<String>,
+}
+
+/// The store is open (or there would be nobody to ask), actors answer, queues are below their limits.
+pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
+    let mut reasons = Vec::new();
+    if request.shutdown().is_triggered() {
+        reasons.push("the daemon is shutting down".to_owned());
+    }
+    for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive()) {
+        reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
+    }
+    let statistics = operator.service.registry().statistics();
+    if statistics.open_requests >= statistics.queue_length {
+        reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));
+    }
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(json(status, &Ready { ready: reasons.is_empty(), reasons }))
+}
