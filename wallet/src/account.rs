@@ -1,0 +1,235 @@
+//! Carrying an operation out: read the account, submit, wait until it is final, then check what the services say.
+//!
+//! Nothing is taken on trust that can be checked: the account's commitment is recomputed from its keys before anything is
+//! signed; afterwards the receipt must show the very operation that was submitted, and the inclusion proof must lead from the
+//! commitment that it made to the tree's root.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::commitment::{PublicKeyError, decompress_slots};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::indexer::{AuthenticatorsResponse, InclusionProofResponse};
+use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId};
+use selfsame_protocol::registry::OperationKind;
+use selfsame_protocol::tree;
+
+use crate::Random;
+use crate::client::{Client, ClientError, printable};
+use crate::keys::Authenticator;
+use crate::operations::{AccountState, OperationError, Step};
+
+/// The version of the registry's rules that this wallet signs for.
+const REGISTRY_VERSION: &str = "v1";
+
+/// Why an operation was not carried out, or not shown to be.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    #[error("the registry's rules are version `{0}`; this wallet signs for {REGISTRY_VERSION}")]
+    RegistryVersion(String),
+    #[error("{0:#x} is no authenticator of any account")]
+    NoAccount(Address),
+    #[error("the indexer's slots {of} do not fit together: each needs a key and an address, or neither")]
+    SlotLists { of: u64 },
+    #[error("the public key in slot {pubkey_id} does not decode: {error}")]
+    PublicKey { pubkey_id: u32, error: PublicKeyError },
+    #[error(
+        "the indexer says the commitment of account {leaf_index:#x} is {stated:#x}, its public keys make {computed:#x}; \
+         nothing is signed for such an account"
+    )]
+    Commitment { leaf_index: u64, stated: U256, computed: U256 },
+    #[error("{request_id} failed: {error}")]
+    Failed { request_id: RequestId, error: String },
+    #[error("the receipt of {request_id} does not hold: {error}")]
+    Receipt { request_id: RequestId, error: ReceiptError },
+    #[error("the receipt of {request_id} is of something else: {what}")]
+    OtherReceipt { request_id: RequestId, what: &'static str },
+    #[error("the inclusion proof of account {leaf_index:#x} does not hold: {what}")]
+    InclusionProof { leaf_index: u64, what: &'static str },
+}
+
+/// A registry that operations are signed for, behind its services.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    client: Client,
+    domain: RegistryDomain,
+}
+
+/// An operation that the gateway accepted.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    pub request_id: RequestId,
+    pub kind: OperationKind,
+    step: Step,
+}
+
+/// An operation that is finalized, as the gateway says.
+#[derive(Clone, Debug)]
+pub struct Finalized {
+    pub request_id: RequestId,
+    /// The hash of its block.
+    pub transaction_hash: String,
+    step: Step,
+}
+
+/// An operation that was carried out, and checked.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Verified.
+    pub receipt: Receipt,
+    /// The account after the operation.
+    pub account: AccountState,
+    /// The root that the account's inclusion proof was verified against; the gateway holds it valid.
+    pub root: B256,
+}
+
+impl Registry {
+    /// Asks the gateway what to sign for.
+    ///
+    /// # Errors
+    /// [`AccountError::RegistryVersion`] for rules that this wallet does not know.
+    pub async fn connect(client: Client) -> Result<Self, AccountError> {
+        let config = client.config().await?;
+        if config.registry_version != REGISTRY_VERSION {
+            return Err(AccountError::RegistryVersion(printable(&config.registry_version)));
+        }
+        let domain = RegistryDomain { chain_id: config.chain_id, verifying_contract: config.registry_address };
+        Ok(Self { client, domain })
+    }
+
+    /// What signatures are made for.
+    pub fn domain(&self) -> &RegistryDomain {
+        &self.domain
+    }
+
+    /// The services.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The account of an authenticator.
+    pub async fn account_of(&self, address: Address) -> Result<AccountState, AccountError> {
+        let packed = self.client.packed_account(address).await?.ok_or(AccountError::NoAccount(address))?;
+        self.account(packed.leaf_index).await
+    }
+
+    /// An account as operations are built from it. Its commitment is recomputed from its keys and compared.
+    pub async fn account(&self, leaf_index: u64) -> Result<AccountState, AccountError> {
+        let nonce = self.client.signature_nonce(leaf_index).await?;
+        let authenticators = self.client.authenticators(leaf_index).await?;
+        account_state(leaf_index, nonce, &authenticators)
+    }
+
+    /// Submits an operation.
+    pub async fn submit(&self, step: Step, random: &mut Random<'_>) -> Result<Accepted, AccountError> {
+        let mut idempotency_key = [0; 32];
+        random(&mut idempotency_key);
+        let answer = self.client.submit(&step.operation, &idempotency_key).await?;
+        Ok(Accepted { request_id: answer.request_id, kind: answer.kind, step })
+    }
+
+    /// Waits until an accepted operation is final.
+    ///
+    /// # Errors
+    /// [`AccountError::Failed`] when a rule was broken after all, [`ClientError::NotFinal`] when patience runs out.
+    pub async fn wait(&self, accepted: Accepted, patience: Duration) -> Result<Finalized, AccountError> {
+        let Accepted { request_id, step, .. } = accepted;
+        match self.client.wait_final(request_id, patience).await?.status {
+            GatewayRequestState::Failed { error, .. } => {
+                Err(AccountError::Failed { request_id, error: printable(&error) })
+            }
+            GatewayRequestState::Finalized { tx_hash } => {
+                Ok(Finalized { request_id, transaction_hash: printable(&tx_hash), step })
+            }
+            _ => Err(ClientError::NotFinal { request_id, patience }.into()),
+        }
+    }
+
+    /// Checks the receipt of a finalized operation and the inclusion proof of its account.
+    pub async fn check(&self, finalized: Finalized) -> Result<Report, AccountError> {
+        let receipt = self.client.receipt(finalized.request_id).await?;
+        let leaf_index = check_receipt(&receipt, &finalized)?;
+        let account = AccountState { leaf_index, ..finalized.step.after };
+        let proof = self.client.inclusion_proof(leaf_index).await?;
+        check_inclusion(&proof, &account)?;
+        if !self.client.is_valid_root(proof.root).await? {
+            let what = "the gateway does not hold its root valid";
+            return Err(AccountError::InclusionProof { leaf_index, what });
+        }
+        Ok(Report { receipt, account, root: proof.root })
+    }
+
+    /// [`Registry::submit`], [`Registry::wait`] and [`Registry::check`] in one.
+    pub async fn carry_out(
+        &self,
+        step: Step,
+        random: &mut Random<'_>,
+        patience: Duration,
+    ) -> Result<Report, AccountError> {
+        let accepted = self.submit(step, random).await?;
+        let finalized = self.wait(accepted, patience).await?;
+        self.check(finalized).await
+    }
+}
+
+/// The account that the indexer's answers show, refused when its commitment is not that of its keys.
+fn account_state(leaf_index: u64, nonce: U256, answer: &AuthenticatorsResponse) -> Result<AccountState, AccountError> {
+    let AuthenticatorsResponse { authenticator_pubkeys: keys, authenticator_addresses: addresses, .. } = answer;
+    let fit =
+        keys.len() == addresses.len() && keys.iter().zip(addresses).all(|(key, of)| key.is_some() == of.is_some());
+    if !fit {
+        return Err(AccountError::SlotLists { of: leaf_index });
+    }
+    let keys = decompress_slots(keys.iter().copied())
+        .map_err(|slot| AccountError::PublicKey { pubkey_id: slot.pubkey_id, error: slot.error })?;
+    let slots = addresses
+        .iter()
+        .zip(keys)
+        .map(|(address, key)| address.zip(key).map(|(address, public_key)| Authenticator { address, public_key }));
+    let account = AccountState::new(leaf_index, slots.collect(), nonce);
+    if account.commitment != answer.offchain_signer_commitment {
+        let stated = answer.offchain_signer_commitment;
+        return Err(AccountError::Commitment { leaf_index, stated, computed: account.commitment });
+    }
+    Ok(account)
+}
+
+/// Verifies a receipt and that it is the finalized operation's own; tells the account.
+fn check_receipt(receipt: &Receipt, finalized: &Finalized) -> Result<u64, AccountError> {
+    let Finalized { request_id, transaction_hash, step } = finalized;
+    let request_id = *request_id;
+    receipt.verify().map_err(|error| AccountError::Receipt { request_id, error })?;
+    let same =
+        |condition: bool, what| if condition { Ok(()) } else { Err(AccountError::OtherReceipt { request_id, what }) };
+    let body = serde_json::to_value(&step.operation).unwrap_or_default();
+    same(receipt.request_id == request_id, "another request")?;
+    same(receipt.kind == step.operation.kind() && receipt.operation.body == body, "another operation")?;
+    let hash = selfsame_protocol::gateway::transaction_hash(&receipt.block.hash);
+    same(hash == *transaction_hash, "another block than the state named")?;
+    let Outcome::Applied { leaf_index } = receipt.outcome.outcome else {
+        return Err(AccountError::OtherReceipt { request_id, what: "its outcome is a failure" });
+    };
+    let expected = step.operation.leaf_index().unwrap_or(leaf_index);
+    same(leaf_index == expected, "its outcome names another account")?;
+    Ok(leaf_index)
+}
+
+/// Verifies that an inclusion proof leads from the account's commitment to its root.
+fn check_inclusion(proof: &InclusionProofResponse, account: &AccountState) -> Result<(), AccountError> {
+    let leaf_index = account.leaf_index;
+    let holds = |condition: bool, what| {
+        if condition { Ok(()) } else { Err(AccountError::InclusionProof { leaf_index, what }) }
+    };
+    let path = proof.path();
+    holds(proof.leaf_index == leaf_index, "it is of another account")?;
+    let shown = |path: &tree::InclusionPath| path.root_from(&tree::node(account.commitment)) == path.root;
+    holds(path.is_some(), "it does not have 30 siblings")?;
+    holds(path.as_ref().is_some_and(shown), "it does not lead from the account's commitment to the root")?;
+    let keys = account.slots.iter().map(|slot| slot.as_ref().map(Authenticator::compressed_key));
+    holds(keys.eq(proof.authenticator_pubkeys.iter().copied()), "its public keys are not the account's")
+}

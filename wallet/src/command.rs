@@ -1,0 +1,320 @@
+//! `selfsame wallet …`: the commands, and what they print.
+//!
+//! Every command works on one wallet file ([`crate::file`]). A second authenticator, or a recovery agent, is another wallet file
+//! made by `wallet new`, so that each of them can act afterwards.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use alloy_primitives::{Address, U256};
+use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
+use selfsame_protocol::{address, number};
+
+use crate::Random;
+use crate::account::{AccountError, Registry, Report};
+use crate::client::{Client, ClientError};
+use crate::file::{FileError, WalletFile};
+use crate::keys::{AuthenticatorKey, SeedError};
+use crate::operations::{AccountState, OperationError, Step, create_account};
+
+const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
+const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
+
+/// The development authenticator: makes and changes accounts with real keys and signatures.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WalletCommand {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Options {
+    /// The wallet file that acts: one authenticator's keys.
+    #[arg(long, global = true, env = "WALLET_FILE", value_name = "FILE", default_value = "selfsame-wallet.json")]
+    wallet: PathBuf,
+    /// The gateway [default: the wallet file's; for a new wallet http://127.0.0.1:8082].
+    #[arg(long, global = true, env = "WALLET_GATEWAY", value_name = "URL")]
+    gateway: Option<String>,
+    /// The indexer [default: the wallet file's; for a new wallet http://127.0.0.1:8083].
+    #[arg(long, global = true, env = "WALLET_INDEXER", value_name = "URL")]
+    indexer: Option<String>,
+    /// How long to wait for an operation to become final.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "1m")]
+    timeout: humantime::Duration,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Action {
+    /// Make a new authenticator and keep its keys in a file that only you can read.
+    New,
+    /// Show the wallet and its account, or another account.
+    Show {
+        /// The account to show; this wallet's when left out.
+        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
+        leaf_index: Option<u64>,
+    },
+    #[command(flatten)]
+    Change(Change),
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Change {
+    /// Create an account with this wallet as its only authenticator.
+    CreateAccount {
+        /// Who may recover the account; nobody when left out.
+        #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+        recovery_agent: Option<Address>,
+    },
+    /// Add another wallet to the account.
+    Insert {
+        /// The wallet file to add, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+        /// The free slot to put it in; the lowest when left out.
+        #[arg(long, value_name = "N")]
+        slot: Option<u32>,
+    },
+    /// Replace this wallet by another one, in its slot.
+    Update {
+        /// The wallet file that takes over, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+    },
+    /// Remove an authenticator from the account.
+    Remove {
+        /// Its address; this wallet's own is fine too.
+        #[arg(value_name = "ADDRESS", value_parser = address::parse)]
+        authenticator: Address,
+    },
+    /// As the recovery agent, give an account to a new wallet; all its authenticators are revoked.
+    Recover {
+        /// The account.
+        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
+        leaf_index: u64,
+        /// The wallet file that gets the account, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+    },
+    /// Change who may recover the account.
+    #[command(subcommand)]
+    RecoveryAgent(RecoveryAgentChange),
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum RecoveryAgentChange {
+    /// Ask for a new recovery agent; it takes office by `execute` once the cooldown has passed.
+    Set {
+        /// The agent's address; the zero address ends recovery.
+        #[arg(value_name = "ADDRESS", value_parser = address::parse)]
+        agent: Address,
+    },
+    /// Put the pending recovery agent in office. Anybody may do that.
+    Execute {
+        /// The account; this wallet's when left out.
+        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
+        leaf_index: Option<u64>,
+    },
+    /// Drop the pending recovery agent.
+    Cancel,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("no wallet can be made: {0}")]
+    Seed(#[from] SeedError),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+    #[error("the output cannot be written: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl From<ClientError> for CommandError {
+    fn from(error: ClientError) -> Self {
+        AccountError::from(error).into()
+    }
+}
+
+impl From<OperationError> for CommandError {
+    fn from(error: OperationError) -> Self {
+        AccountError::from(error).into()
+    }
+}
+
+/// Runs a command and prints what happens, as it happens. `random` makes keys and idempotency keys, `clock` measures how long
+/// an operation took.
+///
+/// # Errors
+/// A [`CommandError`] that says what was wrong; an operation that was accepted goes its way all the same.
+pub async fn run(
+    command: WalletCommand,
+    random: &mut Random<'_>,
+    clock: &(dyn Fn() -> Instant + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let WalletCommand { options, action } = command;
+    match action {
+        Action::New => new(&options, random, out),
+        Action::Show { leaf_index } => show(&options, leaf_index, out).await,
+        Action::Change(change) => change_account(&options, change, random, clock, out).await,
+    }
+}
+
+fn new(options: &Options, random: &mut Random<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
+    let gateway = options.gateway.as_deref().unwrap_or(DEFAULT_GATEWAY);
+    let indexer = options.indexer.as_deref().unwrap_or(DEFAULT_INDEXER);
+    Client::new(gateway, indexer)?;
+    let key = AuthenticatorKey::generate(random)?;
+    let wallet = WalletFile::create(&options.wallet, key, gateway, indexer)?;
+    describe_wallet(&wallet, out)
+}
+
+async fn show(options: &Options, leaf_index: Option<u64>, out: &mut (dyn Write + Send)) -> Result<(), CommandError> {
+    let wallet = WalletFile::open(&options.wallet)?;
+    describe_wallet(&wallet, out)?;
+    let registry = connect(options, &wallet).await?;
+    let account = match leaf_index {
+        Some(leaf_index) => registry.account(leaf_index).await,
+        None => registry.account_of(wallet.key.address()).await,
+    };
+    match account {
+        Ok(account) => describe_account(&registry, &account, &wallet, out).await,
+        Err(AccountError::NoAccount(_)) => Ok(writeln!(out, "an authenticator of no account")?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn change_account(
+    options: &Options,
+    change: Change,
+    random: &mut Random<'_>,
+    clock: &(dyn Fn() -> Instant + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let wallet = WalletFile::open(&options.wallet)?;
+    let registry = connect(options, &wallet).await?;
+    let step = build(change, &registry, &wallet.key).await?;
+    let started = clock();
+    let accepted = registry.submit(step, random).await?;
+    writeln!(out, "accepted request {} ({})", accepted.request_id, <&str>::from(accepted.kind))?;
+    let finalized = registry.wait(accepted, options.timeout.into()).await?;
+    let elapsed = Duration::from_millis(clock().duration_since(started).as_millis() as u64);
+    let block = &finalized.transaction_hash;
+    writeln!(out, "finalized in block {block} after {}", humantime::format_duration(elapsed))?;
+    let Report { receipt, account, root } = registry.check(finalized).await?;
+    let (position, height) = (receipt.operation.position, receipt.block.header.height);
+    writeln!(out, "receipt verified: operation {position} of block {height}")?;
+    writeln!(out, "inclusion proof verified against root {root:#x}")?;
+    describe_account(&registry, &account, &wallet, out).await
+}
+
+/// The operation, built from the account as it is and signed.
+async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> Result<Step, CommandError> {
+    let domain = registry.domain();
+    let own_account = || registry.account_of(key.address());
+    let authenticator = |wallet: PathBuf| WalletFile::open(&wallet).map(|wallet| wallet.key.authenticator());
+    Ok(match change {
+        Change::CreateAccount { recovery_agent } => {
+            create_account(&[key.authenticator()], recovery_agent.unwrap_or_default())
+        }
+        Change::Insert { new_wallet, slot } => {
+            let new = authenticator(new_wallet)?;
+            let account = own_account().await?;
+            account.insert(domain, key, new, slot.unwrap_or_else(|| account.lowest_free_slot()))?
+        }
+        Change::Update { new_wallet } => {
+            let new = authenticator(new_wallet)?;
+            own_account().await?.update(domain, key, new)?
+        }
+        Change::Remove { authenticator } => own_account().await?.remove(domain, key, authenticator)?,
+        Change::Recover { leaf_index, new_wallet } => {
+            let new = authenticator(new_wallet)?;
+            registry.account(leaf_index).await?.recover(domain, key, new)?
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Set { agent }) => {
+            own_account().await?.update_recovery_agent(domain, key, agent)?
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Execute { leaf_index }) => {
+            let account = match leaf_index {
+                Some(leaf_index) => registry.account(leaf_index).await?,
+                None => own_account().await?,
+            };
+            account.execute_recovery_agent_update()
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Cancel) => {
+            own_account().await?.cancel_recovery_agent_update(domain, key)?
+        }
+    })
+}
+
+async fn connect(options: &Options, wallet: &WalletFile) -> Result<Registry, CommandError> {
+    let gateway = options.gateway.as_deref().unwrap_or(&wallet.gateway);
+    let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
+    Ok(Registry::connect(Client::new(gateway, indexer)?).await?)
+}
+
+fn describe_wallet(wallet: &WalletFile, out: &mut dyn Write) -> Result<(), CommandError> {
+    writeln!(out, "wallet {}", wallet.path().display())?;
+    writeln!(out, "address {:#x}", wallet.key.address())?;
+    writeln!(out, "public key {:#x}", wallet.key.authenticator().compressed_key())?;
+    Ok(())
+}
+
+async fn describe_account(
+    registry: &Registry,
+    account: &AccountState,
+    wallet: &WalletFile,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let leaf_index = account.leaf_index;
+    writeln!(out, "leaf index {leaf_index:#x}, nonce {}", account.nonce)?;
+    for (pubkey_id, slot) in account.slots.iter().enumerate() {
+        match slot {
+            Some(slot) if slot.address == wallet.key.address() => {
+                writeln!(out, "slot {pubkey_id}: {:#x} (this wallet)", slot.address)?;
+            }
+            Some(slot) => writeln!(out, "slot {pubkey_id}: {:#x}", slot.address)?,
+            None => writeln!(out, "slot {pubkey_id}: removed")?,
+        }
+    }
+    let agent = registry.client().recovery_agent(leaf_index).await?;
+    if !agent.is_zero() {
+        writeln!(out, "recovery agent {agent:#x}")?;
+    }
+    let pending = registry.client().pending_recovery_agent(leaf_index).await?;
+    let PendingRecoveryAgentResponse { pending_recovery_agent, execute_after } = pending;
+    if !execute_after.is_zero() {
+        let from = instant(execute_after);
+        writeln!(out, "recovery agent {pending_recovery_agent:#x} can take office from {from} on")?;
+    }
+    Ok(())
+}
+
+/// Unix seconds as a date; as they are beyond the year 9999.
+fn instant(seconds: U256) -> String {
+    const YEAR_10000: u64 = 253_402_300_800;
+    match u64::try_from(seconds) {
+        Ok(seconds) if seconds < YEAR_10000 => {
+            humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+        }
+        _ => format!("{seconds} (Unix seconds)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants() {
+        assert_eq!(instant(U256::from(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(instant(U256::from(253_402_300_799u64)), "9999-12-31T23:59:59Z");
+        assert_eq!(instant(U256::from(253_402_300_800u64)), "253402300800 (Unix seconds)");
+        assert!(instant(U256::MAX).ends_with("(Unix seconds)"));
+    }
+}

@@ -1,0 +1,218 @@
+//! The wallet file: one authenticator's seed and the services it talks to, as JSON.
+//!
+//! The file is readable by its owner only (mode 600); one that others can read is refused. It is written once, whole and
+//! durable, before the key is used; which account the key belongs to is the registry's to say.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::hex;
+use selfsame_protocol::address;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
+
+use crate::keys::AuthenticatorKey;
+
+/// No wallet file is longer, in bytes.
+const MAX_LENGTH: usize = 16 * 1024;
+
+/// What is wrong with a wallet file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("{0} exists already; a wallet is never overwritten, choose another name with --wallet")]
+    Exists(PathBuf),
+    #[error("there is no wallet {0}; make one with `selfsame wallet new --wallet {0}`")]
+    Missing(PathBuf),
+    #[error("{path} has mode {mode:o}, others could read its keys; run `chmod 600 {path}`")]
+    ReadableByOthers { path: PathBuf, mode: u32 },
+    #[error("{path} is no wallet: {reason}")]
+    NotAWallet { path: PathBuf, reason: String },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// A wallet file in memory.
+#[derive(Debug)]
+pub struct WalletFile {
+    path: PathBuf,
+    /// The authenticator.
+    pub key: AuthenticatorKey,
+    /// The gateway's base address.
+    pub gateway: String,
+    /// The indexer's base address.
+    pub indexer: String,
+}
+
+/// The file's JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    /// 64 hex digits: the one secret.
+    seed: Zeroizing<String>,
+    /// The seed's address, for people and as a check.
+    address: String,
+    gateway: String,
+    indexer: String,
+}
+
+impl WalletFile {
+    /// Writes a new wallet file.
+    ///
+    /// # Errors
+    /// [`FileError::Exists`] when there is a file of that name, and [`FileError::Io`].
+    pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
+        let wallet = Self { path: path.to_owned(), key, gateway: gateway.to_owned(), indexer: indexer.to_owned() };
+        let file = wallet.write_beside()?;
+        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
+            _ => wallet.io(error.error),
+        })?;
+        File::open(wallet.folder()).and_then(|folder| folder.sync_all()).map_err(|error| wallet.io(error))?;
+        Ok(wallet)
+    }
+
+    /// Reads a wallet file.
+    ///
+    /// # Errors
+    /// Every other [`FileError`]. None shows anything of the seed.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let io_error = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => FileError::Missing(path.to_owned()),
+            _ => FileError::Io { path: path.to_owned(), source },
+        };
+        let not_a_wallet = |reason: &str| FileError::NotAWallet { path: path.to_owned(), reason: reason.to_owned() };
+        let file = File::open(path).map_err(io_error)?;
+        let metadata = file.metadata().map_err(io_error)?;
+        if !metadata.is_file() {
+            return Err(not_a_wallet("not a file"));
+        }
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(FileError::ReadableByOthers { path: path.to_owned(), mode });
+        }
+        // Reserved at once: growing would leave copies of the seed behind.
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH + 1));
+        file.take(MAX_LENGTH as u64 + 1).read_to_end(&mut text).map_err(io_error)?;
+        if text.len() > MAX_LENGTH {
+            return Err(not_a_wallet("longer than any wallet"));
+        }
+        // The parser's own message could quote the seed.
+        let contents: Contents = serde_json::from_slice(&text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            not_a_wallet(&format!("line {line}, column {column} is not what `selfsame wallet new` writes"))
+        })?;
+        let mut seed = Zeroizing::new([0; 32]);
+        hex::decode_to_slice(contents.seed.as_str(), seed.as_mut_slice())
+            .map_err(|_| not_a_wallet("its seed is not 64 hex digits"))?;
+        let key = AuthenticatorKey::from_seed(seed).map_err(|error| not_a_wallet(&error.to_string()))?;
+        if contents.address != address::text(&key.address()) {
+            return Err(not_a_wallet("its address is not the one of its seed"));
+        }
+        let Contents { gateway, indexer, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's folder.
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        }
+    }
+
+    /// A complete, durable temporary file (mode 600) in the same folder.
+    fn write_beside(&self) -> Result<NamedTempFile, FileError> {
+        let contents = Contents {
+            seed: Zeroizing::new(hex::encode(self.key.seed())),
+            address: address::text(&self.key.address()),
+            gateway: self.gateway.clone(),
+            indexer: self.indexer.clone(),
+        };
+        let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
+        serde_json::to_writer_pretty(&mut *text, &contents).map_err(|error| self.io(error.into()))?;
+        text.push(b'\n');
+        let mut file = NamedTempFile::new_in(self.folder()).map_err(|error| self.io(error))?;
+        file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(|error| self.io(error))?;
+        Ok(file)
+    }
+
+    fn io(&self, source: io::Error) -> FileError {
+        FileError::Io { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn wallet(folder: &Path) -> WalletFile {
+        let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
+        WalletFile::create(&folder.join("wallet.json"), key, "http://gateway", "http://indexer").expect("created")
+    }
+
+    #[test]
+    fn a_wallet_survives_its_file() {
+        let folder = tempfile::tempdir().expect("folder");
+        let created = wallet(folder.path());
+        let mode = fs::metadata(created.path()).expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let opened = WalletFile::open(created.path()).expect("opened");
+        assert_eq!(opened.key.address(), created.key.address());
+        assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
+        let files = fs::read_dir(folder.path()).expect("listing").count();
+        assert_eq!(files, 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn an_existing_file_is_never_overwritten() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("wallet.json");
+        fs::write(&path, "precious").expect("written");
+        let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
+        assert!(matches!(WalletFile::create(&path, key, "", ""), Err(FileError::Exists(_))));
+        assert_eq!(fs::read_to_string(&path).expect("read"), "precious");
+    }
+
+    #[test]
+    fn refused_files() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = wallet(folder.path()).path().to_owned();
+        let good = fs::read_to_string(&path).expect("read");
+        let seed = "07".repeat(32);
+        let cases = [
+            (String::new(), "line 1"),
+            (good.replace("\"seed\"", "\"key\""), "line 2"),
+            (good.replace(&format!("\"{seed}\""), "7"), "line 2"),
+            (good.replace(&seed, &seed[1..]), "64 hex digits"),
+            (good.replace(&seed, &"00".repeat(32)), "no secp256k1 secret key"),
+            (good.replace(&seed, &"08".repeat(32)), "not the one of its seed"),
+            (" ".repeat(MAX_LENGTH + 1), "longer"),
+        ];
+        for (text, expected) in cases {
+            fs::write(&path, text).expect("written");
+            let message = WalletFile::open(&path).expect_err("refused").to_string();
+            assert!(message.contains(expected), "{message:?} should contain {expected:?}");
+            assert!(!message.contains("0707"), "{message:?} shows the seed");
+        }
+        fs::write(&path, good).expect("written");
+        for mode in [0o640, 0o604, 0o666] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
+            let message = WalletFile::open(&path).expect_err("refused").to_string();
+            assert!(message.contains("chmod 600"), "{message}");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
+        assert!(WalletFile::open(&path).is_ok());
+        assert!(matches!(WalletFile::open(&folder.path().join("none.json")), Err(FileError::Missing(_))));
+        assert!(matches!(WalletFile::open(folder.path()), Err(FileError::NotAWallet { .. })));
+    }
+}

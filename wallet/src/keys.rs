@@ -1,0 +1,161 @@
+//! An authenticator's keys, both from one 32-byte seed, the way the published client library derives them: the seed is the
+//! secp256k1 secret key, and the seed is the EdDSA private key.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256, U256};
+use k256::ecdsa::SigningKey;
+use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::signature::Signature;
+use taceo_eddsa_babyjubjub::EdDSAPrivateKey;
+use zeroize::Zeroizing;
+
+use crate::Random;
+
+/// A seed that is no secp256k1 secret key, or no use as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the seed is no secp256k1 secret key: it must be neither zero nor the group order or above")]
+pub struct SeedError;
+
+/// The public side of an authenticator: what the registry keeps in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Authenticator {
+    /// What its signatures recover to.
+    pub address: Address,
+    /// The key that it proves with.
+    pub public_key: PublicKey,
+}
+
+impl Authenticator {
+    /// The public key as the gateway wants it.
+    pub fn compressed_key(&self) -> U256 {
+        self.public_key.compress()
+    }
+}
+
+/// The secret side of an authenticator. Wiped from memory when dropped; never shown by `Debug`.
+pub struct AuthenticatorKey {
+    seed: Zeroizing<[u8; 32]>,
+    signing_key: SigningKey,
+    authenticator: Authenticator,
+}
+
+impl AuthenticatorKey {
+    /// Derives both keys.
+    ///
+    /// # Errors
+    /// [`SeedError`] for the few seeds that are no secp256k1 key.
+    pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Result<Self, SeedError> {
+        let signing_key = SigningKey::from_slice(seed.as_slice()).map_err(|_| SeedError)?;
+        let point = EdDSAPrivateKey::from_bytes(*seed).public().pk;
+        let public_key = PublicKey::from_point(point).map_err(|_| SeedError)?;
+        let address = Address::from_private_key(&signing_key);
+        Ok(Self { seed, signing_key, authenticator: Authenticator { address, public_key } })
+    }
+
+    /// A new key.
+    ///
+    /// # Errors
+    /// As [`AuthenticatorKey::from_seed`]: never in practice, unless the random source is broken.
+    pub fn generate(random: &mut Random<'_>) -> Result<Self, SeedError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        random(&mut seed);
+        Self::from_seed(seed)
+    }
+
+    /// The public side.
+    pub fn authenticator(&self) -> Authenticator {
+        self.authenticator
+    }
+
+    /// What this key's signatures recover to.
+    pub fn address(&self) -> Address {
+        self.authenticator.address
+    }
+
+    /// Signs a digest: deterministic (RFC 6979), low s, v 27 or 28.
+    ///
+    /// # Errors
+    /// [`SigningError`] for a digest whose deterministic nonce gives no signature; none is known.
+    pub fn sign(&self, digest: &B256) -> Result<Signature, SigningError> {
+        let signature = self.signing_key.sign_prehash_recoverable(digest.as_slice()).map_err(|_| SigningError)?;
+        Ok(alloy_primitives::Signature::from(signature).into())
+    }
+
+    /// The seed, for the wallet file.
+    pub(crate) fn seed(&self) -> &[u8; 32] {
+        &self.seed
+    }
+}
+
+/// A digest that could not be signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the digest cannot be signed with this key")]
+pub struct SigningError;
+
+impl fmt::Debug for AuthenticatorKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.debug_struct("AuthenticatorKey").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_protocol::number;
+
+    use super::*;
+
+    fn key(fill: u8) -> AuthenticatorKey {
+        AuthenticatorKey::from_seed(Zeroizing::new([fill; 32])).expect("a key")
+    }
+
+    #[test]
+    fn recorded_public_keys() {
+        let vectors: serde_json::Value =
+            serde_json::from_str(include_str!("../../protocol/vectors/commitment.json")).expect("JSON");
+        let mut compared = 0;
+        for case in vectors["cases"].as_array().expect("list") {
+            let seeds = case["sk_seed_bytes"].as_array().into_iter().flatten();
+            for (seed, recorded) in seeds.zip(case["pubkeys"].as_array().into_iter().flatten()) {
+                // Written `01*32`: thirty-two bytes of 0x01.
+                let (fill, _) = seed.as_str().and_then(|seed| seed.split_once("*32")).expect("byte*32");
+                let fill = u8::from_str_radix(fill, 16).expect("a byte");
+                let compressed: U256 =
+                    number::parse(recorded["compressed_u256"].as_str().expect("text")).expect("a number");
+                assert_eq!(key(fill).authenticator().compressed_key(), compressed, "{seed}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 0);
+    }
+
+    #[test]
+    fn the_published_signer_derives_the_same_keys() {
+        for fill in [1, 2, 0x7f, 0xfe] {
+            let theirs = world_id_primitives::Signer::from_seed_bytes(&[fill; 32]).expect("a signer");
+            let ours = key(fill).authenticator();
+            assert_eq!(ours.address, theirs.onchain_signer_address());
+            assert_eq!(PublicKey::from_point(theirs.offchain_signer_pubkey().pk), Ok(ours.public_key));
+        }
+    }
+
+    #[test]
+    fn signatures_recover_to_the_address() {
+        for fill in 1..20 {
+            let digest = B256::repeat_byte(fill);
+            let signature = key(fill).sign(&digest).expect("a signature");
+            assert_eq!(signature.recover(&digest), Ok(key(fill).address()));
+            assert!(matches!(signature.0[64], 27 | 28));
+            assert_ne!(signature.recover(&B256::ZERO), Ok(key(fill).address()));
+        }
+    }
+
+    #[test]
+    fn seeds_that_are_no_keys_and_seeds_in_debug_output() {
+        for seed in [[0; 32], [0xff; 32]] {
+            assert_eq!(AuthenticatorKey::from_seed(Zeroizing::new(seed)).err(), Some(SeedError));
+        }
+        let shown = format!("{:?}", key(0xab));
+        assert!(!shown.contains("abab") && !shown.contains("171"), "{shown}");
+    }
+}

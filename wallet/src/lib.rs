@@ -1,0 +1,20 @@
+//! The development authenticator: what the command line, tests and benchmarks hold keys and act on accounts with.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`keys`] | an authenticator's keys from one seed: secp256k1 for signatures, BabyJubJub for proofs |
+//! | [`file`] | the wallet file: one authenticator, readable by its owner only |
+//! | [`operations`] | builds and signs the eight operations; pure |
+//! | [`client`] | calls gateway and indexer |
+//! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
+//! | [`command`] | `selfsame wallet …` |
+
+pub mod account;
+pub mod client;
+pub mod command;
+pub mod file;
+pub mod keys;
+pub mod operations;
+
+/// Where random bytes come from: fills 32 bytes, of cryptographic quality where keys are made.
+pub type Random<'a> = dyn FnMut(&mut [u8; 32]) + Send + 'a;

@@ -1,0 +1,163 @@
+//! A registry in memory: every operation becomes a block at once, by the real rules.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use alloy_primitives::{Address, U256, address};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::gateway::{
+    ConfigResponse, GatewayRequestState, GatewayStatusResponse, ValidRootResponse, transaction_hash,
+};
+use selfsame_protocol::indexer::{
+    AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
+    PendingRecoveryAgentResponse, RecoveryAgentResponse, SignatureNonceResponse,
+};
+use selfsame_protocol::ledger::{Block, Entry, Outcome, Receipt, RequestId, Tip, apply_block, recover_signers};
+use selfsame_protocol::registry::{Account, CommitmentCheck, Operation, PackedAccount, RegistryView, RuleParameters};
+use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::server::{Answer, Call};
+
+const DOMAIN: RegistryDomain =
+    RegistryDomain { chain_id: 31337, verifying_contract: address!("cf7ed3acca5a467e9e704c703e8d87f634fb0fc9") };
+
+/// Commitments are enforced; recovery agents take office without a cooldown.
+const RULES: RuleParameters = RuleParameters {
+    max_authenticators: 7,
+    recovery_agent_update_cooldown: 0,
+    root_validity_window: 3600,
+    commitment_check: CommitmentCheck::Enforce,
+};
+
+#[derive(Default)]
+pub struct Registry {
+    accounts: HashMap<u64, Account>,
+    addresses: HashMap<Address, PackedAccount>,
+    pages: HashMap<PageId, Page>,
+    tip: Tip,
+    receipts: HashMap<RequestId, Receipt>,
+}
+
+impl RegistryView for Registry {
+    type Error = Infallible;
+    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Infallible> {
+        Ok(self.accounts.get(&leaf_index).cloned())
+    }
+    fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, Infallible> {
+        Ok(self.addresses.get(&address).copied())
+    }
+    fn next_leaf_index(&self) -> Result<u64, Infallible> {
+        Ok(self.accounts.len() as u64 + 1)
+    }
+}
+
+impl PageSource for Registry {
+    type Error = Infallible;
+    fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
+        Ok(self.pages.get(&id).cloned())
+    }
+}
+
+impl Registry {
+    /// Answers as gateway and indexer.
+    pub fn answer(&mut self, call: &Call) -> Answer {
+        let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
+        let body = &call.body;
+        match path.rsplit_once('/').expect("a path") {
+            ("", "config") => Answer::ok(ConfigResponse {
+                chain_id: DOMAIN.chain_id,
+                registry_address: DOMAIN.verifying_contract,
+                registry_version: "v1".to_owned(),
+                max_authenticators: RULES.max_authenticators,
+                tree_depth: DEPTH as u32,
+                root_validity_window: RULES.root_validity_window,
+            }),
+            ("/status", request_id) => self.status(request_id.parse().expect("an id")),
+            ("/receipt", request_id) => Answer::ok(&self.receipts[&request_id.parse::<RequestId>().expect("an id")]),
+            ("", "is-valid-root") => {
+                Answer::ok(ValidRootResponse { valid: query == format!("root={:#x}", self.tip.root) })
+            }
+            ("", "packed-account") => match self.addresses.get(&read::<AddressQuery>(body).authenticator_address) {
+                Some(packed) => Answer::ok(PackedAccountResponse { packed_account_data: packed.to_number() }),
+                None => Answer::error(400, "account_does_not_exist", "no account has that address"),
+            },
+            ("", "create-account") => self.submit(Operation::CreateAccount(read(body))),
+            ("", "update-authenticator") => self.submit(Operation::UpdateAuthenticator(read(body))),
+            ("", "insert-authenticator") => self.submit(Operation::InsertAuthenticator(read(body))),
+            ("", "remove-authenticator") => self.submit(Operation::RemoveAuthenticator(read(body))),
+            ("", "recover-account") => self.submit(Operation::RecoverAccount(read(body))),
+            ("", "update-recovery-agent") => self.submit(Operation::UpdateRecoveryAgent(read(body))),
+            ("", "cancel-recovery-agent-update") => self.submit(Operation::CancelRecoveryAgentUpdate(read(body))),
+            ("", "execute-recovery-agent-update") => self.submit(Operation::ExecuteRecoveryAgentUpdate(read(body))),
+            ("", query) => self.account_query(query, read::<LeafIndexQuery>(body).leaf_index),
+            _ => Answer::error(404, "not_found", path),
+        }
+    }
+
+    fn account_query(&self, query: &str, leaf_index: u64) -> Answer {
+        let Some(account) = self.accounts.get(&leaf_index) else {
+            return Answer::error(400, "account_does_not_exist", "no account has that leaf index");
+        };
+        match query {
+            "inclusion-proof" => {
+                let Ok(path) = inclusion_path(self, leaf_index);
+                Answer::ok(InclusionProofResponse::new(&path, account))
+            }
+            "signature-nonce" => Answer::ok(SignatureNonceResponse { signature_nonce: U256::from(account.nonce) }),
+            "authenticators" => Answer::ok(AuthenticatorsResponse {
+                authenticator_pubkeys: account.public_keys(),
+                authenticator_addresses: account.addresses(),
+                offchain_signer_commitment: account.commitment,
+                recovery_counter: account.recovery_counter,
+            }),
+            "recovery-agent" => Answer::ok(RecoveryAgentResponse { recovery_agent: account.recovery_agent }),
+            "pending-recovery-agent" => {
+                let pending = account.pending_recovery_agent.as_ref();
+                Answer::ok(PendingRecoveryAgentResponse {
+                    pending_recovery_agent: pending.map_or(Address::ZERO, |pending| pending.agent),
+                    execute_after: U256::from(pending.map_or(0, |pending| pending.execute_after)),
+                })
+            }
+            _ => Answer::error(404, "not_found", query),
+        }
+    }
+
+    fn submit(&mut self, operation: Operation) -> Answer {
+        let request_id = RequestId::from_random([self.receipts.len() as u8; 16]);
+        let kind = operation.kind();
+        let block = Block::seal(&self.tip.seal, 1_800_000_000, RULES, vec![Entry { request_id, operation }]);
+        let signers = recover_signers(&block.entries, &DOMAIN);
+        let Ok(effects) = apply_block(&block, &signers, self, &self.tip);
+        let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 0).expect("one entry");
+        self.receipts.insert(request_id, receipt);
+        self.accounts.extend(effects.accounts);
+        for (address, mapping) in effects.addresses {
+            match mapping {
+                Some(packed) => self.addresses.insert(address, packed),
+                None => self.addresses.remove(&address),
+            };
+        }
+        self.pages.extend(effects.pages);
+        self.tip = effects.tip;
+        Answer::ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
+    }
+
+    fn status(&self, request_id: RequestId) -> Answer {
+        let receipt = &self.receipts[&request_id];
+        let status = match receipt.outcome.outcome.clone() {
+            Outcome::Applied { .. } => {
+                GatewayRequestState::Finalized { tx_hash: transaction_hash(&receipt.block.hash) }
+            }
+            Outcome::Failed { code, message, .. } => {
+                GatewayRequestState::Failed { error: message, error_code: Some(code) }
+            }
+        };
+        Answer::ok(GatewayStatusResponse { request_id, kind: receipt.kind, status })
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &Value) -> T {
+    serde_json::from_value(body.clone()).expect("a body of the endpoint's shape")
+}
