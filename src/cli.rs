@@ -26,7 +26,6 @@ pub enum Command {
     App(App),
     /// The development authenticator: make keys, create and change accounts
     #[cfg(feature = "wallet")]
-    #[command(subcommand)]
     Wallet(selfsame_wallet::command::WalletCommand),
 }
 

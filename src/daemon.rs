@@ -25,7 +25,7 @@ use crate::{gateway, indexer, openapi, operator};
 /// Why the daemon does not start, or ends by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The data folder cannot be made or is not ours alone.
+    /// The data folder cannot be made.
     #[error("{}: {error}", path.display())]
     DataFolder { path: PathBuf, error: io::Error },
     #[error(transparent)]
@@ -73,7 +73,7 @@ pub fn store_folder(data: &Path) -> PathBuf {
 impl Daemon {
     /// Opens the store, starts the actors, binds the addresses. When this returns, clients can connect.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
-        make_data_folder(&config.data_dir)
+        make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let domain = RegistryDomain {
             chain_id: config.registry.chain_id,
@@ -131,12 +131,14 @@ impl Daemon {
     }
 }
 
-/// Makes the data folder, readable by its owner alone.
-fn make_data_folder(path: &Path) -> io::Result<()> {
+/// Makes the data folder and the store's folder in it, each for its owner alone. An existing data folder is left as it is (it may
+/// be anything, /var/lib say); the store's folder is ours.
+fn make_folders(data: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+    let store = store_folder(data);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&store)?;
+    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
 fn settings(config: &Config) -> Settings {

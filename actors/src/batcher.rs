@@ -1,13 +1,13 @@
 //! The batcher: turns the durable queue into sealed blocks, by size and age.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::ledger::{Block, Entry};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::LedgerError;
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::registry::Shared;
@@ -54,8 +54,14 @@ impl Actor for Batcher {
     type State = BatcherState;
     type Arguments = Arc<Shared>;
 
-    async fn pre_start(&self, myself: ActorRef<Self::Msg>, shared: Arc<Shared>) -> Result<BatcherState, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<Shared>,
+    ) -> Result<BatcherState, ActorProcessingErr> {
         shared.batcher.occupy(myself.clone());
+        // What a predecessor is sealing at the moment is among the uncertain ones.
+        shared.sealing.idle().await;
         let uncertain = shared.store.last_sequence()?;
         myself.cast(BatcherMessage::Wake)?;
         Ok(BatcherState { shared, sealed: 0, uncertain, waiting_since: None })
@@ -77,7 +83,8 @@ impl Actor for Batcher {
 
 impl BatcherState {
     async fn wake(&mut self, myself: &ActorRef<BatcherMessage>) -> Result<(), ActorProcessingErr> {
-        self.shared.batcher_woken.store(false, std::sync::atomic::Ordering::Release);
+        // A swap, not a store: whoever set the flag before us also marked what we read next.
+        self.shared.batcher_woken.swap(false, Ordering::AcqRel);
         let durable = self.shared.publication.durable().max(self.uncertain);
         let waiting = durable.saturating_sub(self.sealed) as usize;
         if waiting == 0 {
@@ -96,7 +103,7 @@ impl BatcherState {
         }
         self.waiting_since = None;
         let (shared, sealed, uncertain) = (Arc::clone(&self.shared), self.sealed, self.uncertain);
-        match spawn_blocking(move || seal(&shared, sealed, uncertain)).await? {
+        match self.shared.sealing.run(move || seal(&shared, sealed, uncertain)).await? {
             Ok(sealed) => self.sealed = sealed,
             Err(LedgerError::NotNext { .. }) => {
                 // Somebody else appended: what we thought unsealed may be in that block.

@@ -20,6 +20,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the time comes from")]
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
@@ -57,6 +58,11 @@ impl ManualClock {
         Self { now: Mutex::new(now) }
     }
 
+    /// Sets the clock, also back: a machine's clock may be corrected.
+    pub fn set(&self, now: Duration) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) += by;
@@ -80,6 +86,7 @@ pub trait Random: Send + Sync + 'static {
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
+    #[expect(clippy::disallowed_methods, reason = "this is where chance comes from")]
     fn fill(&self, bytes: &mut [u8]) {
         if let Err(error) = getrandom::fill(bytes) {
             // Going on would hand out predictable ids and secrets.

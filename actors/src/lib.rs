@@ -12,6 +12,10 @@
 //! front-end calls: [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox.
 //! No actor holds the only copy of anything that was acknowledged, so each of them may die alone.
 
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+struct EmbeddingGuide;
+
 mod batcher;
 mod clock;
 mod heartbeat;
@@ -21,7 +25,10 @@ mod request_tracker;
 mod service;
 mod slot;
 mod submission;
+#[cfg(test)]
+mod tests;
 mod tree_maintainer;
+mod turns;
 mod waiters;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};

@@ -24,6 +24,7 @@ use crate::request_tracker::{Candidate, RequestTrackerMessage};
 use crate::slot::{PATIENCE, Slot};
 use crate::submission::{RateLimitScope, Submission, SubmitError};
 use crate::tree_maintainer::TreeMaintainerMessage;
+use crate::turns::Turns;
 
 /// What the registry's actors and handles share. Nothing in here is the only copy of anything acknowledged.
 pub(crate) struct Shared {
@@ -40,6 +41,10 @@ pub(crate) struct Shared {
     pub per_source: Mutex<RateLimiter<IpAddr>>,
     /// Whether a wake is on its way to the batcher: requests that become durable together send one.
     pub batcher_woken: AtomicBool,
+    /// The tree maintainer's work on the store.
+    pub applying: Turns,
+    /// The batcher's work on the ledger.
+    pub sealing: Turns,
     pub tree_maintainer: Slot<TreeMaintainerMessage>,
     pub batcher: Slot<BatcherMessage>,
     pub request_tracker: Slot<RequestTrackerMessage>,
@@ -200,9 +205,11 @@ impl RegistryHandle {
         let status = match record.final_state {
             Some(end) if end.height > self.shared.publication.height() => submitted(&end.block_hash),
             Some(end) => match end.outcome {
-                Outcome::Applied { .. } => GatewayRequestState::Finalized { tx_hash: transaction_hash(&end.block_hash) },
-                Outcome::Failed { code, message, .. } => {
-                    GatewayRequestState::Failed { error: message, error_code: Some(code) }
+                Outcome::Applied { .. } => {
+                    GatewayRequestState::Finalized { tx_hash: transaction_hash(&end.block_hash) }
+                }
+                Outcome::Failed { code, .. } => {
+                    GatewayRequestState::Failed { error: end.message, error_code: Some(code) }
                 }
             },
             None => match self.shared.ledger.place(request_id)? {
@@ -256,9 +263,9 @@ impl RegistryHandle {
         }
         let block = self.shared.ledger.block(place.height)?;
         let applied = self.shared.store.applied_block(place.height)?;
-        let receipt = block.zip(applied).and_then(|(block, applied)| {
-            Receipt::new(&block, &applied.result, &applied.outcomes, place.position)
-        });
+        let receipt = block
+            .zip(applied)
+            .and_then(|(block, applied)| Receipt::new(&block, &applied.result, &applied.outcomes, place.position));
         Ok(receipt)
     }
 

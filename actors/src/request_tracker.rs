@@ -259,7 +259,8 @@ impl RequestTrackerState {
         let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
         let store = self.shared.store.clone();
         spawn_blocking(move || {
-            while store.sweep(requests_before, keys_before, SWEEP_BATCH)? == SWEEP_BATCH {}
+            while store.sweep_requests(requests_before, SWEEP_BATCH)? == SWEEP_BATCH {}
+            while store.sweep_idempotency_keys(keys_before, SWEEP_BATCH)? == SWEEP_BATCH {}
             Ok::<_, StoreError>(())
         })
         .await??;

@@ -22,11 +22,15 @@ use crate::registry::{AdmissionLimits, Counters, RateLimiter, RegistryHandle, Sh
 use crate::request_tracker::RequestTracker;
 use crate::slot::Slot;
 use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
+use crate::turns::Turns;
 
 /// Restarts within [`RESTART_WINDOW`] that a supervisor makes before it gives up.
 const MAX_RESTARTS: usize = 10;
 
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
+
+/// How long stopping waits for an actor (it may be stuck), and for handles that others still hold.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of a service.
 #[derive(Clone, Debug)]
@@ -149,6 +153,8 @@ impl Service {
             counters: Counters::default(),
             per_source: Mutex::new(RateLimiter::new()),
             batcher_woken: false.into(),
+            applying: Turns::default(),
+            sealing: Turns::default(),
             tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.calls_inside),
             batcher: Slot::new(slot_name("batcher"), settings.calls_inside),
             request_tracker: Slot::new(slot_name("request-tracker"), settings.calls_inside),
@@ -171,7 +177,15 @@ impl Service {
             failed.send_replace(Some(ServiceError::Stuck { actor }));
         });
         let registry = RegistryHandle { shared };
-        Ok(Self { registry, root, heartbeat, failure, guardian: None, watching, committing: Mutex::new(Some(committing)) })
+        Ok(Self {
+            registry,
+            root,
+            heartbeat,
+            failure,
+            guardian: None,
+            watching,
+            committing: Mutex::new(Some(committing)),
+        })
     }
 
     /// The registry's handle.
@@ -207,16 +221,16 @@ impl Service {
     pub async fn stop(self) {
         self.watching.abort();
         for cell in [Some(self.root.get_cell()), self.guardian].into_iter().flatten() {
-            if let Err(error) = cell.stop_and_wait(None, None).await {
+            if let Err(error) = cell.stop_and_wait(None, Some(STOP_PATIENCE)).await {
                 tracing::debug!(%error, "an actor had stopped before");
             }
         }
         drop((self.registry, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
-            // The thread ends when the last handle is gone; an embedder may still hold one, so do not wait for that forever.
+            // The thread ends when the last handle is gone.
             let joined = spawn_blocking(move || thread.join());
-            if tokio::time::timeout(Duration::from_secs(5), joined).await.is_err() {
+            if tokio::time::timeout(STOP_PATIENCE, joined).await.is_err() {
                 tracing::debug!("handles of the registry outlive the service");
             }
         }

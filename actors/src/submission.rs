@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use selfsame_protocol::gateway::RequestFault;
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
-use selfsame_protocol::gateway::RequestFault;
 use selfsame_storage::StoreError;
 
 /// A request for the registry.

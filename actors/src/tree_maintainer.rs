@@ -8,7 +8,6 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::{Block, Entry, apply_block, recover_signers};
 use selfsame_protocol::signature::SignatureFault;
 use selfsame_storage::StoreError;
-use tokio::task::spawn_blocking;
 
 use crate::batcher::BatcherMessage;
 use crate::registry::Shared;
@@ -30,9 +29,14 @@ impl Actor for TreeMaintainer {
     type State = Arc<Shared>;
     type Arguments = Arc<Shared>;
 
-    async fn pre_start(&self, myself: ActorRef<Self::Msg>, shared: Arc<Shared>) -> Result<Arc<Shared>, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<Shared>,
+    ) -> Result<Arc<Shared>, ActorProcessingErr> {
         shared.tree_maintainer.occupy(myself.clone());
-        // A predecessor may have died between its commit and its publication.
+        // A predecessor may have died between its commit and its publication, or be in its last commit.
+        shared.applying.idle().await;
         shared.publication.publish(shared.store.snapshot()?);
         shared.publication.waiters.wake_all();
         myself.cast(TreeMaintainerMessage::Follow)?;
@@ -49,7 +53,7 @@ impl Actor for TreeMaintainer {
             TreeMaintainerMessage::Ping(reply) => drop(reply.send(())),
             TreeMaintainerMessage::Follow => {
                 let working = Arc::clone(shared);
-                let applied = spawn_blocking(move || apply_next(&working)).await??;
+                let applied = shared.applying.run(move || apply_next(&working)).await??;
                 if let Some(block) = applied {
                     shared.batcher.cast(BatcherMessage::Wake);
                     shared.request_tracker.cast(RequestTrackerMessage::Applied(block));

@@ -8,6 +8,7 @@
 //! | `U256` | 32 bytes big-endian |
 //! | `B256`, `Address`, byte arrays | as they are |
 //! | text | `u32` length, UTF-8 |
+//! | pair | one value, then the other |
 //! | list | `u32` count, the items |
 //! | option | byte 0, or byte 1 and the value |
 //! | enum | byte tag, the variant's fields |
@@ -75,6 +76,16 @@ impl Encoding for () {
     }
 }
 
+impl<A: Encoding, B: Encoding> Encoding for (A, B) {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        self.1.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok((A::decode(input)?, B::decode(input)?))
+    }
+}
+
 macro_rules! integers {
     ($($integer:ty),*) => {$(
         impl Encoding for $integer {
@@ -136,7 +147,7 @@ impl<T: Encoding> Encoding for Vec<T> {
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         let count = u32::decode(input)? as usize;
-        // Every item takes at least a byte, so a false count cannot make us reserve more than the input's own size.
+        // Items have at least a byte, so a false count cannot make us reserve more than the input's own size.
         let mut items = Vec::with_capacity(count.min(input.len()));
         for _ in 0..count {
             items.push(T::decode(input)?);

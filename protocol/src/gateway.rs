@@ -166,7 +166,7 @@ pub struct BlockResponse {
     pub request_ids: Vec<RequestId>,
 }
 
-/// The state of a sealed block's requests, by hash.
+/// The `tx_hash` of a block's requests: the block's hash, `0x` and 64 hex digits.
 pub fn transaction_hash(block_hash: &B256) -> String {
     crate::number::padded(block_hash)
 }

@@ -6,11 +6,13 @@ use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
 use crate::registry::Account;
-use crate::tree::{DEPTH, InclusionPath};
+use crate::tree::{CAPACITY, DEPTH, InclusionPath};
 use crate::{address, number};
 
 /// The indexer's error codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum IndexerErrorCode {
@@ -79,8 +81,11 @@ impl InclusionProofResponse {
         }
     }
 
-    /// The path that the answer shows; `None` unless it has exactly 30 siblings.
+    /// The path that the answer shows; `None` unless it has exactly 30 siblings and its leaf is one of the tree's.
     pub fn path(&self) -> Option<InclusionPath> {
+        if self.leaf_index >= CAPACITY {
+            return None;
+        }
         let siblings: [B256; DEPTH] = self.siblings.as_slice().try_into().ok()?;
         Some(InclusionPath { leaf_index: self.leaf_index, root: self.root, siblings })
     }

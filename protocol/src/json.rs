@@ -34,7 +34,7 @@ pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     let mut scan = serde_json::Deserializer::from_str(text);
     let is_object = UniqueKeys::deserialize(&mut scan)
         .and_then(|value| scan.end().map(|()| value.is_object))
-        .map_err(|error| BodyError::NotJson(error.to_string()))?;
+        .map_err(|error| BodyError::NotJson(shortened(error.to_string())))?;
     if !is_object {
         return Err(BodyError::NotAnObject);
     }
@@ -43,10 +43,21 @@ pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
             root if root == "." => String::new(),
             path => path,
         };
-        let reason = error.inner().to_string();
+        let reason = shortened(error.inner().to_string());
         let message = if path.is_empty() { reason } else { format!("{path}: {reason}") };
         BodyError::Field { path, message }
     })
+}
+
+/// The longest reason in characters: a parser's message may quote the input.
+const REASON_LIMIT: usize = 200;
+
+fn shortened(mut reason: String) -> String {
+    if let Some((end, _)) = reason.char_indices().nth(REASON_LIMIT) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    reason
 }
 
 /// Walks a whole JSON value and fails at the first key that occurs twice in one object.
@@ -125,6 +136,14 @@ mod tests {
     fn objects_are_read_and_unknown_keys_ignored() {
         for body in [r#"{"leaf_index":"5"}"#, r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#] {
             assert_eq!(from_object::<Query>(body.as_bytes()), Ok(Query { leaf_index: 5 }));
+        }
+    }
+
+    #[test]
+    fn messages_quote_the_input_in_moderation() {
+        let long = "é".repeat(10_000);
+        for body in [format!("{{\"leaf_index\":[\"{long}\"]}}"), format!("{{\"{long}\":1,\"{long}\":1}}")] {
+            assert!(message(body.as_bytes()).chars().count() < 300);
         }
     }
 

@@ -25,11 +25,11 @@ const OLD: Address = address!("71a4fb49dcddadfed612b153b000fbab994ed6af");
 const NEW: Address = address!("422dbd7628461cebdebd4e2e2676a2a86645f5ac");
 const COMMITMENT: U256 = uint!(0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758_U256);
 const NEW_COMMITMENT: U256 = uint!(0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1_U256);
-/// Compressed keys as the trace and the commitment vectors have them; the first two carry the sign bit.
+/// Compressed keys; the first two have the sign bit set.
 const KEYS: [U256; 3] = [
     uint!(0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703_U256),
     uint!(0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e_U256),
-    uint!(0x1e72e7a1830c71c2cdcc69292f45e678309d6b79965eda32dae445508201e2be_U256),
+    uint!(0x01355598fedb0f7f8a52e01a81c60b9fa5f2c6edf5e4a14afb530c8883fea2dc_U256),
 ];
 
 fn signature() -> Signature {
@@ -169,7 +169,8 @@ fn recovery_agent_updates() {
     assert_eq!((theirs.leaf_index, theirs.new_recovery_agent, theirs.nonce), (1, NEW, U256::from(5)));
     assert_eq!(theirs.signature, signature());
 
-    let ours = registry::CancelRecoveryAgentUpdate { leaf_index: 1, signature: signature().into(), nonce: U256::from(5) };
+    let ours =
+        registry::CancelRecoveryAgentUpdate { leaf_index: 1, signature: signature().into(), nonce: U256::from(5) };
     let theirs: theirs::CancelRecoveryAgentUpdateRequest = there_and_back(&ours);
     assert_eq!((theirs.leaf_index, theirs.nonce, theirs.signature), (1, U256::from(5), signature()));
 
@@ -297,10 +298,8 @@ fn indexer_queries_and_answers() {
         there_and_back(&indexer::RecoveryAgentResponse { recovery_agent: NEW });
     assert_eq!(theirs.recovery_agent, NEW);
 
-    let pending = indexer::PendingRecoveryAgentResponse {
-        pending_recovery_agent: NEW,
-        execute_after: U256::from(1_800_000_000),
-    };
+    let pending =
+        indexer::PendingRecoveryAgentResponse { pending_recovery_agent: NEW, execute_after: U256::from(1_800_000_000) };
     let theirs: theirs::IndexerPendingRecoveryAgentResponse = there_and_back(&pending);
     assert_eq!((theirs.pending_recovery_agent, theirs.execute_after), (NEW, U256::from(1_800_000_000)));
 
@@ -384,8 +383,7 @@ fn inclusion_proof_of_the_compatible_indexer() {
 fn inclusion_proof_of_the_seed_differs_in_the_keys_only() {
     let (account, path) = account_and_path();
     let mut seed = json!(indexer::InclusionProofResponse::new(&path, &account));
-    let mut compat =
-        json!(CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys")));
+    let mut compat = json!(CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys")));
     assert!(serde_json::from_value::<AccountInclusionProof<DEPTH>>(seed.clone()).is_err());
     assert_eq!(seed["authenticator_pubkeys"][1], Value::Null);
     assert_eq!(seed["authenticator_pubkeys"].as_array().map(Vec::len), Some(5));

@@ -45,14 +45,16 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
         }
         // The event that has to leave the window before another fits.
         let leaving = times.len() - self.limit.count;
-        Err(times.get(leaving).map_or(self.limit.window, |time| (*time + self.limit.window).saturating_sub(now)))
+        Err(times
+            .get(leaving)
+            .map_or(self.limit.window, |time| time.saturating_add(self.limit.window).saturating_sub(now)))
     }
 
     /// Counts an event.
     pub fn charge(&mut self, key: Key, now: Duration) {
         if self.events.len() >= self.max_keys && !self.events.contains_key(&key) {
             let window = self.limit.window;
-            self.events.retain(|_, times| times.back().is_some_and(|last| *last + window > now));
+            self.events.retain(|_, times| times.back().is_some_and(|last| last.saturating_add(window) > now));
             if self.events.len() >= self.max_keys {
                 return;
             }
@@ -63,7 +65,7 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
 
 /// Forgets the events that have left the window: an event counts for exactly `window`.
 fn drop_passed(times: &mut VecDeque<Duration>, now: Duration, window: Duration) {
-    while times.front().is_some_and(|time| *time + window <= now) {
+    while times.front().is_some_and(|time| time.saturating_add(window) <= now) {
         times.pop_front();
     }
 }

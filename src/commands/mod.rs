@@ -26,8 +26,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
 fn wallet(command: selfsame_wallet::command::WalletCommand) -> Result<ExitCode, CommandError> {
     use selfsame_actors::{Random, SystemRandom};
 
-    let random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
+    let mut random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(selfsame_wallet::command::run(command, random, &mut std::io::stdout()))?;
+    let done = selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut std::io::stdout());
+    runtime.block_on(done)?;
     Ok(ExitCode::SUCCESS)
 }

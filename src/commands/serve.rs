@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selfsame_actors::{Clock, RegistryHandle, ShiftedClock, SystemClock, SystemRandom};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -12,6 +13,9 @@ use super::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Addresses, Daemon, admission_limits};
+
+/// How long the end of the process waits for threads that are still at work.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is logged unless `RUST_LOG` says otherwise. The supervisors log restarts as errors and each start as information.
 const DEFAULT_LOGS: &str = "info,ractor_supervisor=warn";
@@ -25,7 +29,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         None => Arc::new(SystemClock),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
@@ -35,7 +39,10 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         daemon.run(until_told(terminate, interrupt, hangup, &options, config, registry)).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
-    })
+    });
+    // An actor that is stuck may hold a thread of the runtime: do not wait for that forever.
+    runtime.shutdown_timeout(STOP_PATIENCE);
+    ended
 }
 
 fn load(options: &Serve) -> Result<Config, ConfigError> {

@@ -155,6 +155,14 @@ impl Database {
         }
     }
 
+    /// Makes the store one of another program.
+    #[cfg(test)]
+    pub(crate) fn write_schema_version(&self, version: u32) {
+        let mut changes = Changes::default();
+        changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&version));
+        self.write(changes, true).expect("the version is written");
+    }
+
     fn check_schema_version(&self) -> Result<(), StoreError> {
         match self.meta::<u32>(SCHEMA_VERSION_KEY)? {
             Some(SCHEMA_VERSION) => Ok(()),
@@ -208,6 +216,15 @@ impl Database {
     pub(crate) fn raw_records(&self, family: &'static str) -> Result<RawRecords<'_>, StoreError> {
         let records = self.db.iterator_cf(self.handle(family)?, IteratorMode::Start);
         Ok(Box::new(records.map(|record| record.map_err(StoreError::from))))
+    }
+
+    /// The records of a family in the order of their keys.
+    pub(crate) fn records<'a, Key: Encoding + 'a, Value: Encoding + 'a>(
+        &'a self,
+        family: &Family<Key, Value>,
+    ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'a, Key, Value>, StoreError> {
+        let name = family.name;
+        Ok(self.db.iterator_cf(self.handle(name)?, IteratorMode::Start).map(move |record| typed(name, record)))
     }
 
     /// The records of a family in the order of their keys, from `start` on.

@@ -14,6 +14,9 @@ pub enum StoreError {
     /// The store could not be opened.
     #[error("cannot open the store in {}: {reason}", path.display())]
     Open { path: PathBuf, reason: String },
+    /// Another process has the store open.
+    #[error("the store in {} is in use by another process; stop the daemon first", path.display())]
+    InUse { path: PathBuf },
     /// A record is not what was written.
     #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
     Damaged { family: &'static str, reason: DecodeError },

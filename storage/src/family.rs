@@ -10,7 +10,7 @@ use selfsame_protocol::{Address, B256};
 
 use crate::ledger::Place;
 use crate::registry_store::{AppliedBlock, AppliedTip};
-use crate::requests::{Expiry, IdempotencyRecord, QueuedRequest, RequestRecord};
+use crate::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
 
 /// A column family with the types of its keys and values. Keys are canonical encodings, so numbers sort by value.
 pub(crate) struct Family<Key, Value> {
@@ -54,8 +54,10 @@ pub(crate) const FINISHED_SEQUENCE: Family<(), u64> = Family::new("finished_sequ
 pub(crate) const LOCKS: Family<Lock, RequestId> = Family::new("locks");
 /// Hash of an idempotency key → the request it stands for.
 pub(crate) const IDEMPOTENCY: Family<B256, IdempotencyRecord> = Family::new("idempotency");
-/// Time and record: what is to be deleted once it is old enough.
-pub(crate) const EXPIRY: Family<Expiry, ()> = Family::new("expiry");
+/// When a request became final (Unix seconds) and its id: what its record's retention counts from.
+pub(crate) const FINAL_REQUESTS: Family<(u64, RequestId), ()> = Family::new("final_requests");
+/// When an idempotency key was accepted (Unix seconds) and its hash.
+pub(crate) const ACCEPTED_KEYS: Family<(u64, B256), ()> = Family::new("accepted_keys");
 
 /// Facts about the store itself; see `database.rs` for the keys.
 pub(crate) const META: &str = "meta";
@@ -65,7 +67,7 @@ pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
 /// Every family.
-pub(crate) const ALL: [&str; 16] = [
+pub(crate) const ALL: [&str; 17] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -80,7 +82,8 @@ pub(crate) const ALL: [&str; 16] = [
     FINISHED_SEQUENCE.name,
     LOCKS.name,
     IDEMPOTENCY.name,
-    EXPIRY.name,
+    FINAL_REQUESTS.name,
+    ACCEPTED_KEYS.name,
     META,
 ];
 

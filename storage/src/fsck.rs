@@ -58,7 +58,7 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
 fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
     let database = store.database();
     let mut head = Seal::default();
-    for record in database.records_from(&family::BLOCKS, &0)? {
+    for record in database.records(&family::BLOCKS)? {
         let (height, block) = record?;
         if !block.follows(&head) {
             report.fault(format!(
@@ -148,7 +148,7 @@ fn compare(store: &Store, rebuilt: &Store, family: &'static str, report: &mut Fs
 /// Every queued request is open and holds its locks, and nobody else holds any.
 fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
     let mut expected_locks = 0;
-    for record in store.database().records_from(&family::QUEUE, &0)? {
+    for record in store.database().records(&family::QUEUE)? {
         let (sequence, queued) = record?;
         report.queued += 1;
         let request_id = queued.request_id;
@@ -172,4 +172,223 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
         report.fault(format!("{held} locks are held, the queued requests need {expected_locks}"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, B256, U256};
+    use selfsame_protocol::ledger::{RootRecord, Tip};
+    use selfsame_protocol::registry::{Lock, PackedAccount, RegistryView};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::database::Changes;
+    use crate::ledger::Ledger;
+    use crate::registry_store::AppliedBlock;
+    use crate::requests::RequestRecord;
+    use crate::tests::{admit, effects, folder, open, request_id, seal};
+    use crate::{EmbeddedLedger, Place};
+
+    /// A store with two applied blocks, a sealed one, and a request in the queue.
+    fn lived() -> (TempDir, Store) {
+        let folder = folder();
+        let store = open(&folder);
+        let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+        for (sequence, time) in [(1, 1000), (2, 2000)] {
+            admit(&store, sequence, sequence as u8);
+            let block = seal(&store, &ledger, time);
+            store.commit_block(&block, &effects(&store, &block)).expect("committed");
+        }
+        admit(&store, 3, 3);
+        seal(&store, &ledger, 3000);
+        admit(&store, 4, 4);
+        (folder, store)
+    }
+
+    fn check(store: &Store) -> FsckReport {
+        let scratch = folder();
+        fsck(store, scratch.path()).expect("it can be checked")
+    }
+
+    fn damage(store: &Store, change: impl FnOnce(&mut Changes)) {
+        let mut changes = Changes::default();
+        change(&mut changes);
+        store.database().write(changes, true).expect("written");
+    }
+
+    #[test]
+    fn a_good_store_has_no_faults() {
+        let (_folder, store) = lived();
+        let report = check(&store);
+        assert_eq!(report.faults, Vec::<String>::new());
+        let FsckReport { blocks, applied, operations, accounts, queued, .. } = report;
+        assert_eq!((blocks, applied, operations, accounts, queued), (3, 2, 2, 2, 2));
+        assert_eq!(check(&open(&folder())), FsckReport::default(), "so has an empty one");
+    }
+
+    #[test]
+    fn every_damaged_record_is_a_fault() {
+        type Damage = fn(&Store, &mut Changes);
+        let table: [(&str, Damage, &str); 19] = [
+            ("an account is gone", |_, changes| changes.delete(&family::ACCOUNTS, &1), "accounts: record"),
+            (
+                "an account is another's",
+                |store, changes| {
+                    let other = store.snapshot().and_then(|snapshot| snapshot.account(2)).expect("read");
+                    changes.put(&family::ACCOUNTS, &1, &other.expect("an account"));
+                },
+                "differs from the blocks",
+            ),
+            (
+                "an account too many",
+                |store, changes| {
+                    let other = store.snapshot().and_then(|snapshot| snapshot.account(2)).expect("read");
+                    changes.put(&family::ACCOUNTS, &3, &other.expect("an account"));
+                },
+                "does not follow from the blocks",
+            ),
+            (
+                "an address is gone",
+                |_, changes| changes.delete(&family::ADDRESSES, &Address::repeat_byte(1)),
+                "addresses: record",
+            ),
+            (
+                "an address that nobody has",
+                |_, changes| {
+                    let packed = PackedAccount { recovery_counter: 0, pubkey_id: 0, leaf_index: 1 };
+                    changes.put(&family::ADDRESSES, &Address::repeat_byte(9), &packed);
+                },
+                "addresses: record",
+            ),
+            (
+                "a tree page is gone",
+                |store, changes| {
+                    let mut pages = store.database().records(&family::TREE_PAGES).expect("read");
+                    changes.delete(&family::TREE_PAGES, &pages.next().expect("a page").expect("read").0);
+                },
+                "tree_pages: record",
+            ),
+            (
+                "a root that never was",
+                |_, changes| {
+                    let record = RootRecord { height: 1, replaced_at: None };
+                    changes.put(&family::ROOTS, &B256::repeat_byte(9), &record);
+                },
+                "roots: record",
+            ),
+            (
+                "a result says something else",
+                |store, changes| {
+                    let applied: AppliedBlock = store.applied_block(1).expect("read").expect("applied");
+                    changes.put(&family::RESULTS, &2, &applied);
+                },
+                "results: record",
+            ),
+            (
+                "the tip is forgotten",
+                |store, changes| {
+                    let next_leaf_index = store.snapshot().expect("read").next_leaf_index();
+                    changes.put(&family::APPLIED, &(), &AppliedTip { tip: Tip::default(), next_leaf_index });
+                },
+                "applied: record",
+            ),
+            ("a block is gone", |_, changes| changes.delete(&family::BLOCKS, &1), "block 2 does not follow block 0"),
+            (
+                "the last applied block is gone",
+                |_, changes| {
+                    changes.delete(&family::BLOCKS, &2);
+                    changes.delete(&family::BLOCKS, &3);
+                },
+                "block 2 was applied, but the ledger ends at block 1",
+            ),
+            (
+                "a block's operations are others",
+                |store, changes| {
+                    let block =
+                        |height| store.database().get(&family::BLOCKS, &height).expect("read").expect("a block");
+                    let (mut first, second): (Block, Block) = (block(1), block(2));
+                    first.entries = second.entries;
+                    changes.put(&family::BLOCKS, &1, &first);
+                },
+                "block 1 does not follow block 0, or its header does not fit its operations",
+            ),
+            (
+                "a hash is not found",
+                |store, changes| {
+                    let block: Block = store.database().get(&family::BLOCKS, &2).expect("read").expect("a block");
+                    changes.delete(&family::BLOCK_HASHES, &block.header.hash());
+                },
+                "block 2 is not found by its hash",
+            ),
+            (
+                "a request's place is another",
+                |_, changes| {
+                    let place = Place { height: 2, position: 0, block_hash: B256::ZERO };
+                    changes.put(&family::PLACES, &request_id(1), &place);
+                },
+                "is operation 0 of block 1, its place says",
+            ),
+            (
+                "a request reads open",
+                |store, changes| {
+                    let record = store.request(&request_id(1)).expect("read").expect("a request");
+                    changes.put(&family::REQUESTS, &request_id(1), &RequestRecord { final_state: None, ..record });
+                },
+                "its record says None",
+            ),
+            (
+                "a queued request reads final",
+                |store, changes| {
+                    let record = store.request(&request_id(1)).expect("read").expect("a request");
+                    changes.put(&family::REQUESTS, &request_id(4), &RequestRecord { sequence: 4, ..record });
+                },
+                "its record is not that of an open request",
+            ),
+            (
+                "a queued request is unknown",
+                |_, changes| changes.delete(&family::REQUESTS, &request_id(4)),
+                "its record is not that of an open request",
+            ),
+            (
+                "a lock is gone",
+                |_, changes| changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4))),
+                "does not hold the lock on",
+            ),
+            (
+                "a lock too many",
+                |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(1), &request_id(1)),
+                "3 locks are held, the queued requests need 2",
+            ),
+        ];
+        for (what, change, expected) in table {
+            let (_folder, store) = lived();
+            damage(&store, |changes| change(&store, changes));
+            let faults = check(&store).faults;
+            assert!(faults.iter().any(|fault| fault.contains(expected)), "{what}: {faults:?}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_faults_is_bounded() {
+        let (_folder, store) = lived();
+        damage(&store, |changes| {
+            for number in 0..200u64 {
+                changes.put(
+                    &family::ROOTS,
+                    &B256::from(U256::from(number)),
+                    &RootRecord { height: 1, replaced_at: None },
+                );
+            }
+        });
+        assert_eq!(check(&store).faults.len(), FsckReport::MAX_FAULTS);
+    }
+
+    #[test]
+    fn nothing_of_a_checked_store_changes() {
+        let (_folder, store) = lived();
+        let head = EmbeddedLedger::open(store.clone()).expect("the ledger opens").head();
+        assert_eq!(check(&store), check(&store));
+        assert_eq!(EmbeddedLedger::open(store.clone()).expect("the ledger opens").head(), head);
+        assert_eq!(store.queued_after(0, 10).expect("read").len(), 2);
+    }
 }

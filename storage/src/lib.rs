@@ -20,6 +20,8 @@ mod ledger;
 mod registry_store;
 mod requests;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use database::{Changes, OpenOptions, SCHEMA_VERSION, Store};
 pub use embedded_ledger::EmbeddedLedger;

@@ -3,12 +3,12 @@
 use std::sync::PoisonError;
 
 use selfsame_protocol::encode_fields;
-use selfsame_protocol::ledger::{Block, BlockEffects, BlockResult, Outcome, RootRecord, Seal, Tip};
+use selfsame_protocol::ledger::{Block, BlockEffects, BlockResult, Outcome, RootRecord, Tip};
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
 use crate::family;
-use crate::requests::{Expiring, Expiry, FinalState, RequestRecord};
+use crate::requests::{FinalState, RequestRecord};
 
 /// How far blocks have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Store {
             changes.put(&family::TREE_PAGES, id, page);
         }
         put_roots(&mut changes, &applied.tip, &effects.tip);
-        self.finish_requests(&mut changes, block, &effects.outcomes, &seal)?;
+        self.finish_requests(&mut changes, block, effects)?;
         let result = AppliedBlock { result: effects.result.clone(), outcomes: effects.outcomes.clone() };
         changes.put(&family::RESULTS, &seal.height, &result);
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
@@ -82,15 +82,10 @@ impl Store {
     }
 
     /// Writes the final state of each request and takes it out of the queue.
-    fn finish_requests(
-        &self,
-        changes: &mut Changes,
-        block: &Block,
-        outcomes: &[Outcome],
-        seal: &Seal,
-    ) -> Result<(), StoreError> {
+    fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+        let seal = &effects.tip.seal;
         let mut last_sequence = 0;
-        for (entry, outcome) in block.entries.iter().zip(outcomes) {
+        for (position, (entry, outcome)) in block.entries.iter().zip(&effects.outcomes).enumerate() {
             // A block that came from elsewhere may carry requests that were never admitted here.
             let sequence = self.request(&entry.request_id)?.map_or(0, |record| record.sequence);
             last_sequence = last_sequence.max(sequence);
@@ -100,11 +95,12 @@ impl Store {
             for lock in entry.operation.locks() {
                 changes.delete(&family::LOCKS, &lock);
             }
-            let final_state = FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone() };
+            let message = effects.messages.get(&position).cloned().unwrap_or_default();
+            let final_state =
+                FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone(), message };
             let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: Some(final_state) };
             changes.put(&family::REQUESTS, &entry.request_id, &record);
-            let expiry = Expiry { since: seal.time, record: Expiring::Request(entry.request_id) };
-            changes.put(&family::EXPIRY, &expiry, &());
+            changes.put(&family::FINAL_REQUESTS, &(seal.time, entry.request_id), &());
         }
         if last_sequence > self.finished_sequence()? {
             changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);

@@ -1,13 +1,13 @@
 //! Requests: the durable queue, states, locks, idempotency keys, expiry.
 
-use selfsame_protocol::encoding::{DecodeError, Encoding};
+use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Outcome, RequestId};
 use selfsame_protocol::registry::{Lock, Operation, OperationKind};
 use selfsame_protocol::{B256, encode_fields};
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family;
+use crate::family::{self, Family};
 
 /// What is known about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,11 @@ pub struct FinalState {
     pub height: u64,
     pub block_hash: B256,
     pub outcome: Outcome,
+    /// What to tell people about a failure: the rule and the values. Empty when the operation was applied.
+    pub message: String,
 }
 
-encode_fields!(FinalState { height, block_hash, outcome });
+encode_fields!(FinalState { height, block_hash, outcome, message });
 
 /// A request in the durable queue. It stays there until its block is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,46 +53,6 @@ pub struct IdempotencyRecord {
 }
 
 encode_fields!(IdempotencyRecord { request_id, body_hash, accepted_at } version 1 of "idempotency record");
-
-/// A record that is deleted once it is old enough. Sorted by time, so a sweep reads only what it deletes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Expiry {
-    /// Unix seconds of the event that the retention counts from.
-    pub since: u64,
-    pub record: Expiring,
-}
-
-encode_fields!(Expiry { since, record });
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Expiring {
-    /// A request that became final.
-    Request(RequestId),
-    /// An idempotency key, by its hash.
-    IdempotencyKey(B256),
-}
-
-impl Encoding for Expiring {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Request(request_id) => {
-                out.push(0);
-                request_id.encode(out);
-            }
-            Self::IdempotencyKey(hash) => {
-                out.push(1);
-                hash.encode(out);
-            }
-        }
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Encoding::decode(input).map(Self::Request),
-            1 => Encoding::decode(input).map(Self::IdempotencyKey),
-            tag => Err(DecodeError::UnknownTag { kind: "expiring record", tag }),
-        }
-    }
-}
 
 /// Everything that accepting a request writes.
 #[derive(Clone, Debug)]
@@ -115,8 +77,7 @@ impl Admission {
         }
         if let Some((key_hash, record)) = &idempotency {
             changes.put(&family::IDEMPOTENCY, key_hash, record);
-            let expiry = Expiry { since: record.accepted_at, record: Expiring::IdempotencyKey(*key_hash) };
-            changes.put(&family::EXPIRY, &expiry, &());
+            changes.put(&family::ACCEPTED_KEYS, &(record.accepted_at, *key_hash), &());
         }
         changes.put(&family::QUEUE, &sequence, &QueuedRequest { request_id, operation });
         changes
@@ -136,7 +97,7 @@ impl Store {
 
     /// Every open request: the durable queue, in order.
     pub fn open_requests(&self) -> Result<Vec<QueuedRequest>, StoreError> {
-        self.database().records_from(&family::QUEUE, &0)?.map(|record| record.map(|(_, queued)| queued)).collect()
+        self.database().records(&family::QUEUE)?.map(|record| record.map(|(_, queued)| queued)).collect()
     }
 
     /// Up to `limit` queued requests with sequence numbers above `after`, in order.
@@ -155,36 +116,44 @@ impl Store {
         Ok(self.database().get(&family::FINISHED_SEQUENCE, &())?.unwrap_or_default())
     }
 
-    /// Deletes final requests that ended before `requests_before` and idempotency keys accepted before `keys_before` (Unix
-    /// seconds), at most `limit` records. Returns how many went; call again while it is `limit`.
-    pub fn sweep(&self, requests_before: u64, keys_before: u64, limit: usize) -> Result<usize, StoreError> {
-        let newest = requests_before.max(keys_before);
-        let start = Expiry { since: 0, record: Expiring::Request(RequestId::from_random([0; 16])) };
+    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit`. Returns how many went; reads no others.
+    pub fn sweep_requests(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
+        self.sweep(&family::FINAL_REQUESTS, time, limit, |changes, _, request_id| {
+            changes.delete(&family::REQUESTS, request_id);
+            Ok(())
+        })
+    }
+
+    /// Deletes idempotency keys accepted before `time` (Unix seconds), at most `limit`. Returns how many went; reads no others.
+    pub fn sweep_idempotency_keys(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
+        self.sweep(&family::ACCEPTED_KEYS, time, limit, |changes, accepted_at, key_hash| {
+            // A key may have been used again since; its newer record waits for its own turn.
+            if self.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
+                changes.delete(&family::IDEMPOTENCY, key_hash);
+            }
+            Ok(())
+        })
+    }
+
+    fn sweep<Id: Encoding>(
+        &self,
+        times: &Family<(u64, Id), ()>,
+        before: u64,
+        limit: usize,
+        delete: impl Fn(&mut Changes, u64, &Id) -> Result<(), StoreError>,
+    ) -> Result<usize, StoreError> {
         let mut changes = Changes::default();
         let mut swept = 0;
-        for record in self.database().records_from(&family::EXPIRY, &start)? {
-            let (expiry, ()) = record?;
-            if expiry.since >= newest || swept == limit {
+        for record in self.database().records(times)?.take(limit) {
+            let ((time, id), ()) = record?;
+            if time >= before {
                 break;
             }
-            match &expiry.record {
-                Expiring::Request(request_id) if expiry.since < requests_before => {
-                    changes.delete(&family::REQUESTS, request_id);
-                }
-                Expiring::IdempotencyKey(hash) if expiry.since < keys_before => {
-                    // A key may have been used again since; its newer record has its own expiry.
-                    if self.idempotency(hash)?.is_some_and(|record| record.accepted_at == expiry.since) {
-                        changes.delete(&family::IDEMPOTENCY, hash);
-                    }
-                }
-                _ => continue,
-            }
-            changes.delete(&family::EXPIRY, &expiry);
+            delete(&mut changes, time, &id)?;
+            changes.delete(times, &(time, id));
             swept += 1;
         }
-        if swept > 0 {
-            self.database().write(changes, false)?;
-        }
+        self.database().write(changes, false)?;
         Ok(swept)
     }
 }

@@ -45,6 +45,8 @@ pub struct BlockEffects {
     pub pages: Vec<(PageId, Page)>,
     /// What became of each entry, in the block's order.
     pub outcomes: Vec<Outcome>,
+    /// For each failed entry, by position, what to tell people: the rule and the values.
+    pub messages: BTreeMap<usize, String>,
     /// The block's result.
     pub result: BlockResult,
     /// The tip after the block.
@@ -70,7 +72,8 @@ pub fn recover_signer(
 /// ones before it left; a failed one changes nothing and leaves its neighbours alone. Nothing is written. The same block on the
 /// same state always gives the same effects.
 ///
-/// `block` must follow `tip` ([`Block::follows`]), and `signers` must be [`recover_signers`] of its entries.
+/// `block` must follow `tip` ([`Block::follows`]), and `signers` must be [`recover_signers`] of its entries; an entry that has none
+/// counts as unsigned.
 ///
 /// # Errors
 /// Only the view's own.
@@ -86,15 +89,27 @@ where
     let header = &block.header;
     let mut state = Overlay::new(view);
     let mut outcomes = Vec::with_capacity(block.entries.len());
-    for (entry, signer) in block.entries.iter().zip(signers) {
-        outcomes.push(match registry::apply(&entry.operation, *signer, &header.rules, header.time, &mut state)? {
+    let mut messages = BTreeMap::new();
+    for (position, entry) in block.entries.iter().enumerate() {
+        let signer = signers.get(position).copied().flatten();
+        outcomes.push(match registry::apply(&entry.operation, signer, &header.rules, header.time, &mut state)? {
             Ok(effect) => Outcome::Applied { leaf_index: effect.leaf_index },
-            Err(violation) => violation.into(),
+            Err(violation) => {
+                messages.insert(position, violation.message());
+                Outcome::from(&violation)
+            }
         });
     }
     let next_leaf_index = state.next_leaf_index()?;
     let Overlay { accounts, addresses, .. } = state;
-    let leaves = accounts.iter().map(|(leaf_index, account)| (*leaf_index, tree::node(account.commitment))).collect();
+    let mut leaves = BTreeMap::new();
+    for (leaf_index, account) in &accounts {
+        // A new nonce or agent leaves the commitment, and with it the tree, as it was.
+        let before = view.account(*leaf_index)?.map(|account| account.commitment);
+        if before != Some(account.commitment) {
+            leaves.insert(*leaf_index, tree::node(account.commitment));
+        }
+    }
     let tree_update = tree::update(view, &leaves)?;
     let seal = Seal::of(header);
     let result = BlockResult {
@@ -105,5 +120,6 @@ where
         previous_result_hash: tip.result_hash,
     };
     let tip = Tip { seal, result_hash: result.hash(), root: tree_update.root };
-    Ok(BlockEffects { accounts, addresses, next_leaf_index, pages: tree_update.pages, outcomes, result, tip })
+    let pages = tree_update.pages;
+    Ok(BlockEffects { accounts, addresses, next_leaf_index, pages, outcomes, messages, result, tip })
 }

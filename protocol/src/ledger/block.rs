@@ -144,20 +144,22 @@ impl Block {
     /// Seals entries into the block after `previous`. `now` is the clock in Unix seconds; a clock that went back does not take
     /// the block's time with it.
     pub fn seal(previous: &Seal, now: u64, rules: RuleParameters, entries: Vec<Entry>) -> Self {
-        let header = BlockHeader {
-            height: previous.height + 1,
-            previous_hash: previous.hash,
-            time: now.max(previous.time),
-            count: entries.len() as u32,
-            operations_root: merkle_root(&entries.iter().map(encode).collect::<Vec<_>>()),
-            rules,
-        };
-        Self { header, entries }
+        Self { header: header_of(previous, now, rules, &entries), entries }
     }
 
     /// Whether this block follows `previous` and its header tells the truth about its entries.
     pub fn follows(&self, previous: &Seal) -> bool {
-        let rebuilt = Self::seal(previous, self.header.time, self.header.rules, self.entries.clone());
-        rebuilt.header == self.header
+        header_of(previous, self.header.time, self.header.rules, &self.entries) == self.header
+    }
+}
+
+fn header_of(previous: &Seal, now: u64, rules: RuleParameters, entries: &[Entry]) -> BlockHeader {
+    BlockHeader {
+        height: previous.height + 1,
+        previous_hash: previous.hash,
+        time: now.max(previous.time),
+        count: entries.len() as u32,
+        operations_root: merkle_root(&entries.iter().map(encode).collect::<Vec<_>>()),
+        rules,
     }
 }

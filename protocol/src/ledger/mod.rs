@@ -2,7 +2,7 @@
 //!
 //! A *block* is sealed from waiting requests: its hash is known, and it is durable, before it is applied. *Applying* it gives
 //! its *result*. Blocks are linked by their hashes and results by theirs; block 1 and result 1 link to 32 zero bytes. All hashes
-//! are keccak256 over the canonical encoding ([`crate::encoding`]), whose first byte is a version.
+//! are keccak256 over the canonical encoding ([`crate::encoding`]); headers and results begin with a version.
 
 mod apply;
 mod block;

@@ -9,7 +9,8 @@ use crate::encoding::{DecodeError, Encoding, encode};
 use crate::gateway::GatewayErrorCode;
 use crate::registry::RuleViolation;
 
-/// What became of one operation. Its encoding is a leaf of the outcomes tree.
+/// What became of one operation. Its encoding is a leaf of the outcomes tree, so it holds facts only: the wording of a message may
+/// change, a hash may not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -26,15 +27,12 @@ pub enum Outcome {
         rule: String,
         /// The error code that the request's state carries.
         code: GatewayErrorCode,
-        /// Rule and values.
-        #[schema(example = "MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6")]
-        message: String,
     },
 }
 
-impl From<RuleViolation> for Outcome {
-    fn from(violation: RuleViolation) -> Self {
-        Self::Failed { rule: violation.name().to_owned(), code: violation.code(), message: violation.message() }
+impl From<&RuleViolation> for Outcome {
+    fn from(violation: &RuleViolation) -> Self {
+        Self::Failed { rule: violation.name().to_owned(), code: violation.code() }
     }
 }
 
@@ -45,22 +43,17 @@ impl Encoding for Outcome {
                 out.push(0);
                 leaf_index.encode(out);
             }
-            Self::Failed { rule, code, message } => {
+            Self::Failed { rule, code } => {
                 out.push(1);
                 rule.encode(out);
                 code.encode(out);
-                message.encode(out);
             }
         }
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         match u8::decode(input)? {
             0 => Ok(Self::Applied { leaf_index: Encoding::decode(input)? }),
-            1 => Ok(Self::Failed {
-                rule: Encoding::decode(input)?,
-                code: Encoding::decode(input)?,
-                message: Encoding::decode(input)?,
-            }),
+            1 => Ok(Self::Failed { rule: Encoding::decode(input)?, code: Encoding::decode(input)? }),
             tag => Err(DecodeError::UnknownTag { kind: "outcome", tag }),
         }
     }

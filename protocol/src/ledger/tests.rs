@@ -1,18 +1,18 @@
 //! Blocks, results and receipts: linked, stable in their encoding, and refused when anything in them is touched.
 
+mod steps;
+
 use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use self::steps::any_step;
 use super::*;
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::gateway::GatewayErrorCode;
 use crate::registry::tests::arbitrary::any_operation;
-use crate::registry::{
-    Account, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
-    RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
-};
-use crate::signature::{Signature, SignatureFault};
+use crate::registry::{CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RuleParameters};
+use crate::signature::SignatureFault;
 use crate::tree::{DEPTH, empty_node, inclusion_path, node};
 
 const TIME: u64 = 1_800_000_000;
@@ -136,12 +136,13 @@ fn the_encoding_of_a_block_is_written_in_stone() {
     assert_eq!(encode(&effects.result), result.concat());
     assert_eq!(hex::encode(encode(&effects.outcomes[0])), "000000000000000001");
 
-    let hashes = [block.header.hash(), keccak256(encode(&block)), effects.result.hash(), keccak256(encode(&effects.outcomes))];
+    let hashes =
+        [block.header.hash(), keccak256(encode(&block)), effects.result.hash(), keccak256(encode(&effects.outcomes))];
     let recorded = [
         b256!("ab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea"),
         b256!("818b2f376715cb6487bdcf59827ff0771ca6cdea2a86b3b44c5eb03eb261ba47"),
-        b256!("a58ec68c72de0d793fb8d78913d53472264f40d9989f27f14b8a580261a20a4a"),
-        b256!("0f111f8b8895ef19ea361cfe2ebc1c86768e47d802de1aeeb5e0ea67e9d3d1d5"),
+        b256!("26adb000ba78b3864b7232e7d51625c8960611675404f4c99f21a12ac0275919"),
+        b256!("6a5c23099c20df549ec615bf92d1ffdd0233f315c74f61d779212590dbab91ca"),
     ];
     assert_eq!(hashes, recorded, "stored blocks must keep their hashes");
 }
@@ -159,7 +160,7 @@ fn a_receipt_is_written_in_stone() {
             "previous_hash": B256::ZERO,
             "time": TIME,
             "count": 2,
-            "operations_root": "0x",
+            "operations_root": "0xea84a5a42b3e80499cbb8f004001ae0cbbc865348c178e4e1654e98925761eaa",
             "rules": {
                 "max_authenticators": 7,
                 "recovery_agent_update_cooldown": 1_209_600,
@@ -172,26 +173,29 @@ fn a_receipt_is_written_in_stone() {
             "position": 1,
             "body": { "leaf_index": "0x9" },
             "encoding": "0x02020202020242028202020202020202070000000000000009",
-            "path": ["0x"],
+            "path": ["0xf665e4c51e984c402000ba3f7362816dfdb9c5fe1e8b9526081034f83516d672"],
         },
         "result": {
             "block_hash": "0xab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea",
             "root_before": "0x228ffdf6570d757e6ebc79516241b636bdceed0996036242d00fdd61050975a2",
-            "root_after": "0x",
-            "outcomes_root": "0x",
+            "root_after": "0x2242288105a3131472297b8a0d8e9157568f29beed2dc3bc506ab6bf05e16de6",
+            "outcomes_root": "0xcfa4b767a6c893f1be2417886c261c8b6c86502c9e4048fd2ed836ffb53a0cbb",
             "previous_result_hash": B256::ZERO,
-            "hash": "0xa58ec68c72de0d793fb8d78913d53472264f40d9989f27f14b8a580261a20a4a",
+            "hash": "0x26adb000ba78b3864b7232e7d51625c8960611675404f4c99f21a12ac0275919",
         },
         "outcome": {
             "outcome": "failed",
             "rule": "AccountDoesNotExist",
             "code": "bad_request",
-            "message": "AccountDoesNotExist: no account has leaf index 0x9",
-            "encoding": "0x",
-            "path": ["0x"],
+            "encoding": concat!(
+                "0x01",
+                "00000013", "4163636f756e74446f65734e6f744578697374",
+                "03",
+            ),
+            "path": ["0x07e6b4e345ecd77633cc1011e5c5d4e8e0c7fa3cda1a5ae626a045f3e61bbd5e"],
         },
     });
-    assert_eq!(serde_json::to_value(&receipt).expect("JSON"), recorded, "{receipt:#?}");
+    assert_eq!(serde_json::to_value(&receipt).expect("JSON"), recorded);
 }
 
 #[test]
@@ -205,7 +209,7 @@ fn one_bad_operation_fails_alone() {
         match position {
             40 => assert!(matches!(
                 outcome,
-                Outcome::Failed { rule, code: GatewayErrorCode::AuthenticatorAlreadyExists, .. }
+                Outcome::Failed { rule, code: GatewayErrorCode::AuthenticatorAlreadyExists }
                     if rule == "AuthenticatorAddressAlreadyInUse"
             )),
             before if before < 40 => assert_eq!(*outcome, Outcome::Applied { leaf_index: before as u64 + 1 }),
@@ -238,8 +242,7 @@ fn applying_is_deterministic_and_keeps_the_order() {
 
 #[test]
 fn results_are_linked_and_carry_the_roots() {
-    let domain =
-        crate::eip712::RegistryDomain { chain_id: 1, verifying_contract: Address::repeat_byte(0xcc) };
+    let domain = crate::eip712::RegistryDomain { chain_id: 1, verifying_contract: Address::repeat_byte(0xcc) };
     let mut registry = MemoryRegistry::default();
     let mut before = registry.tip;
     for number in 1..=3 {
@@ -394,10 +397,9 @@ fn a_receipt_with_consistent_lies_still_needs_the_path() {
 fn any_outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         any::<u64>().prop_map(|leaf_index| Outcome::Applied { leaf_index }),
-        (any::<String>(), 1u8..=16, any::<String>()).prop_map(|(rule, code, message)| Outcome::Failed {
+        (any::<String>(), 1u8..=16).prop_map(|(rule, code)| Outcome::Failed {
             rule,
             code: GatewayErrorCode::from_repr(code).expect("a code"),
-            message,
         }),
     ]
 }
@@ -421,14 +423,15 @@ fn any_result() -> impl Strategy<Value = BlockResult> {
 fn any_block() -> impl Strategy<Value = Block> {
     let entry = (any::<[u8; 16]>(), any_operation())
         .prop_map(|(bytes, operation)| Entry { request_id: RequestId::from_random(bytes), operation });
-    let rules = (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(max, cooldown, window, enforce)| {
-        RuleParameters {
-            max_authenticators: max,
-            recovery_agent_update_cooldown: cooldown,
-            root_validity_window: window,
-            commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
-        }
-    });
+    let rules =
+        (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(max, cooldown, window, enforce)| {
+            RuleParameters {
+                max_authenticators: max,
+                recovery_agent_update_cooldown: cooldown,
+                root_validity_window: window,
+                commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
+            }
+        });
     let seal = (0..u64::MAX, any_hash(), any::<u64>()).prop_map(|(height, hash, time)| Seal { height, hash, time });
     (seal, any::<u64>(), rules, prop::collection::vec(entry, 0..5))
         .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, now, rules, entries))
@@ -488,118 +491,11 @@ fn other_versions_and_tags_are_refused() {
         assert_eq!(decode::<Operation>(&[tag]), Err(error));
     }
     assert_eq!(decode::<Outcome>(&[2]), Err(DecodeError::UnknownTag { kind: "outcome", tag: 2 }));
-    let failed = Outcome::Failed { rule: String::new(), code: GatewayErrorCode::BadRequest, message: String::new() };
+    let failed = Outcome::Failed { rule: String::new(), code: GatewayErrorCode::BadRequest };
     let mut bytes = encode(&failed);
     for tag in [0, 17] {
         bytes[5] = tag;
         assert_eq!(decode::<Outcome>(&bytes), Err(DecodeError::UnknownTag { kind: "gateway error code", tag }));
-    }
-}
-
-/// What a random step does; it is made into an operation by looking at the registry, so that most of them work.
-#[derive(Clone, Debug)]
-struct Step {
-    kind: u8,
-    account: u64,
-    address: u8,
-    pubkey_id: u32,
-    nonce_is_right: bool,
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    (0..10u8, 0..5u64, 1..12u8, 0..4u32, prop::bool::weighted(0.9)).prop_map(
-        |(kind, account, address, pubkey_id, nonce_is_right)| Step { kind, account, address, pubkey_id, nonce_is_right },
-    )
-}
-
-impl Step {
-    fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, Signer) {
-        let leaf_index = 1 + self.account % registry.next_leaf_index;
-        let nobody = Account {
-            commitment: U256::from(1),
-            slots: Vec::new(),
-            recovery_agent: Address::ZERO,
-            pending_recovery_agent: None,
-            nonce: 0,
-            recovery_counter: 0,
-        };
-        let account = registry.accounts.get(&leaf_index).unwrap_or(&nobody);
-        let (in_use, authenticator) = (0..)
-            .zip(&account.slots)
-            .find_map(|(pubkey_id, slot)| slot.as_ref().map(|authenticator| (pubkey_id, authenticator.address)))
-            .unwrap_or((0, Address::repeat_byte(0xee)));
-        let address = Address::repeat_byte(self.address);
-        let signature = Signature([0; 65]);
-        let nonce = U256::from(account.nonce + u64::from(!self.nonce_is_right));
-        let (old_offchain_signer_commitment, new_offchain_signer_commitment) =
-            (account.commitment, U256::from(1000 + number));
-        let public_key = U256::from(number);
-        let signer = Some(Ok(authenticator));
-        match self.kind {
-            0..=2 => {
-                let operation = CreateAccount {
-                    recovery_address: Address::repeat_byte(0xaa),
-                    authenticator_addresses: vec![address],
-                    authenticator_pubkeys: vec![public_key],
-                    offchain_signer_commitment: new_offchain_signer_commitment,
-                };
-                (operation.into(), None)
-            }
-            3 => {
-                let operation = UpdateAuthenticator {
-                    leaf_index,
-                    old_authenticator_address: authenticator,
-                    new_authenticator_address: address,
-                    old_offchain_signer_commitment,
-                    new_offchain_signer_commitment,
-                    signature,
-                    nonce,
-                    pubkey_id: in_use,
-                    new_authenticator_pubkey: public_key,
-                };
-                (operation.into(), signer)
-            }
-            4 | 5 => {
-                let operation = InsertAuthenticator {
-                    leaf_index,
-                    new_authenticator_address: address,
-                    old_offchain_signer_commitment,
-                    new_offchain_signer_commitment,
-                    signature,
-                    nonce,
-                    pubkey_id: self.pubkey_id,
-                    new_authenticator_pubkey: public_key,
-                };
-                (operation.into(), signer)
-            }
-            6 => {
-                let operation = RemoveAuthenticator {
-                    leaf_index,
-                    authenticator_address: authenticator,
-                    old_offchain_signer_commitment,
-                    new_offchain_signer_commitment,
-                    signature,
-                    nonce,
-                    pubkey_id: in_use,
-                    authenticator_pubkey: public_key,
-                };
-                (operation.into(), signer)
-            }
-            7 => {
-                let operation = RecoverAccount {
-                    leaf_index,
-                    new_authenticator_address: address,
-                    old_offchain_signer_commitment,
-                    new_offchain_signer_commitment,
-                    signature,
-                    nonce,
-                    new_authenticator_pubkey: public_key,
-                };
-                (operation.into(), Some(Ok(account.recovery_agent)))
-            }
-            8 => (UpdateRecoveryAgent { leaf_index, new_recovery_agent: address, signature, nonce }.into(), signer),
-            _ => (ExecuteRecoveryAgentUpdate { leaf_index }.into(), None),
-        }
     }
 }
 

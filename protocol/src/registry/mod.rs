@@ -2,7 +2,7 @@
 //!
 //! The rules are those of the public WorldIDRegistry contract, check for check and in its order, so that a broken rule has the
 //! contract's name ([`RuleViolation::name`]). They see an account's state through [`RegistryView`] and change it in an
-//! [`Overlay`]; time is the block's and comes as an argument.
+//! [`Overlay`]; time is the block's and comes as an argument. [`trace`] replays what was recorded from the contract.
 
 mod account;
 mod operation;

@@ -272,7 +272,9 @@ encode_fields!(CancelRecoveryAgentUpdate { leaf_index, signature, nonce });
 encode_fields!(ExecuteRecoveryAgentUpdate { leaf_index });
 
 /// Kind of operation; the names are the gateway's (seed section 2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumIter, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumIter, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum OperationKind {

@@ -163,7 +163,8 @@ impl Trace {
             return Err(TraceError::File(reason));
         }
         if !(1..=MAX_AUTHENTICATORS as u32).contains(&file.max_authenticators) {
-            let reason = format!("max_authenticators is {}; it must be 1 to {MAX_AUTHENTICATORS}", file.max_authenticators);
+            let reason =
+                format!("max_authenticators is {}; it must be 1 to {MAX_AUTHENTICATORS}", file.max_authenticators);
             return Err(TraceError::File(reason));
         }
         let row = |(row, value)| Row::parse(value).map_err(|reason| TraceError::Row { row, reason });
@@ -213,7 +214,8 @@ impl Row {
             (RowOutcome::Applied(expected), RowOutcome::Applied(found)) => {
                 let (expected, found) = (expected.fields(), found.fields());
                 let names: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
-                let value = |fields: &BTreeMap<_, String>, name| fields.get(name).map_or("absent", String::as_str).to_owned();
+                let value =
+                    |fields: &BTreeMap<_, String>, name| fields.get(name).map_or("absent", String::as_str).to_owned();
                 names
                     .into_iter()
                     .map(|name| difference(name, &value(&expected, name), &value(&found, name)))

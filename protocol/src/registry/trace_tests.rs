@@ -49,7 +49,6 @@ fn a_spoilt_row_is_found_and_no_other() {
         let [difference] = differences.as_slice() else { panic!("{pointer}: {differences:?}") };
         assert_eq!((difference.row, difference.field.as_str()), (row, field));
         assert_ne!(difference.expected, difference.found);
-        assert!(value.as_str().is_none_or(|_| difference.expected.len() > 2), "{difference}");
     }
 }
 
@@ -123,7 +122,10 @@ fn malformed_files_and_rows_say_where() {
         (|file| file["rows"][1]["error"] = json!("ZeroAddress"), "row 2: a row has either `error` or `after`"),
         (|file| file["rows"][1]["after"] = json!(null), "row 2: a row has either `error` or `after`"),
         (|file| file["rows"][1]["request"] = json!({}), "row 2: request: missing field `authenticator_addresses`"),
-        (|file| file["rows"][1]["request"]["authenticator_pubkeys"] = json!(["x"]), "row 2: request: authenticator_pubkeys"),
+        (
+            |file| file["rows"][1]["request"]["authenticator_pubkeys"] = json!(["x"]),
+            "row 2: request: authenticator_pubkeys",
+        ),
         (|file| file["rows"][1]["after"]["root"] = json!("0x12"), "row 2: after.root: invalid value"),
         (
             |file| file["rows"][1]["after"]["authenticators"][0]["pubkey_id"] = json!("0"),

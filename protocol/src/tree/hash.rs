@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use alloy_primitives::{B256, U256};
 use ark_bn254::Fr;
-use ark_ff::{BigInt, BigInteger, PrimeField};
+use ark_ff::{BigInt, PrimeField};
 
 use super::DEPTH;
 
@@ -32,9 +32,8 @@ fn element(node: &Node) -> Fr {
 }
 
 /// An element as a node.
-pub(crate) fn bytes(element: Fr) -> Node {
-    let bytes: [u8; 32] = element.into_bigint().to_bytes_be().try_into().unwrap_or_default();
-    Node::from(bytes)
+fn bytes(element: Fr) -> Node {
+    node(U256::from_limbs(element.into_bigint().0))
 }
 
 /// The parent of two nodes: the first word of the Poseidon2 permutation (width 2) of (left, right), plus left.

@@ -53,12 +53,7 @@ pub(super) fn authenticator(address: Address, multiple: u64) -> Option<Authentic
 pub(super) static REGISTRY: LazyLock<MemoryRegistry> = LazyLock::new(|| {
     let alice = Account {
         commitment: commitment_of(&[10, 11, 0, 13]),
-        slots: vec![
-            authenticator(ALICE, 10),
-            authenticator(ALICE_TABLET, 11),
-            None,
-            authenticator(ALICE_PHONE, 13),
-        ],
+        slots: vec![authenticator(ALICE, 10), authenticator(ALICE_TABLET, 11), None, authenticator(ALICE_PHONE, 13)],
         recovery_agent: AGENT,
         pending_recovery_agent: None,
         nonce: 6,

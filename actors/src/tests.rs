@@ -1,0 +1,392 @@
+//! The service under failing actors: every call is answered, nothing accepted is lost, everything comes back.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ractor::registry::where_is;
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
+use selfsame_protocol::ledger::{Block, Entry, RequestId};
+use selfsame_protocol::registry::{CreateAccount, Operation, RuleParameters};
+use selfsame_protocol::{Address, U256};
+use selfsame_storage::{EmbeddedLedger, Ledger, OpenOptions, Store};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use crate::clock::{ManualClock, Random};
+use crate::{RegistryHandle, Service, ServiceError, Settings, Submission, SubmitError};
+
+const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+
+/// Longer than any answer takes: a call that is not answered by then never is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const ACTORS: [&str; 3] = ["tree-maintainer", "batcher", "request-tracker"];
+
+/// Random bytes that repeat in every run.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+impl Random for Counting {
+    fn fill(&self, bytes: &mut [u8]) {
+        let number = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+        for (byte, digit) in bytes.iter_mut().zip(number.into_iter().cycle()) {
+            *byte = digit;
+        }
+    }
+}
+
+/// A service on a store of its own.
+struct Running {
+    instance: &'static str,
+    service: Service,
+    ledger: Arc<EmbeddedLedger>,
+    _folder: TempDir,
+}
+
+/// What a service is started from.
+fn parts(instance: &'static str) -> (TempDir, Settings, Store, Arc<EmbeddedLedger>) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
+    (folder, Settings::named(instance), store, ledger)
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)))
+}
+
+async fn start_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> Running {
+    let (folder, mut settings, store, ledger) = parts(instance);
+    change(&mut settings);
+    let service = Service::start(settings, store, ledger.clone(), clock(), Arc::new(Counting::default()));
+    Running { instance, service: service.await.expect("it starts"), ledger, _folder: folder }
+}
+
+async fn start(instance: &'static str) -> Running {
+    start_with(instance, |_| {}).await
+}
+
+impl Running {
+    /// Kills an actor and returns when it is dead.
+    async fn kill(&self, actor: &str) {
+        kill(&format!("{}/registry/{actor}", self.instance)).await;
+    }
+
+    fn restarts(&self, actor: &str) -> u64 {
+        let health = self.service.actors();
+        health.iter().find(|health| health.name.ends_with(actor)).expect("an actor").restarts
+    }
+
+    /// The ids of all requests in blocks, in their order.
+    fn in_blocks(&self) -> Vec<RequestId> {
+        let block = |height| self.ledger.block(height).expect("read").expect("a block");
+        (1..=self.ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
+    }
+}
+
+/// Kills the actor of this name. One that is restarting has no name for a moment.
+async fn kill(name: &str) {
+    loop {
+        match where_is(name) {
+            Some(cell) if cell.kill_and_wait(Some(PATIENCE)).await.is_ok() => return,
+            // It was dying already, or is starting.
+            _ => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// Returns once `condition` holds.
+async fn until(condition: impl Fn() -> bool) {
+    let holding = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, holding).await.expect("it comes to hold");
+}
+
+/// The creation of an account that is not like any other.
+fn create(number: u64) -> Operation {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
+        authenticator_pubkeys: vec![U256::from(number)],
+        offchain_signer_commitment: U256::from(number + 1),
+    };
+    operation.into()
+}
+
+fn submission(number: u64, idempotency_key: &str) -> Submission {
+    Submission { operation: create(number), source: None, idempotency_key: Some(idempotency_key.to_owned()) }
+}
+
+/// Submits until the request is accepted. Each call is answered, if only by a refusal.
+async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
+    loop {
+        let call = registry.submit(submission(number, &format!("key {number}")));
+        match timeout(PATIENCE, call).await.expect("every call is answered") {
+            Ok(accepted) => return accepted.request_id,
+            Err(SubmitError::Unavailable { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+async fn final_state(registry: &RegistryHandle, request_id: &RequestId) -> GatewayRequestState {
+    let status = registry.wait_until_final(request_id, Instant::now() + PATIENCE).await.expect("read");
+    status.expect("a request that was accepted is known").status
+}
+
+async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
+    let state = final_state(registry, request_id).await;
+    assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
+}
+
+/// Kills one actor again and again while eight clients create accounts.
+async fn killed_under_load(instance: &'static str, actor: &'static str) {
+    const CLIENTS: u64 = 8;
+    const EACH: u64 = 50;
+    const KILLS: usize = 5;
+    let running = start(instance).await;
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (registry, accepted, tell) = (running.service.registry(), Arc::clone(&accepted), tell.clone());
+            tokio::spawn(async move {
+                let mut request_ids = Vec::new();
+                for number in 0..EACH {
+                    request_ids.push(submit(&registry, client * EACH + number).await);
+                    tell.send(accepted.fetch_add(1, Ordering::Relaxed)).expect("the test listens");
+                }
+                request_ids
+            })
+        })
+        .collect();
+    drop(tell);
+    while let Some(count) = told.recv().await {
+        if count % 60 == 30 && count / 60 < KILLS {
+            running.kill(actor).await;
+        }
+    }
+    let registry = running.service.registry();
+    let mut all = HashSet::new();
+    for client in clients {
+        all.extend(client.await.expect("every call was answered"));
+    }
+    assert_eq!(all.len() as u64, CLIENTS * EACH, "no two requests share an id");
+    for request_id in &all {
+        expect_finalized(&registry, request_id).await;
+    }
+    let in_blocks = running.in_blocks();
+    assert_eq!(in_blocks.len(), all.len(), "nothing is in two blocks");
+    assert_eq!(HashSet::from_iter(in_blocks), all);
+    assert_eq!(registry.statistics().accounts, CLIENTS * EACH);
+    assert_eq!(running.restarts(actor), KILLS as u64);
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tree_maintainer_dies_under_load() {
+    killed_under_load("dying-maintainer", "tree-maintainer").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_batcher_dies_under_load() {
+    killed_under_load("dying-batcher", "batcher").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_request_tracker_dies_under_load() {
+    killed_under_load("dying-tracker", "request-tracker").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_after_a_dead_actor_start_again_with_it() {
+    let running = start("rest-for-one").await;
+    let registry = running.service.registry();
+    for (number, (actor, expected)) in (0..).zip(ACTORS.iter().zip([[1, 1, 1], [1, 2, 2], [1, 2, 3]])) {
+        running.kill(actor).await;
+        let request_id = submit(&registry, number).await;
+        expect_finalized(&registry, &request_id).await;
+        until(|| running.restarts("request-tracker") >= expected[2]).await;
+        assert_eq!(ACTORS.map(|actor| running.restarts(actor)), expected, "{actor} was killed");
+    }
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
+    // Nothing is sealed, so requests stay open.
+    let running = start_with("keeps-locks", |settings| settings.max_wait = Duration::from_secs(3600)).await;
+    let registry = running.service.registry();
+    let first = registry.submit(submission(1, "one")).await.expect("accepted");
+    let GatewayStatusResponse { request_id, .. } = first;
+    for _ in 0..2 {
+        running.kill("request-tracker").await;
+        let again = registry.submit(submission(1, "one")).await.expect("the same request");
+        assert_eq!(again.request_id, request_id);
+        let reused = registry.submit(submission(2, "one")).await;
+        assert!(matches!(reused, Err(SubmitError::IdempotencyKeyReused)), "{reused:?}");
+        let held = registry.submit(submission(1, "other")).await;
+        assert!(matches!(held, Err(SubmitError::Duplicate { same_as: Some(id), .. }) if id == request_id), "{held:?}");
+    }
+    assert_eq!(registry.statistics().open_requests, 1);
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_final_request_holds_no_locks_after_any_restart() {
+    let running = start("releases-locks").await;
+    let registry = running.service.registry();
+    for (number, actor) in (0..).zip(ACTORS) {
+        let request_id = submit(&registry, number).await;
+        running.kill(actor).await;
+        expect_finalized(&registry, &request_id).await;
+        until(|| registry.statistics().open_requests == 0).await;
+        // The address belongs to an account now: the rule says no, not a lock.
+        let again = loop {
+            match registry.submit(create(number).into()).await {
+                Err(SubmitError::Unavailable { .. }) => {}
+                answer => break answer,
+            }
+        };
+        assert!(matches!(again, Err(SubmitError::Rule(_))), "{actor}: {again:?}");
+    }
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_that_others_append_are_followed() {
+    let running = start("follower").await;
+    let registry = running.service.registry();
+    let own = submit(&registry, 0).await;
+    expect_finalized(&registry, &own).await;
+    // One good request among them, and one that repeats an account.
+    let foreign: Vec<_> = [1, 0, 2]
+        .into_iter()
+        .map(|number| Entry { request_id: RequestId::from_random([100 + number as u8; 16]), operation: create(number) })
+        .collect();
+    let block = Block::seal(&running.ledger.head(), 1_800_000_100, RuleParameters::default(), foreign.clone());
+    running.ledger.append(&block).expect("appended");
+    let next = submit(&registry, 3).await;
+    expect_finalized(&registry, &next).await;
+    for (entry, good) in foreign.iter().zip([true, false, true]) {
+        let state = final_state(&registry, &entry.request_id).await;
+        assert_eq!(matches!(state, GatewayRequestState::Finalized { .. }), good, "{state:?}");
+        registry.receipt(&entry.request_id).expect("read").expect("a receipt").verify().expect("it holds");
+    }
+    assert_eq!(registry.statistics().accounts, 4);
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_failures_end_the_service_and_say_so() {
+    let running = start("failing").await;
+    let killing = async {
+        loop {
+            running.kill("batcher").await;
+        }
+    };
+    let ending = async {
+        tokio::select! {
+            error = running.service.failed() => error,
+            () = killing => unreachable!("it kills forever"),
+        }
+    };
+    let error = timeout(PATIENCE, ending).await.expect("it does not go on for ever");
+    assert!(matches!(error, ServiceError::GaveUp { .. }), "{error}");
+    assert!(error.to_string().contains("gave up"), "{error}");
+    let refused = timeout(PATIENCE, running.service.registry().submit(create(1).into())).await;
+    assert!(matches!(refused.expect("answered"), Err(SubmitError::Unavailable { .. })));
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_supervisor_comes_back_with_its_actors() {
+    let running = start("dead-supervisor").await;
+    let registry = running.service.registry();
+    for number in 0..3 {
+        kill("dead-supervisor/registry").await;
+        let request_id = submit(&registry, number).await;
+        expect_finalized(&registry, &request_id).await;
+    }
+    running.service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_services_live_in_one_process_under_names_of_their_own() {
+    let (one, two) = (start("one").await, start("two").await);
+    for running in [&one, &two] {
+        let registry = running.service.registry();
+        let request_id = submit(&registry, 1).await;
+        expect_finalized(&registry, &request_id).await;
+        assert_eq!(registry.statistics().accounts, 1);
+    }
+    let (_folder, settings, store, ledger) = parts("one");
+    let again = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default())).await;
+    assert!(matches!(&again, Err(ServiceError::Start { instance, .. }) if instance == "one"), "{:?}", again.err());
+    one.kill("batcher").await;
+    one.service.stop().await;
+    let registry = two.service.registry();
+    let request_id = submit(&registry, 2).await;
+    expect_finalized(&registry, &request_id).await;
+    assert_eq!(two.restarts("batcher"), 0);
+    two.service.stop().await;
+}
+
+/// An embedder's supervisor: passes on what it is told of.
+struct Host;
+
+impl Actor for Host {
+    type Msg = ();
+    type State = mpsc::UnboundedSender<String>;
+    type Arguments = mpsc::UnboundedSender<String>;
+
+    async fn pre_start(&self, _: ActorRef<()>, told: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        Ok(told)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<()>,
+        event: SupervisionEvent,
+        told: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        let name = event.actor_cell().and_then(ractor::ActorCell::get_name).unwrap_or_default();
+        match event {
+            SupervisionEvent::ActorFailed(..) | SupervisionEvent::ActorTerminated(..) => told.send(name)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedders_supervisor_is_told_and_lives_on() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (host, _) = Actor::spawn(None, Host, tell).await.expect("the host starts");
+    let (_folder, settings, store, ledger) = parts("embedded");
+    let service =
+        Service::start_linked(settings, store, ledger, clock(), Arc::new(Counting::default()), host.get_cell())
+            .await
+            .expect("it starts");
+    let registry = service.registry();
+    kill("embedded/registry/request-tracker").await;
+    let request_id = submit(&registry, 1).await;
+    expect_finalized(&registry, &request_id).await;
+    assert!(told.is_empty(), "what the service mends itself is its own business");
+
+    service.root().kill_and_wait(Some(PATIENCE)).await.expect("it dies");
+    assert_eq!(timeout(PATIENCE, told.recv()).await.expect("told").as_deref(), Some("embedded/root"));
+    assert_eq!(host.get_status(), ractor::ActorStatus::Running);
+    let refused = timeout(PATIENCE, registry.submit(create(2).into())).await.expect("answered");
+    assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");
+    service.stop().await;
+    host.stop_and_wait(None, None).await.expect("it stops");
+}

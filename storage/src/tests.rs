@@ -1,0 +1,234 @@
+//! The store against a real RocksDB.
+
+use std::sync::mpsc::channel;
+
+use alloy_primitives::{Address, U256};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, apply_block, recover_signers};
+use selfsame_protocol::registry::{CreateAccount, Lock, Operation, RegistryView, RuleParameters};
+use tempfile::TempDir;
+
+use crate::*;
+
+pub(crate) const DOMAIN: RegistryDomain =
+    RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder for temporary files")
+}
+
+pub(crate) fn open(folder: &TempDir) -> Store {
+    Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens")
+}
+
+/// The creation of an account whose only authenticator has an address made of `byte`.
+pub(crate) fn create(byte: u8) -> Operation {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::repeat_byte(byte)],
+        authenticator_pubkeys: vec![U256::from(byte)],
+        offchain_signer_commitment: U256::from(byte),
+    };
+    operation.into()
+}
+
+pub(crate) fn request_id(byte: u8) -> RequestId {
+    RequestId::from_random([byte; 16])
+}
+
+/// Makes a request durable the way the request tracker does.
+pub(crate) fn admit(store: &Store, sequence: u64, byte: u8) {
+    let operation = create(byte);
+    let admission =
+        Admission { request_id: request_id(byte), sequence, locks: operation.locks(), operation, idempotency: None };
+    store.database().write(admission.changes(), true).expect("the admission is written");
+}
+
+/// Seals the queued requests into the ledger's next block.
+pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
+    let queued = store.queued_after(0, 1000).expect("the queue is read");
+    let entries = queued
+        .into_iter()
+        .filter(|(_, queued)| ledger.place(&queued.request_id).expect("places are read").is_none())
+        .map(|(_, queued)| Entry { request_id: queued.request_id, operation: queued.operation });
+    let block = Block::seal(&ledger.head(), time, RuleParameters::default(), entries.collect());
+    ledger.append(&block).expect("the block is appended");
+    block
+}
+
+/// What applying a block to the store's state gives.
+pub(crate) fn effects(store: &Store, block: &Block) -> BlockEffects {
+    let snapshot = store.snapshot().expect("a snapshot");
+    let signers = recover_signers(&block.entries, &store.domain());
+    apply_block(block, &signers, &snapshot, snapshot.tip()).expect("the state is read")
+}
+
+#[test]
+fn a_store_belongs_to_one_registry_and_one_process() {
+    let folder = folder();
+    let store = open(&folder);
+    let again = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    assert!(matches!(again, StoreError::InUse { .. }), "{again}");
+    drop(store);
+
+    let other = RegistryDomain { chain_id: 480, ..DOMAIN };
+    let error = Store::open(folder.path(), &OpenOptions::new(other)).err().expect("refused");
+    assert!(matches!(error, StoreError::OtherRegistry { stored_chain_id: 31337, chain_id: 480, .. }), "{error}");
+    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("opens").domain(), DOMAIN);
+}
+
+#[test]
+fn a_store_of_another_schema_is_refused() {
+    let folder = folder();
+    let store = open(&folder);
+    store.database().write_schema_version(SCHEMA_VERSION + 1);
+    drop(store);
+    for error in [
+        Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused"),
+        Store::open_existing(folder.path(), 1 << 20).err().expect("refused"),
+    ] {
+        assert!(matches!(error, StoreError::SchemaVersion { found: 2, known: 1 }), "{error}");
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made_by_looking() {
+    let folder = folder();
+    let path = folder.path().join("nothing");
+    assert!(matches!(Store::open_existing(&path, 1 << 20).err(), Some(StoreError::Open { .. })));
+}
+
+#[test]
+fn a_block_is_committed_whole_and_once() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    admit(&store, 1, 1);
+    admit(&store, 2, 2);
+    let before = store.snapshot().expect("a snapshot");
+    let block = seal(&store, &ledger, 1000);
+    let effects = effects(&store, &block);
+    store.commit_block(&block, &effects).expect("committed");
+
+    let after = store.snapshot().expect("a snapshot");
+    assert_eq!((before.next_leaf_index(), after.next_leaf_index()), (1, 3));
+    assert_eq!(before.account(1).expect("read"), None, "a snapshot does not move");
+    assert_eq!(after.account(2).expect("read").map(|account| account.commitment), Some(U256::from(2)));
+    assert_eq!(after.tip(), &effects.tip);
+    assert_eq!(store.queued_after(0, 10).expect("read"), vec![]);
+    assert_eq!(store.open_requests().expect("read"), vec![]);
+    assert_eq!(store.last_sequence().expect("read"), 2);
+    let state = store.request(&request_id(2)).expect("read").and_then(|record| record.final_state).expect("final");
+    assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: 2 }));
+
+    let again = store.commit_block(&block, &effects);
+    assert!(matches!(again, Err(StoreError::StaleCommit { height: 1, computed_on: 0, applied: 1 })), "{again:?}");
+}
+
+#[test]
+fn replaced_roots_keep_the_time_of_their_replacement() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    let empty = store.snapshot().expect("a snapshot").tip().root;
+    for (sequence, time) in [(1, 1000), (2, 2000)] {
+        admit(&store, sequence, sequence as u8);
+        let block = seal(&store, &ledger, time);
+        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+    }
+    let snapshot = store.snapshot().expect("a snapshot");
+    let record = |root| snapshot.root(root).expect("read").map(|record| (record.height, record.replaced_at));
+    assert_eq!(record(&empty), Some((0, Some(1000))));
+    assert_eq!(record(&snapshot.tip().root), Some((2, None)));
+    let first = store.applied_block(1).expect("read").expect("applied").result.root_after;
+    assert_eq!(record(&first), Some((1, Some(2000))));
+    assert_eq!(record(&selfsame_protocol::B256::repeat_byte(9)), None);
+}
+
+#[test]
+fn the_ledger_takes_the_next_block_only_and_finds_its_end_again() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    let (told, heard) = channel();
+    ledger.listen(Box::new(move |height| told.send(height).expect("the test listens")));
+    admit(&store, 1, 1);
+    let block = seal(&store, &ledger, 1000);
+    assert_eq!(heard.try_recv(), Ok(1));
+    let again = ledger.append(&block);
+    assert!(matches!(again, Err(LedgerError::NotNext { found: 1, head: 1 })), "{again:?}");
+    let mut stranger = Block::seal(&ledger.head(), 1000, RuleParameters::default(), block.entries.clone());
+    stranger.header.previous_hash = selfsame_protocol::B256::ZERO;
+    assert!(ledger.append(&stranger).is_err(), "a block that links elsewhere");
+
+    let head = ledger.head();
+    drop((ledger, store));
+    let ledger = EmbeddedLedger::open(open(&folder)).expect("the ledger opens");
+    assert_eq!(ledger.head(), head);
+    assert_eq!(ledger.block(1).expect("read"), Some(block));
+    assert_eq!(ledger.height_of(&head.hash).expect("read"), Some(1));
+    let place = ledger.place(&request_id(1)).expect("read").expect("in a block");
+    assert_eq!((place.height, place.position, place.block_hash), (1, 0, head.hash));
+}
+
+#[test]
+fn group_commit_keeps_the_order_and_ends_when_all_is_durable() {
+    let folder = folder();
+    let store = open(&folder);
+    let (group_commit, thread) = GroupCommit::start(store.clone()).expect("it starts");
+    let (told, heard) = channel();
+    for sequence in 1..=200u64 {
+        let operation = create(sequence as u8);
+        let locks: Vec<Lock> = operation.locks();
+        let request_id = request_id(sequence as u8);
+        let admission = Admission { request_id, sequence, operation, locks, idempotency: None };
+        let told = told.clone();
+        let durable = move |result: Result<(), StoreError>| told.send(result.map(|()| sequence)).expect("heard");
+        group_commit.commit(admission.changes(), Box::new(durable));
+    }
+    group_commit.barrier().expect("passed");
+    let order: Vec<u64> = heard.try_iter().map(|result| result.expect("durable")).collect();
+    assert_eq!(order, (1..=200).collect::<Vec<_>>());
+    drop(group_commit);
+    thread.join().expect("it ends");
+    assert_eq!(store.queued_after(0, 1000).expect("read").len(), 200);
+}
+
+#[test]
+fn sweeping_takes_what_is_old_and_nothing_else() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    for (sequence, time) in [(1, 1000), (2, 2000), (3, 3000)] {
+        admit(&store, sequence, sequence as u8);
+        let block = seal(&store, &ledger, time);
+        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+    }
+    assert_eq!(store.sweep_requests(2000, 10).expect("swept"), 1);
+    let is_kept = |byte| store.request(&request_id(byte)).expect("read").is_some();
+    assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
+    assert_eq!(store.sweep_requests(9000, 1).expect("swept"), 1);
+    assert_eq!([is_kept(2), is_kept(3)], [false, true]);
+    assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
+}
+
+#[test]
+fn an_idempotency_key_that_was_used_again_is_kept() {
+    let folder = folder();
+    let store = open(&folder);
+    let key = selfsame_protocol::B256::repeat_byte(5);
+    for (sequence, accepted_at) in [(1, 1000), (2, 5000)] {
+        let operation = create(sequence as u8);
+        let request_id = request_id(sequence as u8);
+        let record =
+            IdempotencyRecord { request_id, body_hash: selfsame_protocol::keccak256(encode(&operation)), accepted_at };
+        let locks = operation.locks();
+        let admission = Admission { request_id, sequence, operation, locks, idempotency: Some((key, record)) };
+        store.database().write(admission.changes(), true).expect("written");
+    }
+    assert_eq!(store.sweep_idempotency_keys(2000, 10).expect("swept"), 1);
+    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
+    assert_eq!(store.sweep_idempotency_keys(6000, 10).expect("swept"), 1);
+    assert_eq!(store.idempotency(&key).expect("read"), None);
+}
