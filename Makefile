@@ -1,8 +1,9 @@
 # The two commands: `make run` and `make test`. Everything is built in the release profile, so that RocksDB is built once.
 
 CARGO ?= cargo
+BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test lint bench prerequisites
+.PHONY: run build test test-published-client lint bench prerequisites
 
 # Builds the daemon and starts it with what trying it out needs (data in ./selfsame-data).
 run: build
@@ -14,10 +15,17 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint
 	$(CARGO) test --release --workspace
-	$(CARGO) doc --release --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --quiet
+	$(MAKE) test-published-client
+
+# The published client library of wallets, in a workspace of its own, against the daemon's program.
+test-published-client: build
+	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
+		$(CARGO) test --manifest-path tests/published/Cargo.toml
 
 lint:
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 # Ratios against the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings};
 use selfsame_protocol::eip712::RegistryDomain;
@@ -19,7 +20,9 @@ use tokio::net::TcpListener;
 use utoipa::OpenApi;
 
 use crate::config::{Config, Listen, Network};
-use crate::http::{Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, shutdown};
+use crate::http::{
+    Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, shutdown,
+};
 use crate::{gateway, indexer, openapi, operator};
 
 /// Why the daemon does not start, or ends by itself.
@@ -47,6 +50,32 @@ pub struct Daemon {
     servers: Vec<(Server, TcpListener)>,
     addresses: Addresses,
     shutdown: ShutdownTrigger,
+    reloading: Reloading,
+}
+
+/// The settings that can change while the daemon runs.
+#[derive(Clone)]
+pub struct Reloading {
+    registry: RegistryHandle,
+    limits: Arc<ArcSwap<Limits>>,
+    trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
+}
+
+impl Reloading {
+    fn new(config: &Config, registry: RegistryHandle) -> Self {
+        Self {
+            registry,
+            limits: Arc::new(ArcSwap::from_pointee(limits(config))),
+            trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
+        }
+    }
+
+    /// Takes over the limits of a configuration that was read again.
+    pub fn take_over(&self, config: &Config) {
+        self.registry.set_limits(admission_limits(config));
+        self.limits.store(Arc::new(limits(config)));
+        self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
+    }
 }
 
 /// The addresses that the interfaces are bound to.
@@ -90,13 +119,19 @@ impl Daemon {
             indexer: listeners.bound(config.listen.indexer),
             operator: listeners.bound(config.listen.operator),
         };
-        let servers = servers(config, &service, listeners, &random, &when_shutdown)?;
-        Ok(Self { service, servers, addresses, shutdown })
+        let reloading = Reloading::new(config, service.registry());
+        let servers = servers(config, &service, listeners, &random, &when_shutdown, &reloading)?;
+        Ok(Self { service, servers, addresses, shutdown, reloading })
     }
 
     /// Where the interfaces are served.
     pub fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// The settings that can change while the daemon runs.
+    pub fn reloading(&self) -> Reloading {
+        self.reloading.clone()
     }
 
     /// The registry, for whoever shares this process.
@@ -110,7 +145,8 @@ impl Daemon {
     /// # Errors
     /// When the actors end by themselves: their supervisors gave up, or one is stuck.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, .. } = self;
+        let Self { service, servers, shutdown, reloading, .. } = self;
+        drop(reloading);
         let serving: Vec<_> =
             servers.into_iter().map(|(server, listener)| tokio::spawn(server.run(listener))).collect();
         let outcome = tokio::select! {
@@ -151,18 +187,17 @@ fn settings(config: &Config) -> Settings {
         },
         max_operations: config.batcher.max_operations,
         max_wait: config.batcher.max_wait,
-        calls_inside: config.limits.in_flight,
-        status_waiters: config.limits.status_waiters,
         limits: admission_limits(config),
         ..Settings::named(instance_name())
     }
 }
 
-/// What bounds admission, as configured; SIGHUP hands it to [`selfsame_actors::RegistryHandle::set_limits`].
-pub fn admission_limits(config: &Config) -> AdmissionLimits {
+fn admission_limits(config: &Config) -> AdmissionLimits {
     let limit = |limit: &crate::config::RateLimit| RateLimit { count: limit.requests as usize, window: limit.window };
     AdmissionLimits {
         queue_length: config.limits.queue_length,
+        calls_inside: config.limits.in_flight,
+        status_waiters: config.limits.status_waiters,
         per_source: config.limits.per_source.as_ref().map(limit),
         per_leaf_index: config.limits.per_leaf_index.as_ref().map(limit),
         request_retention: config.registry.request_retention,
@@ -210,6 +245,7 @@ fn servers(
     listeners: Listeners,
     random: &Arc<dyn Random>,
     shutdown: &Shutdown,
+    reloading: &Reloading,
 ) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
@@ -221,10 +257,7 @@ fn servers(
     };
     let handle = service.registry();
     let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
-        (
-            config.listen.gateway,
-            gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone()),
-        ),
+        (config.listen.gateway, gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone())),
         (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
         (config.listen.operator, operator::interface(Arc::clone(service), registry)),
     ];
@@ -232,12 +265,12 @@ fn servers(
     for (address, (listener, _)) in listeners.0 {
         let here = interfaces.extract_if(.., |(configured, _)| *configured == address).map(|(_, interface)| interface);
         let site = Site::new(here, &metrics)?;
-        let trusted: Vec<Network> = config.limits.trusted_proxies.clone();
+        let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(random);
         let server = Server {
             site,
-            limits: limits(config),
-            trusted_proxy: Box::new(move |address| trusted.iter().any(|network| network.contains(address))),
+            limits: Arc::clone(&reloading.limits),
+            trusted_proxy: Box::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
             random: Box::new(move || {
                 let mut bytes = [0; 16];
                 random.fill(&mut bytes);

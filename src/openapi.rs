@@ -19,7 +19,24 @@ pub fn document(descriptions: impl IntoIterator<Item = OpenApi>) -> Document {
     joined.and_then(|joined| joined.to_json().ok()).unwrap_or_default().into()
 }
 
-/// The answer.
+/// Describes the route `path` under a second path as well.
+pub fn describe_again(description: &mut OpenApi, path: &str, again: String) {
+    let Some(mut item) = description.paths.paths.get(path).cloned() else { return };
+    // Ids are unique in a document.
+    let id = again.trim_start_matches('/').replace(['/', '-', '.'], "_");
+    for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+        operation.operation_id = Some(id.clone());
+    }
+    description.paths.paths.insert(again, item);
+}
+
+/// What is served at this address
+///
+/// The interfaces that share an address are described together.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "service", operation_id = "openapi",
+    responses((status = 200, description = "This document", body = serde_json::Value, example = json!({"openapi":"3.1.0"}))),
+)]
 pub async fn answer<E>(document: Document) -> Result<Response, E> {
     Ok(content(StatusCode::OK, "application/json", document))
 }

@@ -55,6 +55,10 @@ pub(crate) struct Shared {
 pub struct AdmissionLimits {
     /// Open requests before new ones are refused.
     pub queue_length: usize,
+    /// Calls that may wait for an actor's answer at a time.
+    pub calls_inside: usize,
+    /// Clients that may wait for final states at a time.
+    pub status_waiters: usize,
     /// Limit of requests by source address (IPv6 by /64); `None` is off.
     pub per_source: Option<RateLimit>,
     /// Limit of accepted requests by account; `None` is off.
@@ -70,6 +74,8 @@ impl Default for AdmissionLimits {
         let day = Duration::from_secs(24 * 3600);
         Self {
             queue_length: 100_000,
+            calls_inside: 4096,
+            status_waiters: 10_000,
             per_source: None,
             per_leaf_index: None,
             request_retention: day,
@@ -297,6 +303,10 @@ impl RegistryHandle {
 
     /// Changes what bounds admission from now on.
     pub fn set_limits(&self, limits: AdmissionLimits) {
+        self.shared.tree_maintainer.set_limit(limits.calls_inside);
+        self.shared.batcher.set_limit(limits.calls_inside);
+        self.shared.request_tracker.set_limit(limits.calls_inside);
+        self.shared.publication.waiters.set_limit(limits.status_waiters);
         self.shared.limits.store(Arc::new(limits));
     }
 

@@ -43,10 +43,6 @@ pub struct Settings {
     pub max_operations: usize,
     /// How long the first request of a block waits for company.
     pub max_wait: Duration,
-    /// Calls that may wait for an actor's answer at a time.
-    pub calls_inside: usize,
-    /// Clients that may wait for final states at a time.
-    pub status_waiters: usize,
     /// What bounds admission.
     pub limits: AdmissionLimits,
 }
@@ -59,8 +55,6 @@ impl Settings {
             rules: RuleParameters::default(),
             max_operations: 1024,
             max_wait: Duration::from_millis(5),
-            calls_inside: 4096,
-            status_waiters: 10_000,
             limits: AdmissionLimits::default(),
         }
     }
@@ -139,7 +133,7 @@ impl Service {
         failure: watch::Receiver<Option<ServiceError>>,
     ) -> Result<Self, ServiceError> {
         let (group_commit, committing) = GroupCommit::start(store.clone())?;
-        let publication = Publication::new(store.snapshot()?, store.last_sequence()?, settings.status_waiters);
+        let publication = Publication::new(store.snapshot()?, store.last_sequence()?, settings.limits.status_waiters);
         let slot_name = |actor: &str| format!("{}/registry/{actor}", settings.instance);
         let shared = Arc::new(Shared {
             group_commit,
@@ -155,9 +149,9 @@ impl Service {
             batcher_woken: false.into(),
             applying: Turns::default(),
             sealing: Turns::default(),
-            tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.calls_inside),
-            batcher: Slot::new(slot_name("batcher"), settings.calls_inside),
-            request_tracker: Slot::new(slot_name("request-tracker"), settings.calls_inside),
+            tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.limits.calls_inside),
+            batcher: Slot::new(slot_name("batcher"), settings.limits.calls_inside),
+            request_tracker: Slot::new(slot_name("request-tracker"), settings.limits.calls_inside),
             store,
             ledger,
             clock,

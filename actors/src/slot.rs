@@ -27,19 +27,30 @@ pub(crate) struct Slot<M> {
     name: String,
     occupant: watch::Sender<Option<ActorRef<M>>>,
     inside: AtomicUsize,
-    limit: usize,
+    limit: AtomicUsize,
     starts: AtomicU64,
 }
 
 impl<M: Message> Slot<M> {
     /// An empty slot for the actor `name`; at most `limit` calls wait for answers at a time.
     pub fn new(name: String, limit: usize) -> Self {
-        Self { name, occupant: watch::Sender::new(None), inside: AtomicUsize::new(0), limit, starts: AtomicU64::new(0) }
+        Self {
+            name,
+            occupant: watch::Sender::new(None),
+            inside: AtomicUsize::new(0),
+            limit: AtomicUsize::new(limit),
+            starts: AtomicU64::new(0),
+        }
     }
 
     /// The actor's name in the actor registry.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Changes how many calls may wait for answers at a time.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Calls waiting for answers.
@@ -109,7 +120,11 @@ impl<M: Message> Slot<M> {
 
     fn enter(&self) -> Result<Inside<'_, M>, CallError> {
         let inside = Inside { slot: self };
-        if self.inside.fetch_add(1, Ordering::Relaxed) >= self.limit { Err(CallError::Overloaded) } else { Ok(inside) }
+        if self.inside.fetch_add(1, Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
+            Err(CallError::Overloaded)
+        } else {
+            Ok(inside)
+        }
     }
 }
 

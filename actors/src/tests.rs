@@ -82,6 +82,11 @@ impl Running {
         health.iter().find(|health| health.name.ends_with(actor)).expect("an actor").restarts
     }
 
+    /// Stops the service. Handles that were cloned before have to be dropped, or it waits for them.
+    async fn stop(self) {
+        timeout(PATIENCE, self.service.stop()).await.expect("it stops");
+    }
+
     /// The ids of all requests in blocks, in their order.
     fn in_blocks(&self) -> Vec<RequestId> {
         let block = |height| self.ledger.block(height).expect("read").expect("a block");
@@ -188,7 +193,8 @@ async fn killed_under_load(instance: &'static str, actor: &'static str) {
     assert_eq!(HashSet::from_iter(in_blocks), all);
     assert_eq!(registry.statistics().accounts, CLIENTS * EACH);
     assert_eq!(running.restarts(actor), KILLS as u64);
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,7 +223,8 @@ async fn those_after_a_dead_actor_start_again_with_it() {
         until(|| running.restarts("request-tracker") >= expected[2]).await;
         assert_eq!(ACTORS.map(|actor| running.restarts(actor)), expected, "{actor} was killed");
     }
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,7 +244,8 @@ async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
         assert!(matches!(held, Err(SubmitError::Duplicate { same_as: Some(id), .. }) if id == request_id), "{held:?}");
     }
     assert_eq!(registry.statistics().open_requests, 1);
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -258,7 +266,8 @@ async fn a_final_request_holds_no_locks_after_any_restart() {
         };
         assert!(matches!(again, Err(SubmitError::Rule(_))), "{actor}: {again:?}");
     }
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -282,7 +291,8 @@ async fn blocks_that_others_append_are_followed() {
         registry.receipt(&entry.request_id).expect("read").expect("a receipt").verify().expect("it holds");
     }
     assert_eq!(registry.statistics().accounts, 4);
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -304,7 +314,7 @@ async fn too_many_failures_end_the_service_and_say_so() {
     assert!(error.to_string().contains("gave up"), "{error}");
     let refused = timeout(PATIENCE, running.service.registry().submit(create(1).into())).await;
     assert!(matches!(refused.expect("answered"), Err(SubmitError::Unavailable { .. })));
-    running.service.stop().await;
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -316,7 +326,8 @@ async fn a_dead_supervisor_comes_back_with_its_actors() {
         let request_id = submit(&registry, number).await;
         expect_finalized(&registry, &request_id).await;
     }
-    running.service.stop().await;
+    drop(registry);
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -332,12 +343,13 @@ async fn two_services_live_in_one_process_under_names_of_their_own() {
     let again = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default())).await;
     assert!(matches!(&again, Err(ServiceError::Start { instance, .. }) if instance == "one"), "{:?}", again.err());
     one.kill("batcher").await;
-    one.service.stop().await;
+    one.stop().await;
     let registry = two.service.registry();
     let request_id = submit(&registry, 2).await;
     expect_finalized(&registry, &request_id).await;
     assert_eq!(two.restarts("batcher"), 0);
-    two.service.stop().await;
+    drop(registry);
+    two.stop().await;
 }
 
 /// An embedder's supervisor: passes on what it is told of.
@@ -387,6 +399,7 @@ async fn an_embedders_supervisor_is_told_and_lives_on() {
     assert_eq!(host.get_status(), ractor::ActorStatus::Running);
     let refused = timeout(PATIENCE, registry.submit(create(2).into())).await.expect("answered");
     assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");
+    drop(registry);
     service.stop().await;
     host.stop_and_wait(None, None).await.expect("it stops");
 }

@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 
 /// Who waits for which request. Bounded.
 pub(crate) struct Waiters {
-    limit: usize,
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Default)]
 struct Waiting {
+    limit: usize,
     count: usize,
     /// All waiters of a request share one bell; it goes when the last of them does.
     bells: HashMap<RequestId, (Arc<Notify>, usize)>,
@@ -28,20 +28,25 @@ pub(crate) struct Waiter<'all> {
 
 impl Waiters {
     pub fn new(limit: usize) -> Self {
-        Self { limit, waiting: Mutex::default() }
+        Self { waiting: Mutex::new(Waiting { limit, ..Waiting::default() }) }
     }
 
     /// Registers a waiter; `None` when there are as many as may be. Register first, then look at the state: so nothing that
     /// happens in between is missed.
     pub fn register(&self, request_id: RequestId) -> Option<Waiter<'_>> {
         let mut waiting = self.lock();
-        if waiting.count >= self.limit {
+        if waiting.count >= waiting.limit {
             return None;
         }
         waiting.count += 1;
         let (bell, sharing) = waiting.bells.entry(request_id).or_default();
         *sharing += 1;
         Some(Waiter { all: self, request_id, bell: Arc::clone(bell) })
+    }
+
+    /// Changes how many may wait.
+    pub fn set_limit(&self, limit: usize) {
+        self.lock().limit = limit;
     }
 
     /// How many wait.

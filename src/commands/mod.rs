@@ -28,7 +28,8 @@ fn wallet(command: selfsame_wallet::command::WalletCommand) -> Result<ExitCode, 
 
     let mut random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut std::io::stdout());
+    let mut out = std::io::stdout();
+    let done = selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut out);
     runtime.block_on(done)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selfsame_actors::{Clock, RegistryHandle, ShiftedClock, SystemClock, SystemRandom};
+use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
-use crate::daemon::{Addresses, Daemon, admission_limits};
+use crate::daemon::{Addresses, Daemon, Reloading};
 
 /// How long the end of the process waits for threads that are still at work.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         let hangup = signal(SignalKind::hangup())?;
         let daemon = Daemon::start(&config, clock, Arc::new(SystemRandom)).await?;
         announce(&config, &daemon.addresses());
-        let registry = daemon.registry();
-        daemon.run(until_told(terminate, interrupt, hangup, &options, config, registry)).await?;
+        let reloading = daemon.reloading();
+        daemon.run(until_told(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     });
@@ -78,7 +78,7 @@ async fn until_told(
     mut hangup: Signal,
     options: &Serve,
     mut config: Config,
-    registry: RegistryHandle,
+    reloading: Reloading,
 ) {
     loop {
         tokio::select! {
@@ -86,7 +86,7 @@ async fn until_told(
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
                 reload(options, &mut config);
-                registry.set_limits(admission_limits(&config));
+                reloading.take_over(&config);
             }
         }
     }

@@ -101,9 +101,8 @@ impl Config {
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
     }
 
-    /// What goes on after SIGHUP: this configuration with the applications, their actions, issuers, relying parties and the
-    /// limits of admission (rates, queue length, idempotency) of `new`, and the keys of all other settings that differ there
-    /// and need a restart; `limits` stands for the limits of connections and requests.
+    /// What goes on after SIGHUP: this configuration with the applications, their actions, issuers, relying parties and limits
+    /// of `new`, and the keys of all other settings that differ there and need a restart.
     pub fn with_reloaded(&self, new: Self) -> (Self, Vec<&'static str>) {
         let mut waiting = Vec::new();
         // A section's pattern is exhaustive, so a new key does not compile until it is named here.
@@ -129,17 +128,7 @@ impl Config {
         });
         compare!(verifier: Verifier { workers, queue, keys });
         compare!(trusted_roots);
-        let limits = Limits {
-            idempotency_retention: new.limits.idempotency_retention,
-            queue_length: new.limits.queue_length,
-            per_source: new.limits.per_source,
-            per_leaf_index: new.limits.per_leaf_index,
-            ..self.limits.clone()
-        };
-        if limits != new.limits {
-            waiting.push("limits");
-        }
-        let Self { apps, actions, issuers, relying_parties, .. } = new;
+        let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
         (Self { limits, apps, actions, issuers, relying_parties, ..self.clone() }, waiting)
     }
 }

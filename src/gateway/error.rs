@@ -54,7 +54,9 @@ impl InterfaceError for GatewayError {
                 answer(StatusCode::NOT_IMPLEMENTED, GatewayErrorCode::MethodNotAvailable, &message)
             }
             Self::Submit(error) => match error {
-                SubmitError::Request(_) | SubmitError::IdempotencyKeyReused => bad_request(GatewayErrorCode::BadRequest),
+                SubmitError::Request(_) | SubmitError::IdempotencyKeyReused => {
+                    bad_request(GatewayErrorCode::BadRequest)
+                }
                 SubmitError::Rule(violation) => bad_request(violation.code()),
                 SubmitError::Duplicate { .. } => bad_request(GatewayErrorCode::DuplicateRequestInFlight),
                 SubmitError::RateLimited { retry_after, .. } => {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 use selfsame_actors::RegistryHandle;
-use utoipa::OpenApi;
+use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Interface, Router};
 use crate::{health, openapi};
@@ -85,6 +85,18 @@ pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Opt
         is_valid_root::is_valid_root,
         config::config,
         health::health,
-    )
+        openapi::answer,
+    ),
+    modifiers(&SecondNames)
 )]
 pub struct Description;
+
+/// Adds the route that has two names to the description.
+struct SecondNames;
+
+impl Modify for SecondNames {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let again = "/update-recovery-agent".to_owned();
+        openapi::describe_again(description, "/initiate-recovery-agent-update", again);
+    }
+}

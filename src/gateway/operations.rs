@@ -8,8 +8,8 @@ use selfsame_actors::Submission;
 use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, ServiceApiError};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::registry::{
-    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
-    RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
+    RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use serde::de::DeserializeOwned;
 
@@ -143,7 +143,8 @@ pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<
 /// Signed by any authenticator of the account. It can be executed once the cooldown has passed. Also served as
 /// `/update-recovery-agent`.
 #[utoipa::path(
-    post, path = "/initiate-recovery-agent-update", tag = "gateway", request_body = UpdateRecoveryAgent,
+    post, path = "/initiate-recovery-agent-update", tag = "gateway", operation_id = "initiate_recovery_agent_update",
+    request_body = UpdateRecoveryAgent,
     params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"update_recovery_agent","status":{"state":"queued"}})),

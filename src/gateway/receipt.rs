@@ -26,7 +26,8 @@ use crate::http::{Request, Response, json};
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
     let receipt = gateway.registry.receipt(&request_id)?;
-    let receipt = receipt
-        .ok_or_else(|| GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet")))?;
+    let receipt = receipt.ok_or_else(|| {
+        GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet"))
+    })?;
     Ok(json(StatusCode::OK, &receipt))
 }

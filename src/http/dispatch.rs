@@ -30,7 +30,8 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
     let (method, version) = (head.method.clone(), head.version);
 
     let request = Request { head, body, id: id.clone(), pattern: target.pattern, connection: connection.clone() };
-    let handled = handle(&target, request, server.limits.request_timeout).await;
+    let request_timeout = server.limits.load().request_timeout;
+    let handled = handle(&target, request, request_timeout).await;
     let mut response = handled.unwrap_or_else(target.interface.refuse);
 
     let status = response.status();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -66,8 +67,8 @@ impl Default for Limits {
 pub struct Server {
     /// The routes.
     pub site: Site,
-    /// The limits of this address.
-    pub limits: Limits,
+    /// The limits of this address; they may change while it is served.
+    pub limits: Arc<ArcSwap<Limits>>,
     /// Tells which peers are proxies whose `Forwarded` and `X-Forwarded-For` count.
     pub trusted_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// Random bytes for request ids.
@@ -87,7 +88,7 @@ impl Server {
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(server.shutdown.triggered());
         loop {
-            let has_room = connections.len() < server.limits.connections;
+            let has_room = connections.len() < server.limits.load().connections;
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_ended) = connections.join_next() => {}
@@ -103,21 +104,23 @@ impl Server {
         }
         drop(listener);
         let ending = async { while connections.join_next().await.is_some() {} };
-        if timeout(server.limits.grace, ending).await.is_err() {
+        let grace = server.limits.load().grace;
+        if timeout(grace, ending).await.is_err() {
             tracing::warn!(connections = connections.len(), "the grace time is over, dropping connections");
             connections.shutdown().await;
         }
     }
 
     fn protocols(&self) -> auto::Builder<TokioExecutor> {
-        let head_bytes = self.limits.head_bytes.max(MIN_HEAD_BYTES);
+        let limits = self.limits.load();
+        let head_bytes = limits.head_bytes.max(MIN_HEAD_BYTES);
         let mut builder = auto::Builder::new(TokioExecutor::new());
         // Slow heads are ended by `Connection::overstayed`, which sees both protocols and costs a request no timer.
         builder.http1().header_read_timeout(None).max_buf_size(head_bytes as usize);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(self.limits.concurrent_streams)
+            .max_concurrent_streams(limits.concurrent_streams)
             .max_header_list_size(head_bytes);
         builder
     }
@@ -171,13 +174,15 @@ impl Connection {
 
     /// Waits until the client made no use of its connection for too long.
     async fn overstayed(&self) {
-        sleep(self.server.limits.header_timeout).await;
+        let header_timeout = self.server.limits.load().header_timeout;
+        sleep(header_timeout).await;
         let mut before = self.activity();
         if before == (0, 0) {
             return;
         }
         loop {
-            sleep(self.server.limits.idle_timeout).await;
+            let idle_timeout = self.server.limits.load().idle_timeout;
+            sleep(idle_timeout).await;
             let now = self.activity();
             if now == before && now.0 == now.1 {
                 return;

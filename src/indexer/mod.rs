@@ -22,7 +22,7 @@ use selfsame_protocol::json::from_object;
 use selfsame_protocol::registry::{Account, RegistryView};
 use selfsame_storage::Snapshot;
 use serde::de::DeserializeOwned;
-use utoipa::OpenApi;
+use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Interface, Request, Router};
 use crate::{health, openapi};
@@ -94,9 +94,26 @@ pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Opt
         pending_recovery_agent::pending_recovery_agent,
         root::root,
         health::health,
-    )
+        openapi::answer,
+    ),
+    modifiers(&Compat)
 )]
 pub struct Description;
+
+/// Adds the routes under `/compat` that answer like their namesakes to the description.
+struct Compat;
+
+impl Modify for Compat {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let described: Vec<String> = description.paths.paths.keys().cloned().collect();
+        for path in &described {
+            let again = format!("/compat{path}");
+            if !path.starts_with("/compat") && !described.contains(&again) {
+                openapi::describe_again(description, path, again);
+            }
+        }
+    }
+}
 
 /// Reads the body as a query.
 async fn query<T: DeserializeOwned>(request: &mut Request) -> Result<T, IndexerError> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_protocol::U256;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, SignatureNonceResponse};
-use selfsame_protocol::U256;
 
 use super::error::IndexerError;
 use super::{Indexer, account, leaf_index};

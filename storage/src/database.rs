@@ -114,7 +114,10 @@ impl Read for Database {
 
 impl Database {
     fn open(path: &Path, block_cache: usize, create: bool) -> Result<Self, StoreError> {
-        let refused = |error: rocksdb::Error| StoreError::Open { path: PathBuf::from(path), reason: error.to_string() };
+        let refused = |error: rocksdb::Error| {
+            let (path, reason) = (PathBuf::from(path), error.into_string());
+            if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
+        };
         let mut options = Options::default();
         options.create_if_missing(create);
         options.create_missing_column_families(create);
@@ -247,6 +250,11 @@ impl Database {
         let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
         records.next().map(|record| typed(family.name, record)).transpose()
     }
+}
+
+/// Whether a refusal to open says that somebody else has the store open. RocksDB has no kind of error for it.
+fn is_locked(reason: &str) -> bool {
+    reason.contains("While lock file") || reason.contains("lock hold by current process")
 }
 
 /// Keys and values as they are stored.

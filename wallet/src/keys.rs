@@ -130,16 +130,6 @@ mod tests {
     }
 
     #[test]
-    fn the_published_signer_derives_the_same_keys() {
-        for fill in [1, 2, 0x7f, 0xfe] {
-            let theirs = world_id_primitives::Signer::from_seed_bytes(&[fill; 32]).expect("a signer");
-            let ours = key(fill).authenticator();
-            assert_eq!(ours.address, theirs.onchain_signer_address());
-            assert_eq!(PublicKey::from_point(theirs.offchain_signer_pubkey().pk), Ok(ours.public_key));
-        }
-    }
-
-    #[test]
     fn signatures_recover_to_the_address() {
         for fill in 1..20 {
             let digest = B256::repeat_byte(fill);

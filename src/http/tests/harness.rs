@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Method, StatusCode};
@@ -193,7 +194,7 @@ impl TestServer {
         let (trigger, shutdown) = shutdown();
         let server = Server {
             site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
-            limits,
+            limits: Arc::new(ArcSwap::from_pointee(limits)),
             trusted_proxy: Box::new(|address| address.is_loopback()),
             random: Box::new(|| [7; 16]),
             metrics,

@@ -1,0 +1,283 @@
+//! Calls as any HTTP client makes them: bodies as they are written, whole answers, each checked for what every answer of the
+//! gateway and the indexer has.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Body, RequestBuilder};
+use selfsame::config::Config;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::registry::{Operation, OperationKind};
+use selfsame_wallet::keys::AuthenticatorKey;
+use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::harness::{TestDaemon, folder};
+
+/// Longer than any answer takes: a test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than any test takes.
+pub const HOUR: Duration = Duration::from_secs(3600);
+
+/// Somebody with a daemon and a store of their own.
+pub struct Caller {
+    pub daemon: TestDaemon,
+    pub http: reqwest::Client,
+    _folder: TempDir,
+}
+
+impl Caller {
+    /// With the development settings.
+    pub async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// With other settings.
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = folder();
+        let daemon = TestDaemon::start_with(folder.path(), change).await;
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+        Self { daemon, http, _folder: folder }
+    }
+
+    /// A block is sealed once this many requests wait, and never before: until then they stay open.
+    pub async fn start_holding(operations: usize) -> Self {
+        Self::start_with(|config| hold(config, operations)).await
+    }
+
+    /// What signatures are made for.
+    pub fn domain(&self) -> RegistryDomain {
+        self.daemon.registry.domain()
+    }
+
+    /// Sends a request. The answer is checked, see [`Answer::checked`].
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let answer = request.send().await.expect("an answer");
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        Answer::checked(status, headers, &answer.bytes().await.expect("a body"))
+    }
+
+    pub async fn get(&self, url: String) -> Answer {
+        self.send(self.http.get(url)).await
+    }
+
+    /// Posts a body as JSON, whatever it is.
+    pub async fn post(&self, url: String, body: impl Into<Body>) -> Answer {
+        self.send(self.http.post(url).header(CONTENT_TYPE, "application/json").body(body)).await
+    }
+
+    /// Asks the indexer.
+    pub async fn query(&self, path: &str, body: Value) -> Answer {
+        self.post(self.daemon.indexer(path), body.to_string()).await
+    }
+
+    /// Submits an operation to its route of the gateway.
+    pub async fn submit(&self, operation: &Operation) -> Answer {
+        let body = serde_json::to_string(operation).expect("JSON");
+        self.post(self.daemon.gateway(route(operation.kind())), body).await
+    }
+
+    /// Submits an operation with an `Idempotency-Key`.
+    pub async fn submit_with_key(&self, operation: &Operation, key: &str) -> Answer {
+        let url = self.daemon.gateway(route(operation.kind()));
+        self.send(self.http.post(url).json(operation).header("Idempotency-Key", key)).await
+    }
+
+    /// The state of an accepted request once it is final.
+    pub async fn final_state(&self, request_id: &str) -> Value {
+        let mut answer = self.get(self.daemon.gateway(&format!("/status/{request_id}?wait=60"))).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body["status"].take()
+    }
+
+    /// Submits an operation and waits until it is finalized.
+    pub async fn carry_out(&self, step: Result<Step, OperationError>) -> AccountState {
+        let Step { operation, after } = step.expect("built");
+        let answer = self.submit(&operation).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let state = self.final_state(answer.request_id()).await;
+        assert_eq!(state["state"], "finalized", "{state}");
+        after
+    }
+
+    /// Makes an account with these authenticators.
+    pub async fn create(&self, keys: &[&AuthenticatorKey], recovery_agent: Address) -> AccountState {
+        let authenticators: Vec<_> = keys.iter().map(|key| key.authenticator()).collect();
+        let account = self.carry_out(Ok(create_account(&authenticators, recovery_agent))).await;
+        AccountState { leaf_index: self.leaf_index(keys[0].address()).await, ..account }
+    }
+
+    /// Makes two accounts of one authenticator each, in one block.
+    pub async fn create_pair(&self, keys: [&AuthenticatorKey; 2]) -> [AccountState; 2] {
+        let steps = keys.map(|key| create_account(&[key.authenticator()], Address::ZERO));
+        let accepted = [self.submit(&steps[0].operation).await, self.submit(&steps[1].operation).await];
+        for answer in &accepted {
+            assert_eq!(self.final_state(answer.request_id()).await["state"], "finalized", "{answer:?}");
+        }
+        let mut accounts = steps.map(|step| step.after);
+        for (account, key) in accounts.iter_mut().zip(keys) {
+            account.leaf_index = self.leaf_index(key.address()).await;
+        }
+        accounts
+    }
+
+    /// The account of an authenticator.
+    pub async fn leaf_index(&self, address: Address) -> u64 {
+        let packed = self.daemon.client().packed_account(address).await.expect("an answer");
+        packed.expect("an account").leaf_index
+    }
+
+    /// Where the registry stands: root, height, hashes.
+    pub async fn standing(&self) -> Value {
+        self.get(self.daemon.indexer("/root")).await.body
+    }
+
+    /// Shows that everything still works: a new account is made.
+    pub async fn still_works(&self) {
+        self.create(&[&crate::people::key("somebody at the end")], Address::ZERO).await;
+    }
+}
+
+/// Settings under which a block is sealed once this many requests wait, and never before.
+pub fn hold(config: &mut Config, operations: usize) {
+    config.batcher.max_operations = operations;
+    config.batcher.max_wait = HOUR;
+}
+
+/// Where the gateway takes each kind of operation.
+pub fn route(kind: OperationKind) -> &'static str {
+    match kind {
+        OperationKind::CreateAccount => "/create-account",
+        OperationKind::UpdateAuthenticator => "/update-authenticator",
+        OperationKind::InsertAuthenticator => "/insert-authenticator",
+        OperationKind::RemoveAuthenticator => "/remove-authenticator",
+        OperationKind::UpdateRecoveryAgent => "/initiate-recovery-agent-update",
+        OperationKind::CancelRecoveryAgentUpdate => "/cancel-recovery-agent-update",
+        OperationKind::ExecuteRecoveryAgentUpdate => "/execute-recovery-agent-update",
+        OperationKind::RecoverAccount => "/recover-account",
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    /// An answer with what every answer has: a request id and a JSON body that must not be stored, which for errors is exactly
+    /// `{"code","message"}`.
+    #[track_caller]
+    pub fn checked(status: u16, headers: HeaderMap, body: &[u8]) -> Self {
+        let shown = String::from_utf8_lossy(body);
+        let body = serde_json::from_slice(body).unwrap_or_else(|error| panic!("{status} {shown:?}: {error}"));
+        let answer = Self { status, headers, body };
+        assert!(answer.header("x-request-id").is_some_and(|id| !id.is_empty()), "{answer:?}");
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
+        if status != 200 {
+            let fields = answer.body.as_object().into_iter().flatten();
+            let fields: Vec<_> = fields.map(|(name, value)| (name.as_str(), value.is_string())).collect();
+            assert_eq!(fields, [("code", true), ("message", true)], "{answer:?}");
+            assert_eq!(answer.header("cache-control"), Some("no-store"), "{answer:?}");
+        }
+        answer
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// A text in the body.
+    #[track_caller]
+    pub fn text(&self, field: &str) -> &str {
+        self.body[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}"))
+    }
+
+    /// The id of an accepted request.
+    #[track_caller]
+    pub fn request_id(&self) -> &str {
+        self.text("request_id")
+    }
+
+    /// Asserts that this is an error with status and code; returns its message.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str) -> &str {
+        assert_eq!((self.status, &self.body["code"]), (status, &json!(code)), "{self:?}");
+        self.text("message")
+    }
+}
+
+/// A connection on which a test writes what it likes.
+pub struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    pub async fn open(address: SocketAddr) -> Self {
+        Self(BufReader::new(TcpStream::connect(address).await.expect("a connection")))
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.expect("the connection takes bytes");
+    }
+
+    /// Sends a request with a body.
+    pub async fn post(&mut self, path: &str, body: &[u8]) {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        self.send([head.as_bytes(), body].concat()).await;
+    }
+
+    /// Sends all there is to send and ends the sending direction, as far as the server lets us.
+    pub async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.write_all(bytes).await?;
+        self.0.shutdown().await
+    }
+
+    /// The next answer, checked.
+    pub async fn answer(&mut self) -> Answer {
+        let (status, headers, body) = self.reply().await.expect("an answer");
+        Answer::checked(status, headers, &body)
+    }
+
+    /// The next answer as it comes; `None` when the connection is closed instead.
+    pub async fn reply(&mut self) -> Option<(u16, HeaderMap, Vec<u8>)> {
+        let reading = async {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if self.0.read_line(&mut head).await.ok()? == 0 {
+                    return None;
+                }
+            }
+            let mut lines = head.lines();
+            let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+            let headers: HeaderMap = lines
+                .filter_map(|line| line.split_once(": "))
+                .filter_map(|(name, value)| {
+                    Some((name.parse::<HeaderName>().ok()?, HeaderValue::try_from(value).ok()?))
+                })
+                .collect();
+            let length = headers.get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            self.0.read_exact(&mut body).await.ok()?;
+            Some((status, headers, body))
+        };
+        timeout(PATIENCE, reading).await.expect("an answer in time")
+    }
+
+    /// Whether the server closes the connection without another word.
+    pub async fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        // A reset is a way to close, too.
+        let _ = timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.expect("an end in time");
+        rest.is_empty()
+    }
+}

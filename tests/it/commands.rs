@@ -1,0 +1,255 @@
+//! The commands, as a person runs them: the program itself, what it prints, how it ends.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use selfsame::config::Config;
+use selfsame_protocol::ledger::RequestId;
+use selfsame_storage::{Admission, GroupCommit, Store};
+use selfsame_wallet::file::WalletFile;
+use selfsame_wallet::operations::create_account;
+
+use crate::harness::{Process, folder, refused_start, run};
+use crate::people::key;
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
+
+#[test]
+fn a_recorded_trace_replays_without_a_difference() {
+    let (success, text) = run(&["registry", "replay", TRACE]);
+    assert_eq!((success, text.as_str()), (true, "600 rows, 0 differences\n"));
+}
+
+#[test]
+fn a_trace_that_was_tampered_with_is_noticed_at_its_row() {
+    let folder = folder();
+    let recorded = std::fs::read_to_string(TRACE).expect("the trace is read");
+    let lines: Vec<&str> = recorded.lines().collect();
+    // The file has a row a line, after the line with the parameters.
+    let tampered = |row: usize, from: &str, to: &str| {
+        let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        let changed = lines[row].replacen(from, to, 1);
+        assert_ne!(lines[row], changed, "row {row} has {from}");
+        lines[row] = changed;
+        let file = folder.path().join("tampered.json");
+        std::fs::write(&file, lines.join("\n")).expect("written");
+        run(&["registry", "replay", &file.display().to_string()])
+    };
+    let (success, text) = tampered(1, "\"signature_nonce\": \"0x0\"", "\"signature_nonce\": \"0x1\"");
+    assert!(!success);
+    assert_eq!(
+        text,
+        "row 1 (create_account): after.signature_nonce is 0x0, the trace has 0x1\n600 rows, 1 differences\n"
+    );
+    let (success, text) = tampered(1, "\"root\": \"0x0", "\"root\": \"0x1");
+    assert!(!success && text.starts_with("row 1 (create_account): after.root is 0x0"), "{text}");
+    let (success, text) = tampered(1, "\"kind\": \"create_account\"", "\"kind\": \"close_account\"");
+    assert!(!success && text.contains("row 1: "), "{text}");
+    let (success, text) = run(&["registry", "replay", &folder.path().join("none.json").display().to_string()]);
+    assert!(!success && text.contains("none.json"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fsck_tells_good_stores_from_damaged_ones() {
+    let folder = folder();
+    let data = folder.path().display().to_string();
+    let (success, text) = run(&["registry", "fsck", "--data", &data]);
+    assert!(!success && text.contains("cannot open the store"), "{text}");
+
+    let process = Process::start(folder.path(), &[], &[]);
+    let registry = crate::people::registry(process.client()).await;
+    crate::people::create(&registry, &key("one"), key("agent").address()).await;
+    crate::people::create(&registry, &key("two"), key("agent").address()).await;
+    process.kill();
+    let (success, text) = run(&["registry", "fsck", "--data", &data]);
+    let summary = "2 blocks, 2 applied with 2 operations, 2 accounts, 0 requests queued, 0 faults\n";
+    assert_eq!((success, text.as_str()), (true, summary));
+
+    // A queued request that holds no locks: nothing that the daemon writes.
+    let store = Store::open_existing(&selfsame::daemon::store_folder(folder.path()), 1 << 20).expect("the store opens");
+    let (group_commit, committing) = GroupCommit::start(store).expect("it starts");
+    let admission = Admission {
+        request_id: RequestId::from_random([1; 16]),
+        sequence: 100,
+        operation: create_account(&[key("three").authenticator()], key("agent").address()).operation,
+        locks: Vec::new(),
+        idempotency: None,
+    };
+    group_commit.commit(admission.changes(), Box::new(|result| result.expect("written")));
+    drop(group_commit);
+    committing.join().expect("it ends");
+    let (success, text) = run(&["registry", "fsck", "--data", &data]);
+    assert!(!success && text.contains("does not hold the lock on"), "{text}");
+    assert!(text.ends_with("1 requests queued, 2 faults\n"), "{text}");
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("fsck")), "{left:?}");
+}
+
+#[test]
+fn a_new_application_is_configuration() {
+    let folder = folder();
+    let arguments =
+        ["app", "new", "--name", "An \"example\"", "--redirect-uri", "https://app.example/callback", "--staging"];
+    let (success, first) = run(&arguments);
+    assert!(success, "{first}");
+    let (_, second) = run(&arguments);
+    let secret = |text: &str| {
+        let shown = text.lines().find_map(|line| line.strip_prefix("# The client secret, shown this once: "));
+        shown.expect("a secret").to_owned()
+    };
+    assert_ne!(secret(&first), secret(&second));
+    let file = folder.path().join("selfsame.toml");
+    std::fs::write(&file, format!("{first}\n{second}")).expect("written");
+    let config = Config::load(Some(&file), std::iter::empty(), false, None).expect("it loads");
+    assert_eq!(config.apps.len(), 2);
+    for (app, text) in config.apps.iter().zip([&first, &second]) {
+        assert_eq!(
+            (app.name(), app.redirect_uris.as_slice()),
+            ("An \"example\"", ["https://app.example/callback".to_owned()].as_slice())
+        );
+        assert!(app.id.starts_with("app_staging_"));
+        let hash = app.client_secret_hash.as_ref().expect("a hash");
+        assert!(*hash == selfsame::config::SecretHash::of(hash.salt(), &secret(text)));
+        assert!(!text.contains(&format!("\"{}\"", secret(text))), "the secret stands in the comment only");
+    }
+    std::fs::write(&file, format!("{first}\n{first}")).expect("written");
+    let error = Config::load(Some(&file), std::iter::empty(), false, None).expect_err("one id twice");
+    assert!(error.to_string().contains("apps"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bad_configuration_is_refused_with_its_key() {
+    let folder = folder();
+    let cases = [
+        ("SELFSAME_REGISTRY__CHAIN_ID", "mainnet", "registry.chain_id"),
+        ("SELFSAME_REGISTRY__MAX_AUTHENTICATORS", "8", "registry.max_authenticators"),
+        ("SELFSAME_REGISTRY__VERIFYING_CONTRACT", "0x12", "registry.verifying_contract"),
+        ("SELFSAME_BATCHER__MAX_WAIT", "soon", "batcher.max_wait"),
+        ("SELFSAME_LISTEN__VERIFY", "everywhere", "listen.verify"),
+        ("SELFSAME_LISTEN__SIGN_IN", "0.0.0.0:8080", "listen.sign_in"),
+        ("SELFSAME_REGISTRY__NETWORK", "mainnet", "registry.network"),
+    ];
+    for (variable, value, key) in cases {
+        let message = refused_start(folder.path(), &[(variable, value)]).await;
+        assert!(message.contains(key) && message.contains(variable), "{message:?} should name {key} and {variable}");
+        assert!(!message.contains("panicked"), "{message}");
+    }
+    assert!(!folder.path().join("store").exists(), "nothing is touched before the configuration is good");
+
+    let file = folder.path().join("selfsame.toml");
+    let cases = [
+        ("[registry]\nchain_id = 1\nnetwork = \"x\"", "registry.network"),
+        ("[batcher]\nmax_operations = 0", "batcher.max_operations"),
+        ("[registry", "line 1"),
+    ];
+    for (text, part) in cases {
+        std::fs::write(&file, text).expect("written");
+        let (success, message) = run(&["serve", "--config", &file.display().to_string()]);
+        assert!(!success && message.contains(part) && message.contains("selfsame.toml"), "{message}");
+    }
+    let (success, message) = run(&["serve", "--config", "/no/such/file.toml"]);
+    assert!(!success && message.contains("/no/such/file.toml"), "{message}");
+    let (success, message) = run(&["serve", "--clock", "2027-01-01T00:00:00Z"]);
+    assert!(!success && message.contains("--dev"), "{message}");
+}
+
+/// Wallet files in a folder, acting on a daemon.
+struct Desk<'a> {
+    folder: &'a Path,
+    process: &'a Process,
+}
+
+impl Desk<'_> {
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name).with_extension("json")
+    }
+
+    /// Runs `selfsame wallet` with these words for a wallet; `@name` stands for a wallet's file.
+    fn wallet(&self, name: &str, words: &str) -> (bool, String) {
+        let words = words.split_whitespace().map(|word| match word.strip_prefix('@') {
+            Some(name) => self.file(name).display().to_string(),
+            None => word.to_owned(),
+        });
+        let own = self.file(name).display().to_string();
+        let options = ["--wallet", &own, "--gateway", &self.process.gateway, "--indexer", &self.process.indexer];
+        let arguments: Vec<String> =
+            ["wallet".to_owned()].into_iter().chain(words).chain(options.map(str::to_owned)).collect();
+        run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The same, which must succeed; the lines about the account.
+    fn done(&self, name: &str, words: &str) -> Vec<String> {
+        let (success, text) = self.wallet(name, words);
+        assert!(success, "`{words}`: {text}");
+        let (operation, account): (Vec<&str>, Vec<&str>) = {
+            let lines: Vec<&str> = text.lines().collect();
+            let (operation, account) = lines.split_at(4);
+            (operation.to_vec(), account.to_vec())
+        };
+        let begin = [
+            "accepted request gw_",
+            "finalized in block 0x",
+            "receipt verified: operation 0 of block ",
+            "inclusion proof verified against root 0x",
+        ];
+        assert!(operation.iter().zip(begin).all(|(line, begin)| line.starts_with(begin)), "{text}");
+        account.into_iter().map(str::to_owned).collect()
+    }
+
+    fn address(&self, name: &str) -> String {
+        format!("{:#x}", WalletFile::open(&self.file(name)).expect("a wallet").key.address())
+    }
+}
+
+#[test]
+fn the_wallet_from_the_command_line() {
+    let (folder, wallets) = (folder(), folder());
+    let process = Process::start(folder.path(), &[], &[("SELFSAME_REGISTRY__RECOVERY_AGENT_UPDATE_COOLDOWN", "0s")]);
+    let desk = Desk { folder: wallets.path(), process: &process };
+    let names = ["laptop", "phone", "tablet", "agent", "spare"];
+    for name in names {
+        let (success, text) = desk.wallet(name, "new");
+        assert!(success, "{text}");
+        let mode = std::fs::metadata(desk.file(name)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+        assert!(text.contains(&format!("address {}", desk.address(name))), "{text}");
+    }
+    let [laptop, phone, tablet, agent, spare] = names.map(|name| desk.address(name));
+
+    let own = |slot: u32, address: &str| format!("slot {slot}: {address} (this wallet)");
+    let slot = |slot: u32, address: &str| format!("slot {slot}: {address}");
+    assert_eq!(desk.done("laptop", "create-account"), ["leaf index 0x1, nonce 0".to_owned(), own(0, &laptop)]);
+    assert_eq!(
+        desk.done("laptop", "insert --new-wallet @phone"),
+        ["leaf index 0x1, nonce 1".to_owned(), own(0, &laptop), slot(1, &phone)]
+    );
+    assert_eq!(
+        desk.done("phone", "update --new-wallet @tablet"),
+        ["leaf index 0x1, nonce 2".to_owned(), slot(0, &laptop), slot(1, &tablet)]
+    );
+    assert_eq!(
+        desk.done("tablet", &format!("remove {laptop}")),
+        ["leaf index 0x1, nonce 3".to_owned(), "slot 0: removed".to_owned(), own(1, &tablet)]
+    );
+    let lines = desk.done("tablet", &format!("recovery-agent set {agent}"));
+    assert!(lines[3].starts_with(&format!("recovery agent {agent} can take office from ")), "{lines:?}");
+    assert_eq!(desk.done("tablet", "recovery-agent cancel").len(), 3, "nobody is pending");
+    desk.done("tablet", &format!("recovery-agent set {agent}"));
+    let in_office = format!("recovery agent {agent}");
+    assert_eq!(desk.done("spare", "recovery-agent execute --leaf-index 1").last(), Some(&in_office));
+    let (success, text) = desk.wallet("spare", "recover --leaf-index 1 --new-wallet @spare");
+    assert!(!success && text.contains("InvalidSignature"), "{text}");
+    assert_eq!(
+        desk.done("agent", "recover --leaf-index 1 --new-wallet @spare"),
+        ["leaf index 0x1, nonce 7".to_owned(), slot(0, &spare), in_office]
+    );
+
+    let (success, text) = desk.wallet("tablet", "show");
+    assert!(success && text.ends_with("an authenticator of no account\n"), "{text}");
+    let (success, text) = desk.wallet("spare", "new");
+    assert!(!success && text.contains("exists already"), "{text}");
+    std::fs::set_permissions(desk.file("spare"), std::fs::Permissions::from_mode(0o644)).expect("changed");
+    let (success, text) = desk.wallet("spare", "show");
+    assert!(!success && text.contains("chmod 600"), "{text}");
+}

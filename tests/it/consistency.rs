@@ -1,0 +1,164 @@
+//! What readers see while writers write: every answer is of one version of the registry, and what is finalized is in all of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::commitment::{commitment, decompress_slots};
+use selfsame_protocol::tree;
+use selfsame_wallet::account::Registry;
+use selfsame_wallet::client::Client;
+use selfsame_wallet::operations::{AccountState, Step, create_account};
+
+use crate::harness::{TestDaemon, folder};
+use crate::people::{create, final_state, key, registry, submit};
+
+/// How often a writer changes its account.
+const CHANGES: usize = 40;
+
+/// The commitment of public keys as an answer lists them.
+fn commitment_of(keys: &[Option<U256>]) -> U256 {
+    commitment(&decompress_slots(keys.iter().copied()).expect("real keys"))
+}
+
+/// Reads inclusion proofs of an account as fast as it can; checks each and tells the roots seen.
+async fn read_proofs(client: Client, leaf_index: u64, writing: Arc<AtomicBool>) -> BTreeSet<B256> {
+    let mut roots = BTreeSet::new();
+    while writing.load(Ordering::Relaxed) {
+        let proof = client.inclusion_proof(leaf_index).await.expect("answered");
+        let path = proof.path().expect("thirty siblings");
+        let leaf = tree::node(commitment_of(&proof.authenticator_pubkeys));
+        assert_eq!(path.root_from(&leaf), proof.root, "an answer's keys lead to the answer's root");
+        roots.insert(proof.root);
+    }
+    roots
+}
+
+/// Reads an account's authenticators as fast as it can; checks each answer and tells the commitments seen.
+async fn read_authenticators(client: Client, leaf_index: u64, writing: Arc<AtomicBool>) -> BTreeSet<U256> {
+    let mut commitments = BTreeSet::new();
+    while writing.load(Ordering::Relaxed) {
+        let answer = client.authenticators(leaf_index).await.expect("answered");
+        let stated = answer.offchain_signer_commitment;
+        assert_eq!(commitment_of(&answer.authenticator_pubkeys), stated, "the keys make the commitment");
+        let has_key = answer.authenticator_pubkeys.iter().map(Option::is_some);
+        assert!(has_key.eq(answer.authenticator_addresses.iter().map(Option::is_some)));
+        commitments.insert(stated);
+    }
+    commitments
+}
+
+/// The next change of an account: its second authenticator comes and goes, a new key every time.
+fn change(registry: &Registry, account: &AccountState, owner: &str, number: usize) -> Step {
+    let phone = key(&format!("{owner}'s phone {}", number / 2));
+    let owner = key(owner);
+    match number % 2 {
+        0 => account.insert(registry.domain(), &owner, phone.authenticator(), 1).expect("built"),
+        _ => account.remove(registry.domain(), &owner, phone.address()).expect("built"),
+    }
+}
+
+/// Asks for a request's state without a pause until it is finalized.
+async fn poll_until_finalized(registry: &Registry, step: Step) -> AccountState {
+    let after = step.after.clone();
+    let request_id = submit(registry, step).await.request_id;
+    while !registry.client().status(request_id, 0).await.expect("answered").status.is_final() {}
+    after
+}
+
+/// Every read shows this account; the first answer counts.
+async fn expect_shown(client: &Client, account: &AccountState) {
+    let leaf_index = account.leaf_index;
+    let (nonce, authenticators, proof) = tokio::join!(
+        client.signature_nonce(leaf_index),
+        client.authenticators(leaf_index),
+        client.inclusion_proof(leaf_index),
+    );
+    assert_eq!(nonce.expect("answered"), account.nonce);
+    assert_eq!(authenticators.expect("answered").offchain_signer_commitment, account.commitment);
+    let keys: Vec<_> = account.slots.iter().map(|slot| slot.map(|slot| slot.compressed_key())).collect();
+    assert_eq!(proof.expect("answered").authenticator_pubkeys, keys);
+    for (pubkey_id, slot) in (0u32..).zip(&account.slots) {
+        let Some(slot) = slot else { continue };
+        let packed = client.packed_account(slot.address).await.expect("answered").expect("an authenticator");
+        assert_eq!((packed.leaf_index, packed.pubkey_id), (leaf_index, pubkey_id));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_belongs_together_whenever_it_is_taken() {
+    let folder = folder();
+    let daemon = TestDaemon::start(folder.path()).await;
+    let registry = registry(daemon.client()).await;
+    let mut accounts = Vec::new();
+    for owner in ["ann", "ben", "cem"] {
+        accounts.push((owner, create(&registry, &key(owner), Address::ZERO).await));
+    }
+    let writing = Arc::new(AtomicBool::new(true));
+    let mut proofs = Vec::new();
+    let mut lists = Vec::new();
+    for (_, account) in &accounts {
+        proofs.push(tokio::spawn(read_proofs(daemon.client(), account.leaf_index, Arc::clone(&writing))));
+        lists.push(tokio::spawn(read_authenticators(daemon.client(), account.leaf_index, Arc::clone(&writing))));
+    }
+    let writers = accounts.into_iter().map(|(owner, mut account)| {
+        let registry = registry.clone();
+        tokio::spawn(async move {
+            for number in 0..CHANGES {
+                account = poll_until_finalized(&registry, change(&registry, &account, owner, number)).await;
+                expect_shown(registry.client(), &account).await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    // A crowd of others keeps the blocks full.
+    let mut crowd = Vec::new();
+    for number in 0..200 {
+        let step = create_account(&[key(&format!("crowd {number}")).authenticator()], Address::ZERO);
+        crowd.push(submit(&registry, step).await.request_id);
+    }
+    for writer in writers {
+        writer.await.expect("every effect is seen once its request is finalized");
+    }
+    for request_id in crowd {
+        final_state(registry.client(), request_id).await;
+    }
+    writing.store(false, Ordering::Relaxed);
+
+    let mut roots = BTreeSet::new();
+    for reader in proofs {
+        roots.extend(reader.await.expect("every proof holds"));
+    }
+    for reader in lists {
+        assert!(reader.await.expect("every list holds").len() > 2, "the account was read while it changed");
+    }
+    assert!(roots.len() > CHANGES / 2, "{} roots were seen", roots.len());
+    for root in roots {
+        assert!(registry.client().is_valid_root(root).await.expect("answered"), "{root:#x} was a root");
+    }
+    assert!(!registry.client().is_valid_root(B256::repeat_byte(1)).await.expect("answered"));
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finalized_request_is_in_every_answer() {
+    let folder = folder();
+    let daemon = TestDaemon::start(folder.path()).await;
+    let registry = registry(daemon.client()).await;
+    for number in 0..30 {
+        let owner = format!("owner {number}");
+        let created = create_account(&[key(&owner).authenticator()], Address::ZERO);
+        let mut account = poll_until_finalized(&registry, created).await;
+        let packed = registry.client().packed_account(key(&owner).address()).await.expect("answered");
+        account.leaf_index = packed.expect("an authenticator from now on").leaf_index;
+        expect_shown(registry.client(), &account).await;
+        for number in 0..2 {
+            account = poll_until_finalized(&registry, change(&registry, &account, &owner, number)).await;
+            expect_shown(registry.client(), &account).await;
+        }
+        let revoked = registry.client().packed_account(key(&format!("{owner}'s phone 0")).address()).await;
+        assert_eq!(revoked.expect("answered"), None, "a removed authenticator is gone at once");
+    }
+    daemon.stop().await;
+}

@@ -1,0 +1,181 @@
+//! What the gateway refuses for other reasons than a rule: what open requests hold, what is not there; and in which order it
+//! looks. The rules have a table of their own in `gateway_rules.rs`.
+
+use alloy_primitives::{Address, U256};
+use selfsame_protocol::registry::{InsertAuthenticator, Operation};
+use selfsame_wallet::keys::AuthenticatorKey;
+use selfsame_wallet::operations::{AccountState, UNSIGNED, create_account, sign};
+use serde_json::json;
+
+use crate::calls::{Caller, hold};
+use crate::harness::{TestDaemon, folder};
+use crate::people::key;
+
+/// The operation that adds `new` in slot 1 of `account`.
+fn insert(
+    caller: &Caller,
+    account: &AccountState,
+    key: &AuthenticatorKey,
+    new: &AuthenticatorKey,
+) -> InsertAuthenticator {
+    let step = account.insert(&caller.domain(), key, new.authenticator(), 1);
+    match step.expect("built").operation {
+        Operation::InsertAuthenticator(operation) => operation,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_open_requests_hold() {
+    let caller = Caller::start_holding(2).await;
+    let domain = caller.domain();
+    let [alice, bob, tablet, stranger] = ["alice", "bob", "tablet", "stranger"].map(key);
+    let [alices, bobs] = caller.create_pair([&alice, &bob]).await;
+    let insert = insert(&caller, &alices, &alice, &tablet).into();
+    let first = caller.submit(&insert).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    let request_id = first.request_id();
+    assert_eq!(
+        caller.submit(&insert).await.refused(400, "duplicate_request_in_flight"),
+        format!("request {request_id} asks for the same and is still open; follow its status")
+    );
+    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("built").operation;
+    assert_eq!(
+        caller.submit(&agent).await.refused(400, "duplicate_request_in_flight"),
+        format!("another open request holds leaf index {:#x}; try again when it is final", alices.leaf_index)
+    );
+    let create = create_account(&[stranger.authenticator(), tablet.authenticator()], Address::ZERO).operation;
+    assert_eq!(
+        caller.submit(&create).await.refused(400, "duplicate_request_in_flight"),
+        format!("another open request holds address {:#x}; try again when it is final", tablet.address())
+    );
+
+    // A second request closes the block; with the final states the locks are free.
+    let other = bobs.update_recovery_agent(&domain, &bob, stranger.address()).expect("built").operation;
+    assert_eq!(caller.submit(&other).await.status, 200);
+    assert_eq!(caller.final_state(request_id).await["state"], "finalized");
+    let alices = AccountState { nonce: U256::ONE, ..alices };
+    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("built").operation;
+    assert_eq!(caller.submit(&agent).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_fails_later_says_why() {
+    let folder = folder();
+    let http = reqwest::Client::new();
+    let two = ["alice", "tablet"].map(|name| key(name).authenticator());
+    let operation = create_account(&two, Address::ZERO).operation;
+    let daemon = TestDaemon::start_with(folder.path(), |config| hold(config, 2)).await;
+    let accepted = http.post(daemon.gateway("/create-account")).json(&operation).send().await.expect("an answer");
+    let accepted: serde_json::Value = accepted.json().await.expect("JSON");
+    let request_id = accepted["request_id"].as_str().expect("accepted");
+    daemon.stop().await;
+
+    // The next start allows one authenticator only: what was fine when it was accepted breaks a rule now.
+    let daemon = TestDaemon::start_with(folder.path(), |config| config.registry.max_authenticators = 1).await;
+    let status = http.get(daemon.gateway(&format!("/status/{request_id}?wait=60"))).send().await.expect("an answer");
+    let status: serde_json::Value = status.json().await.expect("JSON");
+    let error = "PubkeyIdOutOfBounds: pubkey id 1 is out of bounds; an account has 1 slots, counted from 0";
+    assert_eq!(
+        status,
+        json!({
+            "request_id": request_id,
+            "kind": "create_account",
+            "status": {"state": "failed", "error": error, "error_code": "pubkey_id_out_of_bounds"},
+        })
+    );
+    let receipt = http.get(daemon.gateway(&format!("/receipt/{request_id}"))).send().await.expect("an answer");
+    let receipt: serde_json::Value = receipt.json().await.expect("JSON");
+    assert_eq!(receipt["outcome"]["outcome"], "failed");
+    assert_eq!(receipt["outcome"]["message"], error);
+}
+
+#[tokio::test]
+async fn what_the_rules_do_not_have_and_what_is_not_there() {
+    let caller = Caller::start().await;
+    for body in ["{}", "", "not JSON", r#"{"leaf_index":"0x1","signature":"0x","nonce":"0x0"}"#] {
+        let answer = caller.post(caller.daemon.gateway("/revert-recovery-agent-update"), body).await;
+        let message = "the registry's rules (v1) have no revert-recovery-agent-update";
+        assert_eq!(answer.refused(501, "method_not_available"), message);
+    }
+    let unknown = "gw_00000000-0000-4000-8000-000000000000";
+    let hash = format!("0x{}", "0".repeat(64));
+    let table = [
+        (format!("/status/{unknown}"), format!("no request {unknown} is known")),
+        (format!("/status/{unknown}?wait=60"), format!("no request {unknown} is known")),
+        ("/status/gw_1".to_owned(), "request_id: not a request id; write gw_ and a UUID".to_owned()),
+        ("/status/%00".to_owned(), "request_id: not a request id; write gw_ and a UUID".to_owned()),
+        (format!("/receipt/{unknown}"), format!("request {unknown} is unknown, or not in an applied block yet")),
+        ("/receipt/x".to_owned(), "request_id: not a request id; write gw_ and a UUID".to_owned()),
+        ("/block/0".to_owned(), "the ledger has no block 0".to_owned()),
+        ("/block/1".to_owned(), "the ledger has no block 1".to_owned()),
+        ("/block/18446744073709551615".to_owned(), "the ledger has no block 18446744073709551615".to_owned()),
+        (format!("/block/{hash}"), format!("the ledger has no block {hash}")),
+        ("/nowhere".to_owned(), "nothing is served at /nowhere".to_owned()),
+        ("/".to_owned(), "nothing is served at /".to_owned()),
+        ("/create-account/".to_owned(), "nothing is served at /create-account/".to_owned()),
+    ];
+    for (path, message) in table {
+        assert_eq!(caller.get(caller.daemon.gateway(&path)).await.refused(404, "not_found"), message, "{path}");
+    }
+    for (path, field) in [
+        ("/block/latest", "block: "),
+        ("/block/-1", "block: "),
+        ("/block/18446744073709551616", "block: "),
+        ("/is-valid-root", "root: the query parameter is missing"),
+        ("/is-valid-root?root=", "root: the numeric string is empty"),
+        ("/is-valid-root?root=0xz", "root: `z` is not a hex digit"),
+    ] {
+        let answer = caller.get(caller.daemon.gateway(path)).await;
+        assert!(answer.refused(400, "bad_request").starts_with(field), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_fault_in_the_order_of_checks_is_answered() {
+    let caller = Caller::start().await;
+    let domain = caller.domain();
+    let [alice, tablet] = ["alice", "tablet"].map(key);
+    let alices = caller.create(&[&alice], Address::ZERO).await;
+    let url = || caller.daemon.gateway("/insert-authenticator");
+
+    // Size, then content type, then JSON, then fields.
+    let as_text = |body: String| caller.http.post(url()).header("content-type", "text/plain").body(body);
+    caller.send(as_text("x".repeat(64 * 1024 + 1))).await.refused(413, "bad_request");
+    caller.send(as_text("{".to_owned())).await.refused(415, "bad_request");
+    let answer = caller.post(url(), r#"{"leaf_index":5"#).await;
+    assert!(answer.refused(400, "bad_request").starts_with("the body is not valid JSON"), "{answer:?}");
+
+    // Fields, then rules that need no state, then the signature, then rules on the state.
+    let good = insert(&caller, &alices, &alice, &tablet);
+    let mut body = json!(InsertAuthenticator { leaf_index: 0, pubkey_id: 7, signature: UNSIGNED, ..good.clone() });
+    body["nonce"] = json!(1);
+    for (fault, mended, with) in [
+        ("nonce: invalid type: integer `1`", "nonce", json!("0x9")),
+        ("leaf_index: leaf 0 is reserved", "leaf_index", json!("0x1")),
+        ("PubkeyIdOutOfBounds: pubkey id 7", "pubkey_id", json!("0x0")),
+        ("ECDSAInvalidSignature: ", "signature", json!(good.signature)),
+        ("PubkeyIdInUse: slot 0", "pubkey_id", json!("0x1")),
+        ("AuthenticatorDoesNotExist: ", "nonce", json!("0x0")),
+    ] {
+        let answer = caller.post(url(), body.to_string()).await;
+        assert!(answer.text("message").starts_with(fault), "{fault}: {answer:?}");
+        body[mended] = with;
+    }
+    assert_eq!(caller.post(url(), body.to_string()).await.status, 200);
+}
+
+#[tokio::test]
+async fn signatures_are_checked_before_locks_and_locks_before_the_state() {
+    let caller = Caller::start_holding(2).await;
+    let domain = caller.domain();
+    let [alice, bob, tablet] = ["alice", "bob", "tablet"].map(key);
+    let [alices, _] = caller.create_pair([&alice, &bob]).await;
+    let good = insert(&caller, &alices, &alice, &tablet);
+    assert_eq!(caller.submit(&good.clone().into()).await.status, 200);
+    let both = InsertAuthenticator { nonce: U256::from(9), signature: UNSIGNED, ..good };
+    let answer = caller.submit(&both.clone().into()).await;
+    assert!(answer.refused(400, "bad_request").starts_with("ECDSAInvalidSignature: "), "{answer:?}");
+    let signed = sign(&domain, both.into(), &alice).expect("signed");
+    caller.submit(&signed).await.refused(400, "duplicate_request_in_flight");
+}

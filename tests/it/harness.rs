@@ -1,0 +1,178 @@
+//! Daemons to test against: in this process with a clock that stands still, or as a process of their own that can be killed.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use selfsame::config::Config;
+use selfsame::daemon::{Addresses, Daemon, DaemonError};
+use selfsame_actors::{ManualClock, RegistryHandle, SystemRandom};
+use selfsame_wallet::client::Client;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// When the clock of a test begins: 2026-07-01.
+pub const START: Duration = Duration::from_secs(1_782_864_000);
+
+/// A daemon in this process.
+pub struct TestDaemon {
+    pub addresses: Addresses,
+    pub clock: Arc<ManualClock>,
+    pub registry: RegistryHandle,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), DaemonError>>,
+}
+
+impl TestDaemon {
+    /// A daemon with the settings of `--dev` on a store in `data`, each interface at an address of its own.
+    pub async fn start(data: &Path) -> Self {
+        Self::start_with(data, |_| {}).await
+    }
+
+    /// The same with other settings.
+    pub async fn start_with(data: &Path, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_at(data, START, change).await
+    }
+
+    /// The same with the clock standing at another time.
+    pub async fn start_at(data: &Path, now: Duration, change: impl FnOnce(&mut Config)) -> Self {
+        let data = Some(data.to_owned());
+        let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
+        // Port 0 of different loopback addresses: interfaces given the same address would share it.
+        config.listen.gateway = SocketAddr::from(([127, 0, 0, 1], 0));
+        config.listen.indexer = SocketAddr::from(([127, 0, 0, 2], 0));
+        config.listen.operator = SocketAddr::from(([127, 0, 0, 3], 0));
+        change(&mut config);
+        let clock = Arc::new(ManualClock::at(now));
+        let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
+        let (stop, stopped) = oneshot::channel();
+        let addresses = daemon.addresses();
+        let registry = daemon.registry();
+        let running = tokio::spawn(daemon.run(async {
+            let _ = stopped.await;
+        }));
+        Self { addresses, clock, registry, stop, running }
+    }
+
+    /// URL of a path of the gateway.
+    pub fn gateway(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addresses.gateway)
+    }
+
+    /// URL of a path of the indexer.
+    pub fn indexer(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addresses.indexer)
+    }
+
+    /// URL of a path of the operator interface.
+    pub fn operator(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addresses.operator)
+    }
+
+    /// The wallet's client for this daemon.
+    pub fn client(&self) -> Client {
+        Client::new(&self.gateway(""), &self.indexer("")).expect("a client")
+    }
+
+    /// Stops the daemon as SIGTERM does; afterwards the store is closed.
+    pub async fn stop(self) {
+        drop(self.registry);
+        let _ = self.stop.send(());
+        self.running.await.expect("the daemon does not panic").expect("the daemon ends well");
+    }
+}
+
+/// A daemon in a process of its own, started with `--dev`.
+pub struct Process {
+    child: Child,
+    pub gateway: String,
+    pub indexer: String,
+    pub operator: String,
+}
+
+impl Process {
+    /// Starts `selfsame serve --dev` on a store in `data`, with further arguments and variables.
+    pub fn start(data: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_selfsame"))
+            .args(["serve", "--dev", "--data"])
+            .arg(data)
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .env("SELFSAME_LISTEN__GATEWAY", "127.0.0.1:0")
+            .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
+            .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the daemon's program starts");
+        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        // The table that --dev prints names the addresses.
+        let table: Vec<String> = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+        let url = |interface: &str| {
+            let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
+            row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
+        };
+        let (gateway, indexer, operator) = (url("gateway"), url("indexer"), url("operator"));
+        Self { child, gateway, indexer, operator }
+    }
+
+    /// The wallet's client for this daemon.
+    pub fn client(&self) -> Client {
+        Client::new(&self.gateway, &self.indexer).expect("a client")
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL: no goodbye. Returns when the process is gone.
+    pub fn kill(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// SIGTERM; returns the exit status.
+    pub fn terminate(mut self) -> std::process::ExitStatus {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(kill.success());
+        self.child.wait().expect("wait")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail when the process has ended, which is what they are for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder for a store, removed when dropped.
+pub fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder for temporary files")
+}
+
+/// Runs `selfsame` with arguments; returns whether it succeeded, and what it printed.
+pub fn run(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_selfsame")).args(arguments).output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns what it says.
+pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
+    command.args(["serve", "--dev", "--data"]).arg(data).envs(variables.iter().copied()).kill_on_drop(true);
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR"] {
+        command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(30), command.output()).await;
+    let output = ended.expect("it ends by itself").expect("the program runs");
+    assert!(!output.status.success(), "it was not refused");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

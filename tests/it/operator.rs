@@ -1,0 +1,105 @@
+//! The operator interface: alive, ready, in numbers.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::Address;
+use selfsame_wallet::operations::create_account;
+use serde_json::json;
+
+use crate::calls::{Caller, hold};
+use crate::people::key;
+
+/// The samples of `/metrics` by name and labels.
+async fn metrics(caller: &Caller) -> BTreeMap<String, f64> {
+    let answer = caller.http.get(caller.daemon.operator("/metrics")).send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.headers()["content-type"], content_type);
+    let text = answer.text().await.expect("text");
+    assert!(text.ends_with("# EOF\n"));
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').expect("a sample");
+            (name.to_owned(), value.parse().expect("a number"))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn health_and_actors() {
+    let caller = Caller::start().await;
+    let answer = caller.get(caller.daemon.operator("/health")).await;
+    assert_eq!((answer.status, answer.body), (200, json!({"success": true})));
+    let answer = caller.get(caller.daemon.operator("/actors")).await;
+    let actors = answer.body.as_array().expect("a list");
+    for part in ["tree", "batcher", "request"] {
+        let actor = actors.iter().find(|actor| actor["name"].as_str().is_some_and(|name| name.contains(part)));
+        let actor = actor.unwrap_or_else(|| panic!("no {part} in {actors:?}"));
+        assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
+        assert!(actor["waiting_calls"].is_u64() && actor["silent_ms"].is_u64(), "{actor}");
+    }
+    caller.get(caller.daemon.operator("/nowhere")).await.refused(404, "not_found");
+    let answer = caller.post(caller.daemon.operator("/health"), "{}").await;
+    answer.refused(405, "bad_request");
+}
+
+#[tokio::test]
+async fn a_daemon_whose_queue_is_full_is_not_ready() {
+    let caller = Caller::start_with(|config| {
+        hold(config, 2);
+        config.limits.queue_length = 1;
+    })
+    .await;
+    let answer = caller.get(caller.daemon.operator("/ready")).await;
+    assert_eq!((answer.status, answer.body), (200, json!({"ready": true, "reasons": []})));
+    let create = create_account(&[key("alice").authenticator()], Address::ZERO).operation;
+    assert_eq!(caller.submit(&create).await.status, 200);
+    let answer = caller.http.get(caller.daemon.operator("/ready")).send().await.expect("an answer");
+    assert_eq!(answer.status(), 503);
+    let body: serde_json::Value = answer.json().await.expect("JSON");
+    assert_eq!(body, json!({"ready": false, "reasons": ["1 requests are open, the queue is full"]}));
+}
+
+#[tokio::test]
+async fn metrics_move_and_stay_small() {
+    let caller = Caller::start().await;
+    let before = metrics(&caller).await;
+    let rejected = caller.query("/inclusion-proof", json!({"leaf_index": "1"})).await;
+    assert_eq!(rejected.status, 404);
+    caller.create(&[&key("alice")], Address::ZERO).await;
+    let after = metrics(&caller).await;
+    let difference = |name: &str| {
+        let sample = |of: &BTreeMap<String, f64>| *of.get(name).unwrap_or_else(|| panic!("no {name}"));
+        sample(&after) - sample(&before)
+    };
+    for (name, expected) in [
+        ("selfsame_registry_accepted_total", 1.0),
+        ("selfsame_registry_finalized_total", 1.0),
+        ("selfsame_registry_failed_total", 0.0),
+        ("selfsame_registry_open_requests", 0.0),
+        ("selfsame_registry_status_waiters", 0.0),
+        ("selfsame_registry_ledger_height", 1.0),
+        ("selfsame_registry_applied_height", 1.0),
+        ("selfsame_registry_accounts", 1.0),
+        (r#"selfsame_http_requests_total{interface="gateway",route="/create-account",status="2xx"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="gateway",route="/status/{request_id}",status="2xx"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="indexer",route="/inclusion-proof",status="4xx"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="indexer",route="/packed-account",status="2xx"}"#, 1.0),
+        (r#"selfsame_http_request_duration_seconds_count{interface="gateway",route="/create-account"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="operator",route="/metrics",status="2xx"}"#, 1.0),
+    ] {
+        assert_eq!(difference(name), expected, "{name}");
+    }
+    // Nothing that clients choose becomes a label.
+    for number in 0..50 {
+        caller.get(caller.daemon.gateway(&format!("/nowhere/{number}"))).await.refused(404, "not_found");
+        caller.get(caller.daemon.gateway(&format!("/status/{number}"))).await.refused(404, "not_found");
+    }
+    let names = |of: &BTreeMap<String, f64>| of.keys().cloned().collect::<Vec<_>>();
+    let later = metrics(&caller).await;
+    assert_eq!(names(&later), names(&before));
+    let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="4xx"}"#;
+    assert_eq!(later[unmatched] - after[unmatched], 50.0);
+    assert!(later.len() < 1500, "{} samples", later.len());
+}
