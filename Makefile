@@ -16,9 +16,9 @@ build: prerequisites
 test: prerequisites lint
 	$(CARGO) test --release --workspace
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --quiet
-	$(MAKE) test-published-client
 
-# The published client library of wallets, in a workspace of its own, against the daemon's program.
+# The published client library of wallets, in a workspace of its own, against the daemon's program. Not part of `make test`: its
+# crates take longer to compile than everything else but RocksDB.
 test-published-client: build
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml

@@ -4,6 +4,7 @@
 //! or the actors fail. What happens at the end of a life can be read top to bottom in [`Daemon::run`].
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -229,10 +230,10 @@ async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
         [("gateway", listen.gateway), ("indexer", listen.indexer), ("operator", listen.operator)]
     {
         let refused = |error| DaemonError::Listen { interface, address, error };
-        if !listeners.contains_key(&address) {
+        if let Entry::Vacant(place) = listeners.entry(address) {
             let listener = TcpListener::bind(address).await.map_err(refused)?;
             let bound = listener.local_addr().map_err(refused)?;
-            listeners.insert(address, (listener, bound));
+            place.insert((listener, bound));
         }
     }
     Ok(Listeners(listeners))

@@ -63,8 +63,10 @@ impl Actor for Batcher {
         // What a predecessor is sealing at the moment is among the uncertain ones.
         shared.sealing.idle().await;
         let uncertain = shared.store.last_sequence()?;
+        let oldest = shared.store.queued_after(0, 1)?;
+        let sealed = oldest.first().map_or(uncertain, |(oldest, _)| oldest - 1);
         myself.cast(BatcherMessage::Wake)?;
-        Ok(BatcherState { shared, sealed: 0, uncertain, waiting_since: None })
+        Ok(BatcherState { shared, sealed, uncertain, waiting_since: None })
     }
 
     async fn handle(

@@ -30,7 +30,6 @@ use crate::turns::Turns;
 pub(crate) struct Shared {
     pub store: Store,
     pub ledger: Arc<dyn Ledger>,
-    pub group_commit: GroupCommit,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub publication: Publication,
@@ -48,6 +47,8 @@ pub(crate) struct Shared {
     pub tree_maintainer: Slot<TreeMaintainerMessage>,
     pub batcher: Slot<BatcherMessage>,
     pub request_tracker: Slot<RequestTrackerMessage>,
+    /// Dropped last: when the committing thread has ended for want of it, nobody else here has the store open any more.
+    pub group_commit: GroupCommit,
 }
 
 /// What bounds admission. Can be changed while the service runs.

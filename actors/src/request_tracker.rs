@@ -171,10 +171,12 @@ impl RequestTrackerState {
             return Err(SubmitError::QueueFull { limit });
         }
         let operation = &candidate.operation;
-        let taken = operation.locks().into_iter().find_map(|lock| Some((lock, *self.locks.get(&lock)?)));
-        if let Some((lock, holder)) = taken {
-            let is_same = self.open.get(&holder) == Some(&operation_hash);
-            return Err(SubmitError::Duplicate { lock, same_as: is_same.then_some(holder) });
+        for lock in operation.locks() {
+            let Some(holder) = self.locks.get(&lock).copied() else { continue };
+            if !self.is_final(&holder)? {
+                let is_same = self.open.get(&holder) == Some(&operation_hash);
+                return Err(SubmitError::Duplicate { lock, same_as: is_same.then_some(holder) });
+            }
         }
         let snapshot = self.shared.publication.snapshot();
         let now = self.shared.clock.now();
@@ -189,6 +191,12 @@ impl RequestTrackerState {
             windows.charge(leaf_index, now);
         }
         Ok(())
+    }
+
+    /// Whether a request that holds a lock has become final for its client, though we have not been told yet.
+    fn is_final(&self, request_id: &RequestId) -> Result<bool, StoreError> {
+        let final_state = self.shared.store.request(request_id)?.and_then(|record| record.final_state);
+        Ok(final_state.is_some_and(|state| state.height <= self.shared.publication.height()))
     }
 
     fn accept(&mut self, candidate: Candidate, operation_hash: B256, reply: RpcReplyPort<Admitted>) {

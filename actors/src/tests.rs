@@ -249,6 +249,20 @@ async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_holds_no_locks_from_the_moment_it_is_final() {
+    let running = start("final").await;
+    let registry = running.service.registry();
+    for number in 0..100 {
+        let request_id = submit(&registry, number).await;
+        expect_finalized(&registry, &request_id).await;
+        let again = registry.submit(create(number).into()).await;
+        assert!(matches!(again, Err(SubmitError::Rule(_))), "{again:?}");
+    }
+    drop(registry);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_final_request_holds_no_locks_after_any_restart() {
     let running = start("releases-locks").await;
     let registry = running.service.registry();

@@ -29,3 +29,34 @@ impl Turns {
         drop(self.turn.lock().await);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_next_waits_for_work_whose_caller_is_gone() {
+        let turns = Arc::new(Turns::default());
+        let (begin, begun) = channel();
+        let (finish, finished) = channel::<()>();
+        let caller = tokio::spawn({
+            let turns = Arc::clone(&turns);
+            async move {
+                let work = move || {
+                    begin.send(()).expect("the test listens");
+                    finished.recv().expect("the test finishes it");
+                };
+                turns.run(work).await.expect("no panic");
+            }
+        });
+        spawn_blocking(move || begun.recv().expect("begun")).await.expect("no panic");
+        caller.abort();
+        assert!(caller.await.expect_err("killed").is_cancelled());
+        assert!(turns.turn.try_lock().is_err(), "the work runs on");
+        finish.send(()).expect("the work listens");
+        turns.idle().await;
+        assert_eq!(turns.run(|| 7).await.expect("no panic"), 7);
+    }
+}

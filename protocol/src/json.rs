@@ -43,10 +43,17 @@ pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
             root if root == "." => String::new(),
             path => path,
         };
-        let reason = shortened(error.inner().to_string());
+        let reason = shortened(without_place(error.inner()));
         let message = if path.is_empty() { reason } else { format!("{path}: {reason}") };
         BodyError::Field { path, message }
     })
+}
+
+/// The parser's message without line and column: the path says where.
+fn without_place(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    message.strip_suffix(&place).unwrap_or(&message).to_owned()
 }
 
 /// The longest reason in characters: a parser's message may quote the input.
@@ -169,6 +176,7 @@ mod tests {
         for (body, expected) in table {
             let message = message(body);
             assert!(message.contains(expected), "{message:?} should contain {expected:?}");
+            assert!(message.starts_with("the body") || !message.contains(" at line "), "{message:?}");
         }
     }
 }

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use selfsame_protocol::registry::CommitmentCheck;
+
 use super::*;
 
 const CERTAIN_KEY: &str = r#"{ x = "0x0f17", y = "8" }"#;

@@ -257,12 +257,15 @@ fn is_locked(reason: &str) -> bool {
     reason.contains("While lock file") || reason.contains("lock hold by current process")
 }
 
-/// Keys and values as they are stored.
-pub(crate) type RawRecords<'a> = Box<dyn Iterator<Item = Result<(Box<[u8]>, Box<[u8]>), StoreError>> + 'a>;
+/// A key and a value as they are stored.
+type RawRecord = (Box<[u8]>, Box<[u8]>);
+
+/// Records as they are stored.
+pub(crate) type RawRecords<'a> = Box<dyn Iterator<Item = Result<RawRecord, StoreError>> + 'a>;
 
 fn typed<Key: Encoding, Value: Encoding>(
     family: &'static str,
-    record: Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>,
+    record: Result<RawRecord, rocksdb::Error>,
 ) -> Result<(Key, Value), StoreError> {
     let (key, value) = record?;
     let damaged = |reason| StoreError::Damaged { family, reason };

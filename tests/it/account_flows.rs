@@ -211,7 +211,6 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     daemon.stop().await;
 }
 
-/// The wallet's own checks would notice an account whose keys do not make its commitment; so would every reader.
 #[tokio::test]
 async fn two_wallets_of_one_account_see_each_others_changes() {
     let folder = folder();

@@ -111,16 +111,16 @@ fn leave_out(value: &mut Value) {
     }
 }
 
-/// Every request id in a text, by its name.
+/// A text with `[request_id]` in the place of every request id.
 fn without_ids(text: &str) -> String {
-    const LENGTH: usize = 36;
-    let mut pieces = text.split("gw_");
-    let mut shown = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        shown += "[request_id]";
-        shown += piece.get(LENGTH..).unwrap_or_default();
-    }
-    shown
+    let is_id = |word: &str| word.strip_prefix("gw_").is_some_and(|uuid| uuid.len() == 36);
+    let words =
+        text.split_inclusive(|character: char| !(character.is_ascii_alphanumeric() || "_-".contains(character)));
+    let shown = words.map(|word| {
+        let id = word.trim_end_matches(|character: char| !character.is_ascii_alphanumeric());
+        if is_id(id) { word.replacen(id, "[request_id]", 1) } else { word.to_owned() }
+    });
+    shown.collect()
 }
 
 #[tokio::test]

@@ -272,12 +272,4 @@ impl Connection {
         };
         timeout(PATIENCE, reading).await.expect("an answer in time")
     }
-
-    /// Whether the server closes the connection without another word.
-    pub async fn is_closed(&mut self) -> bool {
-        let mut rest = Vec::new();
-        // A reset is a way to close, too.
-        let _ = timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.expect("an end in time");
-        rest.is_empty()
-    }
 }

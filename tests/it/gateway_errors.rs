@@ -86,8 +86,9 @@ async fn a_request_that_fails_later_says_why() {
     );
     let receipt = http.get(daemon.gateway(&format!("/receipt/{request_id}"))).send().await.expect("an answer");
     let receipt: serde_json::Value = receipt.json().await.expect("JSON");
-    assert_eq!(receipt["outcome"]["outcome"], "failed");
-    assert_eq!(receipt["outcome"]["message"], error);
+    let outcome = &receipt["outcome"];
+    assert_eq!((&outcome["outcome"], &outcome["rule"]), (&json!("failed"), &json!("PubkeyIdOutOfBounds")));
+    assert_eq!(outcome["code"], "pubkey_id_out_of_bounds");
 }
 
 #[tokio::test]
@@ -134,7 +135,6 @@ async fn what_the_rules_do_not_have_and_what_is_not_there() {
 #[tokio::test]
 async fn the_first_fault_in_the_order_of_checks_is_answered() {
     let caller = Caller::start().await;
-    let domain = caller.domain();
     let [alice, tablet] = ["alice", "tablet"].map(key);
     let alices = caller.create(&[&alice], Address::ZERO).await;
     let url = || caller.daemon.gateway("/insert-authenticator");

@@ -231,8 +231,8 @@ async fn create_account_rules() {
 async fn update_authenticator_rules() {
     let accounts = Accounts::make().await;
     let (alices, alice, tablet) = (&accounts.alices, &accounts.alice, &accounts.tablet);
-    let good =
-        operation!(UpdateAuthenticator, alices.update(&accounts.domain, alice, accounts.stranger.authenticator()));
+    let stranger = accounts.stranger.authenticator();
+    let good = operation!(UpdateAuthenticator, alices.update(&accounts.domain, alice, stranger));
     let row = |operation: UpdateAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
     let mut rows: Vec<Row> = vec![
         row(UpdateAuthenticator { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
@@ -247,10 +247,19 @@ async fn update_authenticator_rules() {
             "authenticator_already_exists",
             already_in_use(tablet.address()),
         ),
+        // Whether the new address is in use is asked first, and usually it then is.
         row(
             UpdateAuthenticator { new_authenticator_address: alice.address(), ..good.clone() },
+            "authenticator_already_exists",
+            already_in_use(alice.address()),
+        ),
+        row(
+            UpdateAuthenticator { old_authenticator_address: stranger.address, ..good.clone() },
             "bad_request",
-            format!("ReusedAuthenticatorAddress: the new authenticator address is the old one, {:#x}", alice.address()),
+            format!(
+                "ReusedAuthenticatorAddress: the new authenticator address is the old one, {:#x}",
+                stranger.address
+            ),
         ),
         (
             accounts.sign(good.clone(), tablet),

@@ -125,11 +125,6 @@ impl Process {
         Client::new(&self.gateway, &self.indexer).expect("a client")
     }
 
-    /// The process's id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGKILL: no goodbye. Returns when the process is gone.
     pub fn kill(mut self) {
         self.child.kill().expect("kill");

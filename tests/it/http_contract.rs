@@ -216,7 +216,7 @@ async fn broken_http() {
         (post("transfer-encoding: chunked\r\n", "2\r\n{}").into(), &[400]),
         (post("content-length: 99\r\n", "{\"recovery_address\":").into(), &[400]),
         (post("content-length: 18446744073709551616\r\n", "").into(), &[400]),
-        (post("content-length: 18446744073709551615\r\n", "").into(), &[400, 413]),
+        (post("content-length: 18446744073709551615\r\n", "").into(), &[413, 431]),
         (post("", "").into(), &[400]),
     ];
     for address in [caller.daemon.addresses.gateway, caller.daemon.addresses.indexer] {

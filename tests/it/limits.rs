@@ -56,7 +56,8 @@ async fn requests_of_one_source() {
     }
     caller.post(caller.daemon.gateway("/create-account"), "{}").await.refused(400, "bad_request");
     // Somebody else is somebody else.
-    let other = reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 9])).build().expect("a client");
+    let other =
+        reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 9])).build().expect("a client");
     let request = other.post(caller.daemon.gateway("/create-account")).json(&create(3));
     assert_eq!(caller.send(request).await.status, 200);
 
@@ -80,7 +81,8 @@ async fn sources_behind_a_proxy() {
         config.limits.trusted_proxies = vec!["127.0.0.8".parse().expect("a network")];
     })
     .await;
-    let proxy = reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 8])).build().expect("a client");
+    let proxy =
+        reqwest::Client::builder().no_proxy().local_address(IpAddr::from([127, 0, 0, 8])).build().expect("a client");
     let url = || caller.daemon.gateway("/create-account");
     let forwarded = |number, source: &str| proxy.post(url()).json(&create(number)).header("Forwarded", source);
     let table = [

@@ -150,9 +150,7 @@ impl Registry {
             Outcome::Applied { .. } => {
                 GatewayRequestState::Finalized { tx_hash: transaction_hash(&receipt.block.hash) }
             }
-            Outcome::Failed { code, message, .. } => {
-                GatewayRequestState::Failed { error: message, error_code: Some(code) }
-            }
+            Outcome::Failed { rule, code } => GatewayRequestState::Failed { error: rule, error_code: Some(code) },
         };
         Answer::ok(GatewayStatusResponse { request_id, kind: receipt.kind, status })
     }

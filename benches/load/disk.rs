@@ -1,0 +1,25 @@
+//! The yardstick of admission: how long the disk takes to make a few hundred bytes durable.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// As many bytes as admitting one account writes, roughly.
+const BYTES: usize = 512;
+
+/// Appends and syncs `count` times to a file in `folder`; how long each took, sorted.
+pub fn sync_latencies(folder: &Path, count: usize) -> io::Result<Vec<Duration>> {
+    let path = folder.join("sync-latency");
+    let mut file = File::create(&path)?;
+    let mut latencies = Vec::with_capacity(count);
+    for _ in 0..count {
+        let started = Instant::now();
+        file.write_all(&[0x5a; BYTES])?;
+        file.sync_data()?;
+        latencies.push(started.elapsed());
+    }
+    std::fs::remove_file(path)?;
+    latencies.sort_unstable();
+    Ok(latencies)
+}
