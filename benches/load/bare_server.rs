@@ -1,9 +1,9 @@
 //! The yardstick: a server that does nothing but HTTP, in a process of its own like the daemon.
 
 use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use crate::Failure;
+use crate::process::Running;
 
 /// The argument that makes this program the bare server.
 pub const ARGUMENT: &str = "bare-server";
@@ -25,37 +26,18 @@ const LONGEST: usize = 64 * 1024;
 
 static BODY: [u8; LONGEST] = [b'x'; LONGEST];
 
-/// A running bare server; it ends with this value, or when this process dies.
+/// A running bare server; it also ends when this process dies.
 pub struct BareServer {
     pub address: SocketAddr,
-    child: Child,
+    pub process: Running,
 }
 
 impl BareServer {
     pub fn start() -> Result<Self, Failure> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg(ARGUMENT)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line)?;
-        }
-        Ok(Self { address: line.trim().parse()?, child })
-    }
-
-    /// The process's id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for BareServer {
-    fn drop(&mut self) {
-        // Both fail when it has ended, which is what they are for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut command = Command::new(std::env::current_exe()?);
+        let (process, printed) = Running::start(command.arg(ARGUMENT).stdin(Stdio::piped()), |_| true)?;
+        let address = printed.first().ok_or("the bare server did not start")?.parse()?;
+        Ok(Self { address, process })
     }
 }
 

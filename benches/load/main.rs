@@ -4,13 +4,10 @@
 mod accounts;
 mod bare_server;
 mod client;
+mod daemon;
 mod disk;
-mod processor;
+mod process;
 mod report;
-
-#[expect(dead_code, reason = "only the daemon as a process is wanted here")]
-#[path = "../../tests/it/harness.rs"]
-mod harness;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,12 +23,13 @@ use selfsame_protocol::indexer::{
 use selfsame_protocol::tree::node;
 use selfsame_protocol::{B256, U256};
 use selfsame_wallet::account::Registry;
+use selfsame_wallet::client::Client;
 use serde::de::DeserializeOwned;
 
 use accounts::{Accounts, queries};
 use bare_server::BareServer;
 use client::{Answer, Call, Connection, Run, run};
-use harness::Process;
+use daemon::Daemon;
 use report::{Figures, print_heading, print_line};
 
 /// Why a run ends early: anything.
@@ -73,7 +71,7 @@ fn measure() -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir_in(&settings.folder)?;
         let bare = BareServer::start()?;
-        let daemon = Process::start(&folder.path().join("data"), &[], &[]);
+        let daemon = Daemon::start(&folder.path().join("data"))?;
         let mut load = Load { settings, daemon, bare, faults: Vec::new() };
         println!(
             "{} cores, {} connections, at most {} s a measurement",
@@ -119,7 +117,7 @@ impl Settings {
 /// A run under way.
 struct Load {
     settings: Settings,
-    daemon: Process,
+    daemon: Daemon,
     bare: BareServer,
     /// What answers were wrong about.
     faults: Vec<String>,
@@ -150,7 +148,7 @@ impl Load {
         .await?;
 
         let leaf_indices = self.leaf_indices(accounts.packed_accounts().iter().take(created)).await?;
-        let registry = Registry::connect(self.daemon.client()).await?;
+        let registry = Registry::connect(Client::new(&url(self.daemon.gateway), &url(self.daemon.indexer))?).await?;
         let inserts = accounts.inserts(registry.domain(), &leaf_indices)?;
         let inserted = self.operations("insert-authenticator", inserts).await?;
         self.leaf_count(created + single.len()).await?;
@@ -167,7 +165,7 @@ impl Load {
 
     /// One account after the other: from the call to its final state.
     async fn single_accounts(&mut self, creates: &[Call]) -> Result<(), Failure> {
-        let mut gateway = Connection::open(address(&self.daemon.gateway)?).await?;
+        let mut gateway = Connection::open(self.daemon.gateway).await?;
         let mut daemon = Vec::new();
         let mut sizes = (0, 0);
         for create in creates {
@@ -196,11 +194,11 @@ impl Load {
     /// Submits operations, waits until they are final, and looks whether all were carried out. Returns how many were.
     async fn operations(&mut self, name: &str, calls: Vec<Call>) -> Result<usize, Failure> {
         let calls = Arc::new(calls);
-        let processor = self.daemon_processor();
-        let accepted = self.run(&self.daemon.gateway, &calls).await?;
+        let processor = self.daemon.process.processor_time();
+        let accepted = self.run(self.daemon.gateway, &calls).await?;
         self.until_final().await?;
         let until_final = accepted.started.elapsed();
-        let processor = since(processor, self.daemon_processor());
+        let processor = since(processor, self.daemon.process.processor_time());
 
         let bare = self.run_bare(&calls, &accepted).await?;
         let count = accepted.answers.len();
@@ -217,7 +215,7 @@ impl Load {
             }
         }
         let states = Arc::new(states);
-        let states = run(address(&self.daemon.gateway)?, states, self.settings.connections, FINAL_WITHIN).await?;
+        let states = run(self.daemon.gateway, states, self.settings.connections, FINAL_WITHIN).await?;
         for (_, state) in &states.answers {
             self.check(name, is_finalized(state));
         }
@@ -234,9 +232,9 @@ impl Load {
     ) -> Result<(), Failure> {
         let (leaf_indices, calls): (Vec<_>, Vec<_>) = queries(path, accounts, self.settings.reads).into_iter().unzip();
         let calls = Arc::new(calls);
-        let processor = self.daemon_processor();
-        let answered = self.run(&self.daemon.indexer, &calls).await?;
-        let processor = since(processor, self.daemon_processor());
+        let processor = self.daemon.process.processor_time();
+        let answered = self.run(self.daemon.indexer, &calls).await?;
+        let processor = since(processor, self.daemon.process.processor_time());
         let bare = self.run_bare(&calls, &answered).await?;
         let figures = Figures::of(&answered.latencies).with(answered.answers.len(), answered.elapsed, processor);
         print_line(path.trim_start_matches('/'), &figures, &bare);
@@ -251,7 +249,7 @@ impl Load {
 
     /// The leaf indices that the signers' accounts got.
     async fn leaf_indices(&self, calls: impl Iterator<Item = &Call>) -> Result<Vec<u64>, Failure> {
-        let mut indexer = Connection::open(address(&self.daemon.indexer)?).await?;
+        let mut indexer = Connection::open(self.daemon.indexer).await?;
         let mut leaf_indices = Vec::new();
         for call in calls {
             let packed = decoded::<PackedAccountResponse>(&indexer.call(call).await?)?.packed_account_data;
@@ -279,12 +277,12 @@ impl Load {
     }
 
     async fn call_indexer(&self, call: &Call) -> Result<Answer, Failure> {
-        Connection::open(address(&self.daemon.indexer)?).await?.call(call).await
+        Connection::open(self.daemon.indexer).await?.call(call).await
     }
 
     /// Waits until no request is open.
     async fn until_final(&self) -> Result<(), Failure> {
-        let mut operator = Connection::open(address(&self.daemon.operator)?).await?;
+        let mut operator = Connection::open(self.daemon.operator).await?;
         let deadline = Instant::now() + FINAL_WITHIN;
         while Instant::now() < deadline {
             let metrics = operator.call(&Call::get("/metrics")).await?;
@@ -297,8 +295,8 @@ impl Load {
         Err(format!("requests are still open after {} s", FINAL_WITHIN.as_secs()).into())
     }
 
-    async fn run(&self, url: &str, calls: &Arc<Vec<Call>>) -> Result<Run, Failure> {
-        run(address(url)?, Arc::clone(calls), self.settings.connections, self.settings.limit).await
+    async fn run(&self, address: SocketAddr, calls: &Arc<Vec<Call>>) -> Result<Run, Failure> {
+        run(address, Arc::clone(calls), self.settings.connections, self.settings.limit).await
     }
 
     /// The same calls to the bare server, with answers of the same size.
@@ -307,17 +305,13 @@ impl Load {
         let length = bytes / daemon.answers.len().max(1);
         let path = bare_server::path(length);
         let calls = Arc::new(calls.iter().map(|call| Call { path: path.clone(), ..call.clone() }).collect());
-        let processor = processor::time_of(self.bare.id());
+        let processor = self.bare.process.processor_time();
         let run = run(self.bare.address, calls, self.settings.connections, self.settings.limit).await?;
-        let processor = since(processor, processor::time_of(self.bare.id()));
+        let processor = since(processor, self.bare.process.processor_time());
         for (_, answer) in &run.answers {
             self.check("the bare server", answer.status.is_success() && answer.body.len() == length);
         }
         Ok(Figures::of(&run.latencies).with(run.answers.len(), run.elapsed, processor))
-    }
-
-    fn daemon_processor(&self) -> Option<Duration> {
-        processor::time_of(self.daemon.id())
     }
 
     fn check(&mut self, what: &str, is_right: bool) {
@@ -327,9 +321,8 @@ impl Load {
     }
 }
 
-/// The socket address of a URL without a path.
-fn address(url: &str) -> Result<SocketAddr, Failure> {
-    Ok(url.trim_start_matches("http://").trim_end_matches('/').parse()?)
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}")
 }
 
 fn since(before: Option<Duration>, after: Option<Duration>) -> Option<Duration> {

@@ -125,6 +125,11 @@ impl Process {
         Client::new(&self.gateway, &self.indexer).expect("a client")
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGKILL: no goodbye. Returns when the process is gone.
     pub fn kill(mut self) {
         self.child.kill().expect("kill");
@@ -133,7 +138,7 @@ impl Process {
 
     /// SIGTERM; returns the exit status.
     pub fn terminate(mut self) -> std::process::ExitStatus {
-        let kill = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        let kill = Command::new("kill").arg(self.id().to_string()).status().expect("kill runs");
         assert!(kill.success());
         self.child.wait().expect("wait")
     }
