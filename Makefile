@@ -15,7 +15,7 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint
 	$(CARGO) test --release --workspace
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --quiet
+	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # The published client library of wallets, in a workspace of its own, against the daemon's program. Not part of `make test`: its
 # crates take longer to compile than everything else but RocksDB.

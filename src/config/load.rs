@@ -12,7 +12,7 @@ use super::{Config, ConfigError, Origin, Problem, check, dev};
 const PREFIX: &str = "SELFSAME_";
 const SEPARATOR: &str = "__";
 
-/// The variables of this process that are settings. Text that is not Unicode becomes U+FFFD, which [`load`] refuses.
+/// The variables of this process that are settings. Text that is not Unicode becomes U+FFFD, which loading refuses.
 pub fn settings_of_this_process() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .map(|(name, text)| (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned()))

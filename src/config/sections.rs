@@ -69,7 +69,7 @@ impl Urls {
     }
 }
 
-/// `[tls]`: PEM files. This version refuses the section, see [`check`](super::check).
+/// `[tls]`: PEM files. This version refuses the section, see `check.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {

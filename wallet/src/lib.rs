@@ -3,7 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`keys`] | an authenticator's keys from one seed: secp256k1 for signatures, BabyJubJub for proofs |
-//! | [`file`] | the wallet file: one authenticator, readable by its owner only |
+//! | [`mod@file`] | the wallet file: one authenticator, readable by its owner only |
 //! | [`operations`] | builds and signs the eight operations; pure |
 //! | [`client`] | calls gateway and indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
