@@ -3,8 +3,8 @@
 //! Criterion measures each line; the table at the end sets it against its yardstick, so that a result means the same on every
 //! machine: how many times the bare hash, the bare signature recovery, or both. docs/benchmarks.md explains the lines.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -32,9 +32,9 @@ fn main() {
         return;
     }
     let mut benchmarks = Benchmarks::new();
-    let primitives = Primitives::measure(&mut benchmarks);
-    tree(&mut benchmarks, &primitives);
-    blocks(&mut benchmarks, &primitives);
+    primitives(&mut benchmarks);
+    tree(&mut benchmarks);
+    blocks(&mut benchmarks);
     bodies(&mut benchmarks);
     benchmarks.criterion.final_summary();
     benchmarks.print_table();
@@ -43,20 +43,29 @@ fn main() {
 /// Criterion, and the table that it does not make.
 struct Benchmarks {
     criterion: Criterion,
+    primitives: Primitives,
     lines: Vec<Line>,
 }
 
-/// A line of the table: what was measured, and what it is compared with.
+/// A line of the table.
 struct Line {
     name: &'static str,
-    measured: Duration,
-    yardstick: Option<Yardstick>,
+    yardstick: Yardstick,
+    samples: Vec<Sample>,
 }
 
-/// The least that something could cost.
+/// The least that something could cost: so many of the primitives.
+#[derive(Clone, Copy)]
 struct Yardstick {
-    what: String,
-    cost: Duration,
+    hashes: u32,
+    recoveries: u32,
+}
+
+/// What was measured and, in the same moment, its yardstick.
+#[derive(Clone, Copy)]
+struct Sample {
+    measured: Duration,
+    yardstick: Duration,
 }
 
 impl Benchmarks {
@@ -68,94 +77,124 @@ impl Benchmarks {
             .nresamples(10_000)
             .without_plots()
             .configure_from_args();
-        Self { criterion, lines: Vec::new() }
+        Self { criterion, primitives: Primitives::new(), lines: Vec::new() }
     }
 
-    /// Measures `routine`; the answer is the time of its fastest sample, the one that was disturbed least. `None` when the
-    /// command line leaves this benchmark out.
-    fn measure<T>(&mut self, name: &'static str, mut routine: impl FnMut() -> T) -> Option<Duration> {
-        let fastest = Cell::new(None::<Duration>);
-        self.criterion.bench_function(name, |bencher| {
+    /// Measures `routine`. The yardstick is measured again in each sample, so that a machine that slows down slows down both.
+    fn compare<T>(&mut self, name: &'static str, yardstick: Yardstick, mut routine: impl FnMut() -> T) {
+        let Self { criterion, primitives, lines } = self;
+        let mut samples = Vec::new();
+        criterion.bench_function(name, |bencher| {
             bencher.iter_custom(|iterations| {
-                let started = Instant::now();
-                for _ in 0..iterations {
-                    black_box(routine());
-                }
-                let elapsed = started.elapsed();
-                let once = elapsed / u32::try_from(iterations).unwrap_or(u32::MAX);
-                fastest.set(Some(fastest.get().map_or(once, |before| before.min(once))));
+                let elapsed = time(iterations, &mut routine);
+                let measured = elapsed.div_f64(iterations as f64);
+                samples.push(Sample { measured, yardstick: primitives.cost(yardstick) });
                 elapsed
             });
         });
-        fastest.get()
-    }
-
-    /// Measures `routine` for the table, beside a yardstick if there is one.
-    fn compare<T>(&mut self, name: &'static str, yardstick: Option<Yardstick>, routine: impl FnMut() -> T) {
-        if let Some(measured) = self.measure(name, routine) {
-            self.lines.push(Line { name, measured, yardstick });
+        // There are none when the command line leaves the line out.
+        if !samples.is_empty() {
+            lines.push(Line { name, yardstick, samples });
         }
     }
 
     fn print_table(&self) {
-        println!("{:<36}{:>12}   {:<40}{:>12}{:>8}", "", "measured", "yardstick", "", "ratio");
-        for Line { name, measured, yardstick } in &self.lines {
-            let measured_text = format!("{measured:.2?}");
-            match yardstick {
-                None => println!("{name:<36}{measured_text:>12}"),
-                Some(Yardstick { what, cost }) => {
-                    let ratio = measured.as_secs_f64() / cost.as_secs_f64();
-                    let cost = format!("{cost:.2?}");
-                    println!("{name:<36}{measured_text:>12}   {what:<40}{cost:>12}{ratio:>8.2}");
+        println!("{:<36}{:>12}   {:<30}{:>12}{:>8}", "", "measured", "yardstick", "", "ratio");
+        for Line { name, yardstick, samples } in &self.lines {
+            let measured = median(samples.iter().map(|sample| sample.measured.as_secs_f64()));
+            let cost = median(samples.iter().map(|sample| sample.yardstick.as_secs_f64()));
+            let ratio = median(samples.iter().map(|sample| sample.measured.div_duration_f64(sample.yardstick)));
+            let measured = format!("{:.2?}", Duration::from_secs_f64(measured));
+            match yardstick.to_string() {
+                nothing if nothing.is_empty() => println!("{name:<36}{measured:>12}"),
+                what => {
+                    let cost = format!("{:.2?}", Duration::from_secs_f64(cost));
+                    println!("{name:<36}{measured:>12}   {what:<30}{cost:>12}{ratio:>8.2}");
                 }
             }
         }
     }
 }
 
-/// The costs that no registry of this kind gets around. `None` when the command line leaves them out.
+impl Yardstick {
+    const NONE: Self = Self { hashes: 0, recoveries: 0 };
+
+    fn hashes(count: usize) -> Self {
+        Self { hashes: count as u32, ..Self::NONE }
+    }
+}
+
+impl fmt::Display for Yardstick {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        let parts = [(self.hashes, "hash", "hashes"), (self.recoveries, "recovery", "recoveries")];
+        let parts = parts.iter().filter(|(count, ..)| *count > 0);
+        let texts: Vec<_> =
+            parts.map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many })).collect();
+        formatter.write_str(&texts.join(", "))
+    }
+}
+
+/// The costs that no registry of this kind gets around: the bare permutation and the bare signature recovery.
 struct Primitives {
-    hash: Option<Duration>,
-    recovery: Option<Duration>,
+    words: [Fr; 2],
+    digest: B256,
+    signature: alloy_primitives::Signature,
 }
 
 impl Primitives {
-    fn measure(benchmarks: &mut Benchmarks) -> Self {
-        let mut state = [Fr::from(1u64), Fr::from(2u64)];
-        let hash = benchmarks.measure("bare Poseidon2 permutation", || {
-            taceo_poseidon2::bn254::t2::permutation_in_place(&mut state);
-            state[0]
-        });
-
+    fn new() -> Self {
         let insert = &signed_inserts(&keys(1))[0];
         let digest = DOMAIN.signing_digest(insert).expect("an insert is signed");
         let signature = insert.signature().expect("an insert is signed");
         let signature = alloy_primitives::Signature::from_raw(&signature.0).expect("a signature");
-        let recovery = benchmarks.measure("bare signature recovery", || signature.recover_from_prehash(&digest));
-
-        let primitives = Self { hash, recovery };
-        let (left, right) = (leaf(1), leaf(2));
-        benchmarks.compare("node hash", primitives.hashes(1), || hash_pair(black_box(&left), &right));
-        let yardstick = primitives.recovery.map(|cost| Yardstick { what: "1 recovery".to_owned(), cost });
-        benchmarks.compare("digest and signer of an insert", yardstick, || recover_signer(black_box(insert), &DOMAIN));
-        primitives
+        Self { words: [Fr::from(1u64), Fr::from(2u64)], digest, signature }
     }
 
-    fn hashes(&self, count: usize) -> Option<Yardstick> {
-        let cost = self.hash? * u32::try_from(count).ok()?;
-        let what = if count == 1 { "1 hash".to_owned() } else { format!("{count} hashes") };
-        Some(Yardstick { what, cost })
+    /// What a yardstick costs now.
+    fn cost(&self, yardstick: Yardstick) -> Duration {
+        let Yardstick { hashes, recoveries } = yardstick;
+        let each = |count: u32, repeated: u64, total: Duration| total.div_f64(repeated as f64) * count;
+        let hashing = if hashes > 0 { each(hashes, 64, time(64, || self.hash())) } else { Duration::ZERO };
+        let recovering = if recoveries > 0 { each(recoveries, 4, time(4, || self.recover())) } else { Duration::ZERO };
+        hashing + recovering
     }
 
-    fn hashes_and_recoveries(&self, hashes: usize, recoveries: u32) -> Option<Yardstick> {
-        let Yardstick { what, cost } = self.hashes(hashes)?;
-        let what = format!("{what}, {recoveries} recoveries");
-        Some(Yardstick { what, cost: cost + self.recovery? * recoveries })
+    fn hash(&self) -> [Fr; 2] {
+        let mut state = black_box(self.words);
+        taceo_poseidon2::bn254::t2::permutation_in_place(&mut state);
+        state
+    }
+
+    fn recover(&self) -> bool {
+        self.signature.recover_from_prehash(black_box(&self.digest)).is_ok()
     }
 }
 
+fn time<T>(iterations: u64, mut routine: impl FnMut() -> T) -> Duration {
+    let started = Instant::now();
+    for _ in 0..iterations {
+        black_box(routine());
+    }
+    started.elapsed()
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// The node hash and the signer of an operation.
+fn primitives(benchmarks: &mut Benchmarks) {
+    let (left, right) = (leaf(1), leaf(2));
+    benchmarks.compare("node hash", Yardstick::hashes(1), || hash_pair(black_box(&left), &right));
+    let insert = &signed_inserts(&keys(1))[0];
+    let recovery = Yardstick { recoveries: 1, ..Yardstick::NONE };
+    benchmarks.compare("digest and signer of an insert", recovery, || recover_signer(black_box(insert), &DOMAIN));
+}
+
 /// Batches of leaves and inclusion paths, over pages in memory.
-fn tree(benchmarks: &mut Benchmarks, primitives: &Primitives) {
+fn tree(benchmarks: &mut Benchmarks) {
     let mut registry = MemoryRegistry::default();
     let Ok(first) = update(&registry, &leaves(1..=16_384));
     registry.pages.extend(first.pages);
@@ -170,25 +209,26 @@ fn tree(benchmarks: &mut Benchmarks, primitives: &Primitives) {
     ];
     for (name, leaves) in batches {
         let Ok(done) = update(&registry, &leaves);
-        benchmarks.compare(name, primitives.hashes(done.hashes), || update(&registry, black_box(&leaves)));
+        benchmarks.compare(name, Yardstick::hashes(done.hashes), || update(&registry, black_box(&leaves)));
     }
-    benchmarks.compare("inclusion path", None, || inclusion_path(&registry, black_box(4711)));
+    benchmarks.compare("inclusion path", Yardstick::NONE, || inclusion_path(&registry, black_box(4711)));
 }
 
 /// Blocks of a thousand operations, applied in memory.
-fn blocks(benchmarks: &mut Benchmarks, primitives: &Primitives) {
+fn blocks(benchmarks: &mut Benchmarks) {
     let keys = keys(BLOCK);
     let created = block(&Seal::default(), keys.iter().map(|key| create(key.authenticator())));
     let signers = recover_signers(&created.entries, &DOMAIN);
     let mut registry = MemoryRegistry::default();
-    let yardstick = primitives.hashes(hashes_of(&registry, 1..=BLOCK));
+    let yardstick = Yardstick::hashes(hashes_of(&registry, 1..=BLOCK));
     benchmarks.compare("apply 1024 creates", yardstick, || {
         apply_block(black_box(&created), &signers, &registry, &registry.tip)
     });
 
     registry.apply(&created, &DOMAIN);
     let inserted = block(&registry.tip.seal, signed_inserts(&keys));
-    let yardstick = primitives.hashes_and_recoveries(hashes_of(&registry, 1..=BLOCK), BLOCK as u32);
+    let hashes = Yardstick::hashes(hashes_of(&registry, 1..=BLOCK));
+    let yardstick = Yardstick { recoveries: BLOCK as u32, ..hashes };
     benchmarks.compare("apply 1024 inserts, one core", yardstick, || {
         let signers = recover_signers(black_box(&inserted.entries), &DOMAIN);
         apply_block(&inserted, &signers, &registry, &registry.tip)
@@ -199,10 +239,12 @@ fn blocks(benchmarks: &mut Benchmarks, primitives: &Primitives) {
 fn bodies(benchmarks: &mut Benchmarks) {
     let key = &keys(1)[0];
     let create = serde_json::to_vec(&create(key.authenticator())).expect("JSON");
-    benchmarks.compare("read a create-account body", None, || from_object::<CreateAccount>(black_box(&create)));
-    let insert = serde_json::to_vec(&signed_inserts(std::slice::from_ref(key))[0]).expect("JSON");
     benchmarks
-        .compare("read an insert-authenticator body", None, || from_object::<InsertAuthenticator>(black_box(&insert)));
+        .compare("read a create-account body", Yardstick::NONE, || from_object::<CreateAccount>(black_box(&create)));
+    let insert = serde_json::to_vec(&signed_inserts(std::slice::from_ref(key))[0]).expect("JSON");
+    benchmarks.compare("read an insert-authenticator body", Yardstick::NONE, || {
+        from_object::<InsertAuthenticator>(black_box(&insert))
+    });
 }
 
 fn hashes_of(registry: &MemoryRegistry, changed: impl IntoIterator<Item = u64>) -> usize {

@@ -160,9 +160,10 @@ impl Daemon {
                 tracing::error!(%error, "a server ended abnormally");
             }
         }
-        // The servers and their handlers are gone; this is the last owner unless an answer is still being written.
-        if let Some(service) = Arc::into_inner(service) {
-            service.stop().await;
+        match Arc::try_unwrap(service) {
+            Ok(service) => service.stop().await,
+            // A request that outlived the grace time still reads.
+            Err(service) => service.stop_actors().await,
         }
         Ok(outcome?)
     }

@@ -94,8 +94,10 @@ impl BatcherState {
         }
         let limits = self.shared.batch_limits;
         let since = *self.waiting_since.get_or_insert_with(|| {
+            // The time before the timer: a wake that came a moment too early would be the last one.
+            let now = Instant::now();
             myself.send_after(limits.max_wait, || BatcherMessage::Wake);
-            Instant::now()
+            now
         });
         let is_due = waiting >= limits.max_operations || since.elapsed() >= limits.max_wait;
         // An applied block wakes us again.

@@ -237,11 +237,16 @@ impl RegistryHandle {
         request_id: &RequestId,
         deadline: Instant,
     ) -> Result<Option<GatewayStatusResponse>, WaitError> {
+        // What is over already takes nobody's place.
+        let status = self.status(request_id)?;
+        if is_over(&status) {
+            return Ok(status);
+        }
         let waiter = self.shared.publication.waiters.register(*request_id).ok_or(WaitError::TooMany)?;
         loop {
             let bell = waiter.bell();
             let status = self.status(request_id)?;
-            if status.as_ref().is_none_or(|status| status.status.is_final()) {
+            if is_over(&status) {
                 return Ok(status);
             }
             if timeout_at(deadline, bell).await.is_err() {
@@ -327,6 +332,11 @@ impl RegistryHandle {
             accounts: snapshot.next_leaf_index() - 1,
         }
     }
+}
+
+/// Whether nothing more will happen: the request is final, or there is none.
+fn is_over(status: &Option<GatewayStatusResponse>) -> bool {
+    status.as_ref().is_none_or(|status| status.status.is_final())
 }
 
 /// Why a wait for a final state ended early.

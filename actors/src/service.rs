@@ -24,8 +24,12 @@ use crate::slot::Slot;
 use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
 use crate::turns::Turns;
 
-/// Restarts within [`RESTART_WINDOW`] that a supervisor makes before it gives up.
+/// Restarts of its actors within [`RESTART_WINDOW`] that a group's supervisor makes before it gives up.
 const MAX_RESTARTS: usize = 10;
+
+/// Restarts of whole groups that the root makes within the same time. Few: a group's supervisor that gave up has tried already,
+/// and the two numbers multiply.
+const MAX_GROUP_RESTARTS: usize = 2;
 
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 
@@ -69,7 +73,7 @@ pub enum ServiceError {
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
     Start { instance: String, reason: String },
     /// Actors failed more often than supervisors restart them.
-    #[error("the supervisor gave up after {MAX_RESTARTS} restarts within {} s: {reason}", RESTART_WINDOW.as_secs())]
+    #[error("the supervisors gave up, actors failed too often within {} s: {reason}", RESTART_WINDOW.as_secs())]
     GaveUp { reason: String },
     /// An actor gave no answer for [`crate::STUCK_AFTER`].
     #[error("actor {actor} is stuck")]
@@ -211,14 +215,19 @@ impl Service {
         }
     }
 
-    /// Stops the actors and waits until everything that was handed in is durable. Callers waiting for answers are refused.
-    pub async fn stop(self) {
+    /// Stops the actors. Callers waiting for answers are refused, and so are later ones; reading goes on.
+    pub async fn stop_actors(&self) {
         self.watching.abort();
-        for cell in [Some(self.root.get_cell()), self.guardian].into_iter().flatten() {
+        for cell in [Some(self.root.get_cell()), self.guardian.clone()].into_iter().flatten() {
             if let Err(error) = cell.stop_and_wait(None, Some(STOP_PATIENCE)).await {
                 tracing::debug!(%error, "an actor had stopped before");
             }
         }
+    }
+
+    /// Stops the actors, then waits until everything that was handed in is durable and the store is no longer used.
+    pub async fn stop(self) {
+        self.stop_actors().await;
         drop((self.registry, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
@@ -251,7 +260,7 @@ async fn spawn_root(
         id: format!("{}/registry", settings.instance),
         restart: Restart::Permanent,
         spawn_fn: SpawnFn::new(move |supervisor, name| {
-            let arguments = supervise(registry.clone(), SupervisorStrategy::RestForOne);
+            let arguments = supervise(registry.clone(), SupervisorStrategy::RestForOne, MAX_RESTARTS);
             async move {
                 let (actor, _) = Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?;
                 Ok(actor.get_cell())
@@ -260,14 +269,13 @@ async fn spawn_root(
         backoff_fn: None,
         reset_after: None,
     };
-    let arguments = supervise(vec![registry], SupervisorStrategy::OneForOne);
+    let arguments = supervise(vec![registry], SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
     let name = format!("{}/root", settings.instance);
     Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
 }
 
-fn supervise(child_specs: Vec<ChildSpec>, strategy: SupervisorStrategy) -> SupervisorArguments {
-    let options =
-        SupervisorOptions { strategy, max_restarts: MAX_RESTARTS, max_window: RESTART_WINDOW, reset_after: None };
+fn supervise(child_specs: Vec<ChildSpec>, strategy: SupervisorStrategy, max_restarts: usize) -> SupervisorArguments {
+    let options = SupervisorOptions { strategy, max_restarts, max_window: RESTART_WINDOW, reset_after: None };
     SupervisorArguments { child_specs, options }
 }
 

@@ -74,9 +74,10 @@ fn apply_next(shared: &Shared) -> Result<Option<Arc<Block>>, StoreError> {
     let signers = recover_in_parallel(&block.entries, &shared.store.domain());
     let effects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
     shared.store.commit_block(&block, &effects)?;
+    // Counted first: who has seen a final state finds it in the statistics.
+    shared.counters.applied(&effects.outcomes);
     shared.publication.publish(shared.store.snapshot()?);
     shared.publication.waiters.wake(&block);
-    shared.counters.applied(&effects.outcomes);
     tracing::debug!(
         height = block.header.height,
         operations = block.header.count,

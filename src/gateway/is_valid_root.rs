@@ -23,10 +23,8 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn is_valid_root(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let refused = |problem: String| GatewayError::Parameter { field: "root", problem };
-    let root = request.query().find(|(name, _)| name == "root").map(|(_, value)| number::parse::<U256>(&value));
-    let root = root
-        .ok_or_else(|| refused("the query parameter is missing".to_owned()))?
-        .map_err(|error| refused(error.to_string()))?;
+    let root = request.query_parameter("root")?.ok_or_else(|| refused("the query parameter is missing".to_owned()))?;
+    let root = number::parse::<U256>(&root).map_err(|error| refused(error.to_string()))?;
     let valid = gateway.registry.is_valid_root(&B256::from(root))?;
     Ok(json(StatusCode::OK, &ValidRootResponse { valid }))
 }

@@ -57,11 +57,7 @@ pub fn request_id(request: &Request) -> Result<RequestId, GatewayError> {
 
 fn wait(request: &Request) -> Result<u64, GatewayError> {
     let refused = |problem: String| GatewayError::Parameter { field: "wait", problem };
-    let mut values = request.query().filter(|(name, _)| name == "wait").map(|(_, value)| value);
-    let Some(value) = values.next() else { return Ok(0) };
-    if values.next().is_some() {
-        return Err(refused("it is given more than once".to_owned()));
-    }
+    let Some(value) = request.query_parameter("wait")? else { return Ok(0) };
     let seconds = value.parse().ok().filter(|seconds| *seconds <= LONGEST_WAIT && !value.starts_with('+'));
     seconds.ok_or_else(|| refused(format!("it must be a whole number of seconds from 0 to {LONGEST_WAIT}")))
 }

@@ -76,6 +76,16 @@ impl Request {
         form_urlencoded::parse(self.head.uri.query().unwrap_or_default().as_bytes())
     }
 
+    /// The value of a query parameter that may be given once, decoded. Given twice it is a bad request.
+    pub fn query_parameter(&self, name: &str) -> Result<Option<Cow<'_, str>>, Refusal> {
+        let mut values = self.query().filter(|(given, _)| given == name).map(|(_, value)| value);
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(Refusal::BadRequest(format!("the query parameter {name} is given more than once")));
+        }
+        Ok(value)
+    }
+
     /// The id that the answer carries as `X-Request-Id`.
     pub fn id(&self) -> &RequestId {
         &self.id

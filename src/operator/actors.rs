@@ -12,7 +12,7 @@ use crate::http::{Request, Response, json};
 
 /// One actor.
 #[derive(Debug, Serialize)]
-struct Actor {
+pub(super) struct Actor {
     name: String,
     /// `running`, `silent` (no answer for ten seconds).
     state: &'static str,
@@ -38,6 +38,10 @@ impl From<ActorHealth> for Actor {
 
 /// The actors with their state, restarts and queue lengths.
 pub async fn actors(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
-    let actors: Vec<Actor> = operator.service.actors().into_iter().map(Actor::from).collect();
-    Ok(json(StatusCode::OK, &actors))
+    Ok(json(StatusCode::OK, &all_actors(&operator)))
+}
+
+/// Every actor, as it is now.
+pub(super) fn all_actors(operator: &Operator) -> Vec<Actor> {
+    operator.service.actors().into_iter().map(Actor::from).collect()
 }

@@ -3,7 +3,9 @@
 mod actors;
 mod error;
 mod metrics;
+mod page;
 mod ready;
+mod status;
 
 use std::sync::Arc;
 
@@ -33,5 +35,9 @@ pub fn interface(service: Arc<Service>, mut metrics: Registry) -> Interface {
         .route(Method::GET, "/ready", ready::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
         .route(Method::GET, "/actors", actors::actors)
+        .route(Method::GET, "/status", status::status)
+        .route(Method::GET, "/", |_, _| page::page())
+        .route(Method::GET, "/page.js", |_, _| page::script())
+        .route(Method::GET, "/page.css", |_, _| page::style())
         .into()
 }

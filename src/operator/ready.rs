@@ -19,6 +19,13 @@ struct Ready {
 
 /// The store is open (or there would be nobody to ask), actors answer, queues are below their limits.
 pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
+    let reasons = reasons(&operator, &request);
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(json(status, &Ready { ready: reasons.is_empty(), reasons }))
+}
+
+/// What keeps the daemon from its work; nothing when it is ready.
+pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     let mut reasons = Vec::new();
     if request.shutdown().is_triggered() {
         reasons.push("the daemon is shutting down".to_owned());
@@ -30,6 +37,5 @@ pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));
     }
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(json(status, &Ready { ready: reasons.is_empty(), reasons }))
+    reasons
 }

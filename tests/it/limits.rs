@@ -7,6 +7,7 @@ use alloy_primitives::{Address, U256};
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use selfsame::config::RateLimit;
+use selfsame_actors::AdmissionLimits;
 use selfsame_protocol::registry::Operation;
 use selfsame_wallet::operations::create_account;
 use serde_json::json;
@@ -206,9 +207,7 @@ async fn waiting_for_a_final_state() {
         let answer = caller.get(status(query)).await;
         assert_eq!(answer.body["status"], json!({"state": "queued"}), "{query}: {answer:?}");
     }
-    for query in
-        ["=61", "=-1", "=%2B1", "=1.5", "=", "", "=x", "=0x1", "=1s", "=%201", "=18446744073709551616", "=1&wait=1"]
-    {
+    for query in ["=61", "=-1", "=%2B1", "=1.5", "=", "", "=x", "=0x1", "=1s", "=%201", "=18446744073709551616"] {
         let answer = caller.get(status(&format!("?wait{query}"))).await;
         assert!(answer.refused(400, "bad_request").starts_with("wait: it "), "{query}: {answer:?}");
     }
@@ -233,6 +232,12 @@ async fn waiting_for_a_final_state() {
         assert_eq!(answer.body["status"]["state"], "finalized");
     }
     assert_eq!(caller.get(caller.daemon.gateway(&format!("/receipt/{bare}"))).await.status, 200);
+    // It takes nobody's place among those who wait, and needs none.
+    caller.daemon.registry.set_limits(AdmissionLimits { status_waiters: 0, ..AdmissionLimits::default() });
+    assert_eq!(caller.get(status("?wait=60")).await.status, 200);
+    let held = caller.submit(&create(2)).await;
+    let waiting = caller.get(caller.daemon.gateway(&format!("/status/{}?wait=60", held.request_id()))).await;
+    waiting.refused(503, "batcher_unavailable");
 }
 
 #[tokio::test]
@@ -289,6 +294,19 @@ async fn malformed_idempotency_keys() {
         assert_eq!(caller.send(request).await.refused(400, "bad_request"), message);
     }
     assert_eq!(caller.send(post()).await.status, 200);
+}
+
+#[tokio::test]
+async fn query_parameters_given_twice() {
+    let caller = Caller::start().await;
+    let id = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002";
+    for (path, name) in
+        [("/is-valid-root?root=1&root=2".to_owned(), "root"), (format!("/status/{id}?wait=1&wait=1"), "wait")]
+    {
+        let answer = caller.get(caller.daemon.gateway(&path)).await;
+        let message = format!("the query parameter {name} is given more than once");
+        assert_eq!(answer.refused(400, "bad_request"), message);
+    }
 }
 
 #[tokio::test]

@@ -45,6 +45,46 @@ async fn health_and_actors() {
 }
 
 #[tokio::test]
+async fn the_page_and_what_it_shows() {
+    let caller = Caller::start().await;
+    caller.create(&[&key("alice")], Address::ZERO).await;
+    // The request tracker hears of a final request after its clients do.
+    while caller.daemon.registry.statistics().open_requests > 0 {
+        tokio::task::yield_now().await;
+    }
+    let status = caller.get(caller.daemon.operator("/status")).await;
+    assert_eq!((status.status, &status.body["ready"], &status.body["reasons"]), (200, &json!(true), &json!([])));
+    let registry = json!({
+        "accounts": 1, "accepted": 1, "finalized": 1, "failed": 0, "open_requests": 0, "queue_length": 100_000,
+        "status_waiters": 0, "ledger_height": 1, "applied_height": 1,
+    });
+    assert_eq!(status.body["registry"], registry);
+    assert_eq!(status.body["actors"].as_array().map(Vec::len), Some(3));
+    let page = caller.http.get(caller.daemon.operator("/")).send().await.expect("an answer");
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    let policy = page.headers()["content-security-policy"].to_str().expect("text").to_owned();
+    assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+    // Everything the page refers to is there, and nothing of it is inline or elsewhere.
+    let text = page.text().await.expect("text");
+    assert!(!text.contains("style=") && !text.contains("<style") && !text.contains("://"), "{text}");
+    let references = text.split(['"']).skip(1).step_by(2).collect::<Vec<_>>();
+    for (reference, content_type) in [
+        ("page.css", "text/css; charset=utf-8"),
+        ("page.js", "text/javascript; charset=utf-8"),
+        ("status", "application/json"),
+        ("actors", "application/json"),
+        ("ready", "application/json"),
+    ] {
+        assert!(references.contains(&reference), "{references:?}");
+        let answer = caller.http.get(caller.daemon.operator(&format!("/{reference}"))).send().await.expect("an answer");
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["content-type"]),
+            (200, &content_type.parse().expect("a value"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_daemon_whose_queue_is_full_is_not_ready() {
     let caller = Caller::start_with(|config| {
         hold(config, 2);

@@ -1,0 +1,38 @@
+//! `GET /`: a page that shows the daemon's status and keeps itself up to date.
+//!
+//! Three files, so that the policy of what a browser may load can be the strictest there is: nothing but these, from here.
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+
+use super::error::OperatorError;
+use crate::http::{Response, content};
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page.
+pub async fn page() -> Result<Response, OperatorError> {
+    Ok(file("text/html; charset=utf-8", include_str!("page/page.html")))
+}
+
+/// What draws the tables.
+pub async fn script() -> Result<Response, OperatorError> {
+    Ok(file("text/javascript; charset=utf-8", include_str!("page/page.js")))
+}
+
+/// How they look.
+pub async fn style() -> Result<Response, OperatorError> {
+    Ok(file("text/css; charset=utf-8", include_str!("page/page.css")))
+}
+
+fn file(content_type: &'static str, text: &'static str) -> Response {
+    let mut response = content(StatusCode::OK, content_type, text);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // A new daemon's page must not be drawn by an old script.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

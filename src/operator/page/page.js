@@ -1,0 +1,82 @@
+"use strict";
+
+// Milliseconds between two looks at the status.
+const INTERVAL = 1000;
+
+const element = (id) => document.getElementById(id);
+
+function make(tag, text, className) {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+const count = (value) => value.toLocaleString("en");
+
+// Requests finalized a second between the last two looks.
+let before = null;
+
+function rate(finalized) {
+  const now = { time: performance.now(), finalized };
+  const passed = before && now.time - before.time;
+  const perSecond = passed && now.finalized >= before.finalized
+    ? Math.round((now.finalized - before.finalized) * 1000 / passed) : 0;
+  before = now;
+  return perSecond;
+}
+
+function show(status) {
+  element("version").textContent = status.version;
+  const readiness = element("readiness");
+  readiness.textContent = status.ready ? "Ready" : "Not ready: " + status.reasons.join("; ");
+  readiness.className = status.ready ? "good" : "bad";
+
+  const registry = status.registry;
+  const rows = [
+    ["Accounts", count(registry.accounts)],
+    ["Open requests", count(registry.open_requests) + " of " + count(registry.queue_length)],
+    ["Accepted", count(registry.accepted)],
+    ["Finalized", count(registry.finalized) + " (" + count(rate(registry.finalized)) + " a second)"],
+    ["Failed", count(registry.failed)],
+    ["Height", count(registry.applied_height) + " applied, " + count(registry.ledger_height) + " sealed"],
+    ["Waiting for final states", count(registry.status_waiters)],
+  ];
+  const list = rows.map(([name, value]) => {
+    const row = document.createElement("div");
+    row.append(make("dt", name), make("dd", value));
+    return row;
+  });
+  element("registry").replaceChildren(...list);
+
+  const actors = status.actors.map((actor) => {
+    const row = document.createElement("tr");
+    const name = make("th", actor.name);
+    name.scope = "row";
+    row.append(
+      name,
+      make("td", actor.state, actor.state === "running" ? "good" : "bad"),
+      make("td", count(actor.restarts)),
+      make("td", count(actor.waiting_calls)),
+      make("td", (actor.silent_ms / 1000).toFixed(1) + " s ago"),
+    );
+    return row;
+  });
+  element("actors").replaceChildren(...actors);
+}
+
+async function look() {
+  try {
+    const answer = await fetch("status", { cache: "no-store", signal: AbortSignal.timeout(5 * INTERVAL) });
+    if (!answer.ok) throw new Error("HTTP " + answer.status);
+    show(await answer.json());
+  } catch (error) {
+    const readiness = element("readiness");
+    readiness.textContent = "No answer from the daemon: " + error.message;
+    readiness.className = "bad";
+    before = null;
+  }
+  setTimeout(look, INTERVAL);
+}
+
+look();
