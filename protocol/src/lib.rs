@@ -12,6 +12,8 @@
 //! | [`registry`] | accounts, the eight operations, the rules of the registry contract (v1) |
 //! | [`eip712`] | the typed data that authenticators sign |
 //! | [`ledger`] | blocks, results, receipts |
+//! | [`groth16`] | proofs: reading them strictly, checking them alone and in batches |
+//! | [`verification`] | the verification endpoint: requests, who may ask, what a proof must prove, nullifiers |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
 //! | [`rate_limit`] | sliding windows |
 
@@ -20,6 +22,7 @@ pub mod commitment;
 pub mod eip712;
 pub mod encoding;
 pub mod gateway;
+pub mod groth16;
 pub mod indexer;
 pub mod json;
 pub mod ledger;
@@ -30,5 +33,6 @@ pub mod rate_limit;
 pub mod registry;
 pub mod signature;
 pub mod tree;
+pub mod verification;
 
 pub use alloy_primitives::{Address, B256, U256, keccak256};

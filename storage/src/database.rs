@@ -1,7 +1,7 @@
 //! Opening the database, reading typed records, writing changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
@@ -41,6 +41,17 @@ pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
 }
 
+/// A store that somebody else keeps open, or not.
+pub(crate) struct WeakStore {
+    inner: Weak<StoreInner>,
+}
+
+impl WeakStore {
+    pub fn upgrade(&self) -> Option<Store> {
+        self.inner.upgrade().map(|inner| Store { inner })
+    }
+}
+
 pub(crate) struct StoreInner {
     pub(crate) database: Database,
     pub(crate) domain: RegistryDomain,
@@ -78,6 +89,10 @@ impl Store {
     /// The registry that the store belongs to.
     pub fn domain(&self) -> RegistryDomain {
         self.inner.domain
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore { inner: Arc::downgrade(&self.inner) }
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -320,6 +335,11 @@ impl Changes {
 
     fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
         self.items.push(Change { family, key, value: Some(value) });
+    }
+
+    /// Family, key and new value of each change; `None` deletes.
+    pub(crate) fn items(&self) -> impl Iterator<Item = (&'static str, &[u8], Option<&[u8]>)> {
+        self.items.iter().map(|change| (change.family, change.key.as_slice(), change.value.as_deref()))
     }
 
     /// Adds other changes behind these.

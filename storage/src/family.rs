@@ -6,6 +6,9 @@ use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, Lock, PackedAccount};
 use selfsame_protocol::tree::{Page, PageId};
+use selfsame_protocol::verification::directory::ActionKey;
+use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::{Address, B256};
 
 use crate::ledger::Place;
@@ -59,6 +62,13 @@ pub(crate) const FINAL_REQUESTS: Family<(u64, RequestId), ()> = Family::new("fin
 /// When an idempotency key was accepted (Unix seconds) and its hash.
 pub(crate) const ACCEPTED_KEYS: Family<(u64, B256), ()> = Family::new("accepted_keys");
 
+/// Nullifier of an action → when it was first seen, and how often. Never deleted.
+pub(crate) const NULLIFIERS: Family<NullifierKey, NullifierRecord> = Family::new("nullifiers");
+/// Action → how it came to be, unless it was configured.
+pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions");
+/// Roots that the operator added.
+pub(crate) const TRUSTED_ROOTS: Family<TrustedRoot, ()> = Family::new("trusted_roots");
+
 /// Facts about the store itself; see `database.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
@@ -67,7 +77,7 @@ pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
 /// Every family.
-pub(crate) const ALL: [&str; 17] = [
+pub(crate) const ALL: [&str; 20] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -84,12 +94,23 @@ pub(crate) const ALL: [&str; 17] = [
     IDEMPOTENCY.name,
     FINAL_REQUESTS.name,
     ACCEPTED_KEYS.name,
+    NULLIFIERS.name,
+    ACTIONS.name,
+    TRUSTED_ROOTS.name,
     META,
 ];
 
 /// Families that are looked up by keys which may be absent: a Bloom filter spares the disk.
-pub(crate) const WITH_BLOOM_FILTER: [&str; 6] =
-    [ADDRESSES.name, ROOTS.name, BLOCK_HASHES.name, PLACES.name, REQUESTS.name, IDEMPOTENCY.name];
+pub(crate) const WITH_BLOOM_FILTER: [&str; 8] = [
+    ADDRESSES.name,
+    ROOTS.name,
+    BLOCK_HASHES.name,
+    PLACES.name,
+    REQUESTS.name,
+    IDEMPOTENCY.name,
+    NULLIFIERS.name,
+    ACTIONS.name,
+];
 
 /// Families whose values are hashes: compressing them gains nothing.
 pub(crate) const INCOMPRESSIBLE: [&str; 2] = [TREE_PAGES.name, ADDRESSES.name];

@@ -4,21 +4,71 @@
 //! been handed in since its last write, writes it as one batch with one sync, and tells each writer. An idle store commits a
 //! single change at once; nobody waits for a group to fill.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use crate::database::{Changes, Store};
+use selfsame_protocol::encoding::{Encoding, encode};
+
+use crate::database::{Changes, Read, Store, WeakStore};
 use crate::error::StoreError;
+use crate::family::Family;
 
 /// Called once the changes are durable, or were refused. Runs on the committing thread: it must not block.
 pub type Durable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
+/// Called once the changes are durable, or were refused, or found other records than they were made for. Runs on the committing
+/// thread: it must not block.
+pub type Decided = Box<dyn FnOnce(Result<Decision, StoreError>) + Send>;
+
+/// What became of changes under conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// They are durable.
+    Written,
+    /// A record is not as it was expected, nothing was written: read again.
+    Changed,
+}
+
 /// The most changes that share a sync: bounds the memory of one batch and the wait of the first in it.
 const LARGEST_GROUP: usize = 4096;
 
-struct Job {
-    changes: Changes,
-    durable: Durable,
+enum Job {
+    Commit { changes: Changes, durable: Durable },
+    CommitIf { conditions: Conditions, changes: Changes, decided: Decided },
+}
+
+impl Job {
+    fn refuse(self) {
+        match self {
+            Self::Commit { durable, .. } => durable(Err(StoreError::Closing)),
+            Self::CommitIf { decided, .. } => decided(Err(StoreError::Closing)),
+        }
+    }
+}
+
+/// Records that changes were made for, as they were read.
+#[derive(Default)]
+pub struct Conditions {
+    items: Vec<Condition>,
+}
+
+struct Condition {
+    family: &'static str,
+    key: Vec<u8>,
+    /// `None`: there is no such record.
+    value: Option<Vec<u8>>,
+}
+
+impl Conditions {
+    pub(crate) fn expect<Key: Encoding, Value: Encoding>(
+        &mut self,
+        family: &Family<Key, Value>,
+        key: &Key,
+        value: Option<&Value>,
+    ) {
+        self.items.push(Condition { family: family.name, key: encode(key), value: value.map(encode) });
+    }
 }
 
 /// Hands changes to the committing thread. They become durable in the order they were handed in, and what one call hands in
@@ -26,24 +76,39 @@ struct Job {
 #[derive(Clone)]
 pub struct GroupCommit {
     jobs: Sender<Job>,
+    /// Keeps the store open: the thread opens it only for a write, so that whoever drops the last handle closes the store there
+    /// and then, not the thread at some later moment (which may be the end of the process).
+    _store: Store,
 }
 
 impl GroupCommit {
     /// Starts the committing thread. Joining the handle waits until everything is durable and all clones are gone.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (jobs, handed_in) = channel();
+        let weak = store.downgrade();
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || commit_all(&store, &handed_in))
+            .spawn(move || commit_all(&weak, &handed_in))
             .map_err(|_| StoreError::Closing)?;
-        Ok((Self { jobs }, thread))
+        Ok((Self { jobs, _store: store }, thread))
     }
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
     /// not yet durable.
     pub fn commit(&self, changes: Changes, durable: Durable) {
-        if let Err(refused) = self.jobs.send(Job { changes, durable }) {
-            (refused.0.durable)(Err(StoreError::Closing));
+        self.hand_in(Job::Commit { changes, durable });
+    }
+
+    /// Hands in changes that are written only if all `conditions` hold at that moment: compare and write, atomically.
+    ///
+    /// Records that are written under conditions have to be written by this call alone.
+    pub fn commit_if(&self, conditions: Conditions, changes: Changes, decided: Decided) {
+        self.hand_in(Job::CommitIf { conditions, changes, decided });
+    }
+
+    fn hand_in(&self, job: Job) {
+        if let Err(refused) = self.jobs.send(job) {
+            refused.0.refuse();
         }
     }
 
@@ -56,22 +121,90 @@ impl GroupCommit {
     }
 }
 
-fn commit_all(store: &Store, handed_in: &Receiver<Job>) {
+fn commit_all(store: &WeakStore, handed_in: &Receiver<Job>) {
     while let Ok(first) = handed_in.recv() {
-        let mut changes = first.changes;
-        let mut waiting = vec![first.durable];
-        while waiting.len() < LARGEST_GROUP
+        let Some(store) = store.upgrade() else {
+            // Nobody is left who could have been answered.
+            first.refuse();
+            continue;
+        };
+        let mut group = Group::new(&store);
+        group.add(first);
+        while group.len() < LARGEST_GROUP
             && let Ok(job) = handed_in.try_recv()
         {
-            changes.append(job.changes);
-            waiting.push(job.durable);
+            group.add(job);
         }
-        let result = store.database().write(changes, true);
+        group.commit();
+    }
+}
+
+/// What shares a sync.
+struct Group<'store> {
+    store: &'store Store,
+    changes: Changes,
+    /// The group's own changes under conditions, which the next conditions have to see.
+    decided: HashMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
+    waiting: Vec<Waiting>,
+}
+
+enum Waiting {
+    Commit(Durable),
+    CommitIf(Decided, Result<Decision, StoreError>),
+}
+
+impl<'store> Group<'store> {
+    fn new(store: &'store Store) -> Self {
+        Self { store, changes: Changes::default(), decided: HashMap::new(), waiting: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn add(&mut self, job: Job) {
+        match job {
+            Job::Commit { changes, durable } => {
+                self.changes.append(changes);
+                self.waiting.push(Waiting::Commit(durable));
+            }
+            Job::CommitIf { conditions, changes, decided } => {
+                let decision = self.decide(&conditions);
+                if let Ok(Decision::Written) = decision {
+                    for (family, key, value) in changes.items() {
+                        self.decided.insert((family, key.to_vec()), value.map(<[u8]>::to_vec));
+                    }
+                    self.changes.append(changes);
+                }
+                self.waiting.push(Waiting::CommitIf(decided, decision));
+            }
+        }
+    }
+
+    fn decide(&self, conditions: &Conditions) -> Result<Decision, StoreError> {
+        for Condition { family, key, value } in &conditions.items {
+            let is_as_expected = match self.decided.get(&(*family, key.clone())) {
+                Some(written) => written == value,
+                None => self.store.database().read(family, key)?.as_deref() == value.as_deref(),
+            };
+            if !is_as_expected {
+                return Ok(Decision::Changed);
+            }
+        }
+        Ok(Decision::Written)
+    }
+
+    /// Everybody is told after the write: who was refused for a change of this group finds it when it reads again.
+    fn commit(self) {
+        let result = self.store.database().write(self.changes, true);
         if let Err(error) = &result {
-            tracing::error!(%error, requests = waiting.len(), "a group commit failed");
+            tracing::error!(%error, requests = self.waiting.len(), "a group commit failed");
         }
-        for durable in waiting {
-            durable(result.clone());
+        for waiting in self.waiting {
+            match waiting {
+                Waiting::Commit(durable) => durable(result.clone()),
+                Waiting::CommitIf(decided, decision) => decided(result.clone().and(decision)),
+            }
         }
     }
 }

@@ -22,13 +22,15 @@ mod requests;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod verification;
 
 pub use database::{Changes, OpenOptions, SCHEMA_VERSION, Store};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
-pub use group_commit::{Durable, GroupCommit};
+pub use group_commit::{Conditions, Decided, Decision, Durable, GroupCommit};
 pub use ledger::{Ledger, LedgerError, Place};
 pub use registry_store::{AppliedBlock, AppliedTip};
 pub use requests::{Admission, FinalState, IdempotencyRecord, QueuedRequest, RequestRecord};
 pub use snapshot::Snapshot;
+pub use verification::VerifiedRequest;

@@ -1,0 +1,110 @@
+//! Whether proofs hold.
+//!
+//! A proof (A, B, C) for inputs x holds when `e(A, B) = e(α, β) · e(IC(x), γ) · e(C, δ)`. For many proofs of one key, each
+//! equation is raised to a random power of its own and all are multiplied: what belongs to the key then costs as much as for one
+//! proof, and the final exponentiation is shared. With 128 random bits a false proof passes once in 2¹²⁸ tries, whatever the
+//! others are. A product that is wrong does not say why, so the batch is divided until the bad proofs stand alone.
+
+use ark_bn254::{Bn254, Fr, G1Affine, G1Projective};
+use ark_ec::pairing::Pairing;
+use ark_ec::{AffineRepr, CurveGroup};
+use ark_ff::{AdditiveGroup, One};
+use ark_groth16::Groth16;
+
+use super::key::PreparedKey;
+use super::proof::Proof;
+
+/// A proof and what it is said to prove.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub(super) proof: Proof,
+    pub(super) inputs: Vec<Fr>,
+}
+
+/// The wrong number of public inputs: a proof could hold with one too few or too many, so they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{found} public inputs are given; proofs of this key have {expected}")]
+pub struct InputCountError {
+    pub found: usize,
+    pub expected: usize,
+}
+
+impl Claim {
+    /// A proof with its public inputs, in the circuit's order.
+    pub fn new(proof: Proof, inputs: Vec<Fr>) -> Self {
+        Self { proof, inputs }
+    }
+
+    /// The public inputs.
+    pub fn inputs(&self) -> &[Fr] {
+        &self.inputs
+    }
+}
+
+impl PreparedKey {
+    /// Whether one proof holds.
+    pub fn holds(&self, claim: &Claim) -> Result<bool, InputCountError> {
+        self.count_inputs(claim)?;
+        Ok(self.holds_alone(claim))
+    }
+
+    /// Which of many proofs hold. `coefficient` gives 128 bits from a cryptographic random source at each call.
+    pub fn which_hold(
+        &self,
+        claims: &[Claim],
+        coefficient: &mut impl FnMut() -> u128,
+    ) -> Result<Vec<bool>, InputCountError> {
+        claims.iter().try_for_each(|claim| self.count_inputs(claim))?;
+        let mut hold = Vec::with_capacity(claims.len());
+        self.divide(claims, coefficient, &mut hold);
+        Ok(hold)
+    }
+
+    fn count_inputs(&self, claim: &Claim) -> Result<(), InputCountError> {
+        let (found, expected) = (claim.inputs.len(), self.input_count());
+        if found == expected { Ok(()) } else { Err(InputCountError { found, expected }) }
+    }
+
+    fn divide(&self, claims: &[Claim], coefficient: &mut impl FnMut() -> u128, hold: &mut Vec<bool>) {
+        match claims {
+            [] => {}
+            [alone] => hold.push(self.holds_alone(alone)),
+            many if self.all_hold(many, coefficient) => hold.resize(hold.len() + many.len(), true),
+            many => {
+                let (left, right) = many.split_at(many.len() / 2);
+                self.divide(left, coefficient, hold);
+                self.divide(right, coefficient, hold);
+            }
+        }
+    }
+
+    fn holds_alone(&self, claim: &Claim) -> bool {
+        let inputs = self.combine(Fr::one(), &claim.inputs);
+        let proof = claim.proof.to_ark();
+        // It has no reason to refuse: a pairing of any points exists.
+        Groth16::<Bn254>::verify_proof_with_prepared_inputs(&self.ark, &proof, &inputs).unwrap_or(false)
+    }
+
+    fn all_hold(&self, claims: &[Claim], coefficient: &mut impl FnMut() -> u128) -> bool {
+        let mut constant = Fr::ZERO;
+        let mut inputs = vec![Fr::ZERO; self.input_count()];
+        let mut c = G1Projective::ZERO;
+        let mut left = Vec::with_capacity(claims.len() + 3);
+        for claim in claims {
+            let power = coefficient();
+            let limbs = [power as u64, (power >> 64) as u64];
+            let power = Fr::from(power);
+            constant += power;
+            for (sum, input) in std::iter::zip(&mut inputs, &claim.inputs) {
+                *sum += power * input;
+            }
+            c += claim.proof.c.mul_bigint(limbs);
+            left.push(claim.proof.a.mul_bigint(limbs));
+        }
+        left.extend([self.combine(constant, &inputs), c, self.alpha() * -constant]);
+        let left: Vec<G1Affine> = G1Projective::normalize_batch(&left);
+        let right = claims.iter().map(|claim| claim.proof.b.into());
+        let fixed = [&self.ark.gamma_g2_neg_pc, &self.ark.delta_g2_neg_pc, &self.beta].map(Clone::clone);
+        Bn254::multi_pairing(left, right.chain(fixed)).0.is_one()
+    }
+}

@@ -1,0 +1,207 @@
+//! Verification keys: from JSON, checked, prepared.
+
+use std::sync::OnceLock;
+
+use ark_bn254::{Bn254, Fr, G1Affine, G1Projective, G2Affine};
+use ark_ec::bn::G2Prepared;
+use ark_ec::{AffineRepr, CurveGroup};
+use ark_ff::{AdditiveGroup, BigInteger, PrimeField};
+use serde::Deserialize;
+
+use super::point::{self, PointError};
+use crate::U256;
+use crate::number::{self, NumberError};
+
+/// Public inputs of a legacy proof: root, nullifier, signal hash, external nullifier.
+pub const LEGACY_INPUTS: usize = 4;
+
+/// Public inputs of a current proof; [`crate::verification::check`] lists them.
+pub const CURRENT_INPUTS: usize = 15;
+
+/// The most public inputs that a key may be for: bounds the memory of its tables (0.5 MiB an input).
+const MOST_INPUTS: usize = 64;
+
+/// A Groth16 verification key, its points checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerificationKey {
+    pub(super) alpha: G1Affine,
+    pub(super) beta: G2Affine,
+    pub(super) gamma: G2Affine,
+    pub(super) delta: G2Affine,
+    /// One point for the constant, one for each public input.
+    pub(super) inputs: Vec<G1Affine>,
+}
+
+/// Why a text is no verification key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    #[error("it is not the JSON of a Groth16 verification key: {0}")]
+    NotJson(String),
+    #[error("it is a key of {protocol} on {curve}; only groth16 on bn128 is checked here")]
+    OtherScheme { protocol: String, curve: String },
+    #[error("nPublic is {announced}, but IC has {points} points; it must have one more than there are public inputs")]
+    InputCount { announced: usize, points: usize },
+    #[error("it is for {found} public inputs; proofs of its kind have {expected}")]
+    OtherInputs { found: usize, expected: usize },
+    #[error("{point}: {error}")]
+    Number { point: String, error: NumberError },
+    #[error("{point}: the third coordinate must be 1")]
+    NotAffine { point: String },
+    #[error("{point}: {error}")]
+    Point { point: String, error: PointError },
+}
+
+/// The JSON that circuit tools write: numbers as decimal texts, points with a third coordinate that is 1.
+#[derive(Deserialize)]
+struct KeyJson {
+    protocol: String,
+    curve: String,
+    #[serde(rename = "nPublic")]
+    public_inputs: usize,
+    vk_alpha_1: [String; 3],
+    vk_beta_2: [[String; 2]; 3],
+    vk_gamma_2: [[String; 2]; 3],
+    vk_delta_2: [[String; 2]; 3],
+    #[serde(rename = "IC")]
+    inputs: Vec<[String; 3]>,
+}
+
+impl VerificationKey {
+    /// The legacy protocol's key, for identity trees of depth 30.
+    pub fn legacy() -> &'static Self {
+        static KEY: OnceLock<VerificationKey> = OnceLock::new();
+        KEY.get_or_init(|| builtin(include_str!("../../keys/legacy.json"), LEGACY_INPUTS))
+    }
+
+    /// The current protocol's key.
+    pub fn current() -> &'static Self {
+        static KEY: OnceLock<VerificationKey> = OnceLock::new();
+        KEY.get_or_init(|| builtin(include_str!("../../keys/current.json"), CURRENT_INPUTS))
+    }
+
+    /// Reads a key for proofs with `inputs` public inputs and checks all of it.
+    pub fn from_json(text: &str, inputs: usize) -> Result<Self, KeyError> {
+        let json: KeyJson = serde_json::from_str(text).map_err(|error| KeyError::NotJson(error.to_string()))?;
+        if json.protocol != "groth16" || !["bn128", "bn254"].contains(&json.curve.as_str()) {
+            return Err(KeyError::OtherScheme { protocol: json.protocol, curve: json.curve });
+        }
+        if json.public_inputs > MOST_INPUTS || json.inputs.len() != json.public_inputs + 1 {
+            return Err(KeyError::InputCount { announced: json.public_inputs, points: json.inputs.len() });
+        }
+        if json.public_inputs != inputs {
+            return Err(KeyError::OtherInputs { found: json.public_inputs, expected: inputs });
+        }
+        let input = |(index, point): (usize, &[String; 3])| read_g1(&format!("IC[{index}]"), point);
+        Ok(Self {
+            alpha: read_g1("vk_alpha_1", &json.vk_alpha_1)?,
+            beta: read_g2("vk_beta_2", &json.vk_beta_2)?,
+            gamma: read_g2("vk_gamma_2", &json.vk_gamma_2)?,
+            delta: read_g2("vk_delta_2", &json.vk_delta_2)?,
+            inputs: json.inputs.iter().enumerate().map(input).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// How many public inputs proofs of this key have.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len() - 1
+    }
+}
+
+/// The keys that are part of the program are as fixed as its code, and read by a test.
+#[expect(clippy::expect_used, reason = "a constant that a test reads")]
+fn builtin(text: &str, inputs: usize) -> VerificationKey {
+    VerificationKey::from_json(text, inputs).expect("a key of the program")
+}
+
+fn read_g1(name: &str, [x, y, z]: &[String; 3]) -> Result<G1Affine, KeyError> {
+    if z != "1" {
+        return Err(KeyError::NotAffine { point: name.to_owned() });
+    }
+    point::g1(&read(name, x)?, &read(name, y)?).map_err(|error| KeyError::Point { point: name.to_owned(), error })
+}
+
+fn read_g2(name: &str, [x, y, z]: &[[String; 2]; 3]) -> Result<G2Affine, KeyError> {
+    if z != &["1", "0"] {
+        return Err(KeyError::NotAffine { point: name.to_owned() });
+    }
+    let [x0, x1, y0, y1] = [&x[0], &x[1], &y[0], &y[1]].map(|text| read(name, text));
+    point::g2([&x0?, &x1?], [&y0?, &y1?]).map_err(|error| KeyError::Point { point: name.to_owned(), error })
+}
+
+fn read(name: &str, text: &str) -> Result<U256, KeyError> {
+    number::parse(text).map_err(|error| KeyError::Number { point: name.to_owned(), error })
+}
+
+/// A key with everything that does not depend on the proof computed once.
+pub struct PreparedKey {
+    pub(super) ark: ark_groth16::PreparedVerifyingKey<Bn254>,
+    pub(super) beta: G2Prepared<ark_bn254::Config>,
+    tables: Vec<Multiples>,
+}
+
+impl PreparedKey {
+    /// Computes the pairing of alpha and beta, the lines of the fixed points, and the tables of the inputs' points: tens of
+    /// milliseconds and half a MiB an input, to be paid once.
+    pub fn new(key: &VerificationKey) -> Self {
+        let VerificationKey { alpha, beta, gamma, delta, inputs } = key.clone();
+        let tables = inputs.iter().skip(1).map(|point| Multiples::of(*point)).collect();
+        let ark = ark_groth16::prepare_verifying_key(&ark_groth16::VerifyingKey {
+            alpha_g1: alpha,
+            beta_g2: beta,
+            gamma_g2: gamma,
+            delta_g2: delta,
+            gamma_abc_g1: inputs,
+        });
+        Self { ark, beta: beta.into(), tables }
+    }
+
+    /// How many public inputs proofs of this key have.
+    pub fn input_count(&self) -> usize {
+        self.tables.len()
+    }
+
+    pub(super) fn alpha(&self) -> G1Affine {
+        self.ark.vk.alpha_g1
+    }
+
+    /// The combination of the key's input points: the constant's taken `constant` times, the others as often as the inputs say.
+    pub(super) fn combine(&self, constant: Fr, inputs: &[Fr]) -> G1Projective {
+        let first = self.ark.vk.gamma_abc_g1.first().copied().unwrap_or(G1Affine::zero());
+        let first = if constant == Fr::from(1u64) { first.into_group() } else { first * constant };
+        std::iter::zip(&self.tables, inputs).fold(first, |mut sum, (table, input)| {
+            table.add_multiple(&mut sum, *input);
+            sum
+        })
+    }
+}
+
+/// The multiples of a point that make any product an addition a byte: `256^i · d` times the point, d from 1 to 255.
+struct Multiples(Vec<G1Affine>);
+
+impl Multiples {
+    const DIGITS: usize = 255;
+
+    fn of(point: G1Affine) -> Self {
+        let mut multiples = Vec::with_capacity(Self::DIGITS * Fr::MODULUS_BIT_SIZE.div_ceil(8) as usize);
+        let mut base = point.into_group();
+        for _ in 0..Fr::MODULUS_BIT_SIZE.div_ceil(8) {
+            let mut multiple = G1Projective::ZERO;
+            for _ in 0..Self::DIGITS {
+                multiple += base;
+                multiples.push(multiple);
+            }
+            base += multiple;
+        }
+        Self(G1Projective::normalize_batch(&multiples))
+    }
+
+    /// Adds the scalar times the point.
+    fn add_multiple(&self, sum: &mut G1Projective, scalar: Fr) {
+        for (window, digit) in self.0.chunks_exact(Self::DIGITS).zip(scalar.into_bigint().to_bytes_le()) {
+            // Digit 0 adds nothing.
+            if let Some(multiple) = usize::from(digit).checked_sub(1).and_then(|index| window.get(index)) {
+                *sum += multiple;
+            }
+        }
+    }
+}

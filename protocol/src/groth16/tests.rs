@@ -1,0 +1,343 @@
+use ark_bn254::{Fq, Fq2, Fr, G1Affine, G2Affine};
+use ark_ec::{AffineRepr, CurveGroup};
+use ark_ff::{AdditiveGroup, PrimeField};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use super::point::{compress_g1, compress_g2, coordinate_number, decompress_g1, decompress_g2, g1, g2};
+use super::simulator::Simulator;
+use super::*;
+use crate::keccak256;
+use crate::tree::field_element;
+
+const SIGN_IN: &str = include_str!("../../vectors/v3_depth30_signin_mock.json");
+const VERIFY_USER: &str = include_str!("../../vectors/v3_depth30_verify_user.json");
+const UNVERIFIED: &str = include_str!("../../vectors/v3_unverified_portal_proof_mock.json");
+const SESSION: &str = include_str!("../../vectors/v4_session.json");
+const BOUND: &str = include_str!("../../vectors/v4_uniqueness_bound_to_session.json");
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn value(value: &Value) -> U256 {
+    crate::number::parse(value.as_str().expect("text")).expect("a number")
+}
+
+fn element(of: &Value) -> Fr {
+    field_element(&value(of)).expect("an element")
+}
+
+fn legacy(text: &str) -> Claim {
+    let case = json(text);
+    let digits = case["proof"].as_str().expect("text").strip_prefix("0x").expect("hex");
+    let words = std::array::from_fn(|index| U256::from_str_radix(&digits[index * 64..][..64], 16).expect("hex"));
+    let inputs = ["root", "nullifier_hash", "signal_hash", "external_nullifier"].map(|name| element(&case[name]));
+    Claim::new(Proof::from_legacy(&words).expect("a proof"), inputs.to_vec())
+}
+
+fn current(text: &str) -> Claim {
+    let case = json(text);
+    let words = std::array::from_fn(|index| value(&case["proof"][index]));
+    let inputs = case["public_inputs"].as_array().expect("a list").iter().map(element).collect();
+    Claim::new(Proof::from_current(&words).expect("a proof"), inputs)
+}
+
+fn prepared(key: &VerificationKey) -> PreparedKey {
+    PreparedKey::new(key)
+}
+
+/// Numbers that nobody foresees, again and again the same.
+fn coefficients(seed: u64) -> impl FnMut() -> u128 {
+    let mut drawn = 0u64;
+    move || {
+        drawn += 1;
+        let bytes = keccak256([seed.to_be_bytes(), drawn.to_be_bytes()].concat());
+        u128::from_be_bytes(std::array::from_fn(|index| bytes[index]))
+    }
+}
+
+fn scalar(seed: u64) -> Fr {
+    Fr::from_be_bytes_mod_order(&keccak256(seed.to_be_bytes()).0)
+}
+
+#[test]
+fn the_builtin_keys_are_those_of_the_verifier_contract() {
+    let constants = &json(include_str!("../../vectors/vk_v4_verifier_sol.json"))["constants"];
+    let number = |name: &str| value(&constants[name]);
+    let key = VerificationKey::current();
+    assert_eq!(key.input_count(), CURRENT_INPUTS);
+    assert_eq!(g1(&number("ALPHA_X"), &number("ALPHA_Y")), Ok(key.alpha));
+    // The contract has the other three negated.
+    for (name, point) in [("BETA", key.beta), ("GAMMA", key.gamma), ("DELTA", key.delta)] {
+        let [x0, x1, y0, y1] =
+            ["X_0", "X_1", "Y_0", "Y_1"].map(|coordinate| number(&format!("{name}_NEG_{coordinate}")));
+        assert_eq!(g2([&x0, &x1], [&y0, &y1]), Ok(-point), "{name}");
+    }
+    assert_eq!(g1(&number("CONSTANT_X"), &number("CONSTANT_Y")), Ok(key.inputs[0]));
+    for index in 0..CURRENT_INPUTS {
+        let (x, y) = (number(&format!("PUB_{index}_X")), number(&format!("PUB_{index}_Y")));
+        assert_eq!(g1(&x, &y), Ok(key.inputs[index + 1]), "input {index}");
+    }
+    assert_eq!(VerificationKey::legacy().input_count(), LEGACY_INPUTS);
+}
+
+#[test]
+fn recorded_legacy_proofs() {
+    let key = prepared(VerificationKey::legacy());
+    for (text, expected) in [(SIGN_IN, true), (VERIFY_USER, true), (UNVERIFIED, false)] {
+        assert_eq!(key.holds(&legacy(text)), Ok(expected));
+    }
+    let all = [SIGN_IN, UNVERIFIED, VERIFY_USER].map(legacy);
+    assert_eq!(key.which_hold(&all, &mut coefficients(1)), Ok(vec![true, false, true]));
+}
+
+#[test]
+fn recorded_current_proofs() {
+    let key = prepared(VerificationKey::current());
+    let session = current(SESSION);
+    assert_eq!(key.holds(&session), Ok(true));
+    let bound = current(BOUND);
+    assert_eq!(key.holds(&bound), Ok(true));
+    // Bound to a session, it is no uniqueness proof.
+    let mut unbound = bound.clone();
+    unbound.inputs[14] = Fr::ZERO;
+    assert_eq!(key.holds(&unbound), Ok(false));
+    let all = [session, unbound, bound];
+    assert_eq!(key.which_hold(&all, &mut coefficients(2)), Ok(vec![true, false, true]));
+}
+
+#[test]
+fn every_input_counts() {
+    for (key, claim) in [
+        (VerificationKey::legacy(), legacy(VERIFY_USER)),
+        (VerificationKey::legacy(), legacy(SIGN_IN)),
+        (VerificationKey::current(), current(SESSION)),
+    ] {
+        let key = prepared(key);
+        for index in 0..key.input_count() {
+            let mut changed = claim.clone();
+            changed.inputs[index] += Fr::from(1u64);
+            assert_eq!(key.holds(&changed), Ok(false), "input {index}");
+        }
+    }
+}
+
+#[test]
+fn inputs_are_counted() {
+    let key = prepared(VerificationKey::current());
+    let claim = current(SESSION);
+    let mut fewer = claim.clone();
+    fewer.inputs.pop();
+    let mut more = claim.clone();
+    more.inputs.push(Fr::ZERO);
+    for (claim, found) in [(&fewer, 14), (&more, 16)] {
+        let error = InputCountError { found, expected: 15 };
+        assert_eq!(key.holds(claim), Err(error));
+        assert_eq!(key.which_hold(&[current(SESSION), claim.clone()], &mut coefficients(3)), Err(error));
+    }
+}
+
+#[test]
+fn a_proof_of_another_key() {
+    let simulator = Simulator::from_seed(b"seed", CURRENT_INPUTS);
+    let key = prepared(&simulator.verification_key());
+    let strange = current(SESSION);
+    let prove = |number: u64| {
+        let inputs: Vec<Fr> = (0..15).map(|index| scalar(number * 100 + index)).collect();
+        let proof = simulator.prove(&inputs, [scalar(number), scalar(number + 1)]).expect("15 inputs");
+        Claim::new(proof, inputs)
+    };
+    assert_eq!(key.holds(&prove(1)), Ok(true));
+    assert_eq!(key.holds(&strange), Ok(false));
+    assert_eq!(prepared(VerificationKey::current()).holds(&prove(1)), Ok(false));
+    let batch = [prove(1), prove(2), strange, prove(3)];
+    assert_eq!(key.which_hold(&batch, &mut coefficients(4)), Ok(vec![true, true, false, true]));
+    let other = Simulator::from_seed(b"another seed", CURRENT_INPUTS);
+    assert_eq!(prepared(&other.verification_key()).holds(&prove(1)), Ok(false));
+    assert_eq!(simulator.prove(&[], [scalar(1); 2]), Err(InputCountError { found: 0, expected: 15 }));
+}
+
+#[test]
+fn one_bad_proof_among_sixty_four() {
+    let simulator = Simulator::from_seed(b"batch", 4);
+    let key = prepared(&simulator.verification_key());
+    let mut claims: Vec<Claim> = (0..64u64)
+        .map(|number| {
+            let inputs: Vec<Fr> = (0..4).map(|index| scalar(number * 10 + index)).collect();
+            let proof = simulator.prove(&inputs, [scalar(number), scalar(number + 64)]).expect("4 inputs");
+            Claim::new(proof, inputs)
+        })
+        .collect();
+    assert_eq!(key.which_hold(&claims, &mut coefficients(5)), Ok(vec![true; 64]));
+    claims[37].inputs[2] += Fr::from(1u64);
+    let expected: Vec<bool> = (0..64).map(|index| index != 37).collect();
+    assert_eq!(key.which_hold(&claims, &mut coefficients(5)), Ok(expected));
+    // Two wrongs that would cancel out without coefficients.
+    let (c0, c1) = (claims[0].proof.c, claims[1].proof.c);
+    let shift = G1Affine::generator() * scalar(9);
+    claims[0].proof.c = (c0.into_group() + shift).into_affine();
+    claims[1].proof.c = (c1.into_group() - shift).into_affine();
+    let hold = key.which_hold(&claims[..3], &mut coefficients(6));
+    assert_eq!(hold, Ok(vec![false, false, true]));
+}
+
+#[test]
+fn malleated_copies_hold_too() {
+    let key = prepared(VerificationKey::legacy());
+    let mut claim = legacy(VERIFY_USER);
+    let original = claim.proof;
+    claim.proof = Proof { a: -original.a, b: -original.b, c: original.c };
+    assert_ne!(claim.proof.to_legacy(), original.to_legacy());
+    assert_eq!(key.holds(&claim), Ok(true));
+}
+
+#[test]
+fn the_recorded_compression() {
+    let case = json(include_str!("../../vectors/v3_compression_roundtrip.json"));
+    let flat: [U256; 8] = std::array::from_fn(|index| value(&case["flat"][index]));
+    let compressed: [U256; 4] = std::array::from_fn(|index| value(&case["compressed"][index]));
+    let proof = Proof::from_legacy(&flat).expect("a proof");
+    assert_eq!(proof.to_legacy(), flat);
+    assert_eq!(proof.to_current(), compressed);
+    assert_eq!(Proof::from_current(&compressed), Ok(proof));
+    let [a, b1, b0, c] = compressed;
+    let zero = U256::ZERO;
+    assert_eq!(Proof::from_legacy(&[a, b1, b0, c, zero, zero, zero, zero]), Ok(proof));
+}
+
+#[test]
+fn swapped_words_are_no_proof() {
+    let [ax, ay, bx1, bx0, by1, by0, cx, cy] = legacy(VERIFY_USER).proof.to_legacy();
+    let real_first = [ax, ay, bx0, bx1, by0, by1, cx, cy];
+    let off_curve = |point| proof::ProofError { point, error: PointError::NotOnCurve };
+    assert_eq!(Proof::from_legacy(&real_first), Err(off_curve('B')));
+    assert_eq!(Proof::from_legacy(&[ay, ax, bx1, bx0, by1, by0, cx, cy]), Err(off_curve('A')));
+    assert_eq!(Proof::from_legacy(&[ax, ay, bx1, bx0, by1, by0, cy, cx]), Err(off_curve('C')));
+}
+
+/// A point of the curve that is outside the subgroup of G2.
+fn outside_the_subgroup() -> G2Affine {
+    let mut x = Fq2::new(Fq::from(1u64), Fq::ZERO);
+    loop {
+        match G2Affine::get_point_from_x_unchecked(x, true) {
+            Some(point) if !point.is_in_correct_subgroup_assuming_on_curve() => return point,
+            _ => x.c0 += Fq::from(1u64),
+        }
+    }
+}
+
+#[test]
+fn points_that_are_refused() {
+    let modulus = U256::from_limbs(Fq::MODULUS.0);
+    let (zero, one, two) = (U256::ZERO, U256::from(1), U256::from(2));
+    assert_eq!(g1(&one, &two), Ok(G1Affine::generator()));
+    for ((x, y), error) in [
+        ((zero, zero), PointError::Infinity),
+        ((one, one), PointError::NotOnCurve),
+        ((modulus + one, two), PointError::NotCanonical),
+        ((one, modulus + two), PointError::NotCanonical),
+        ((modulus, modulus), PointError::NotCanonical),
+        ((U256::MAX, U256::MAX), PointError::NotCanonical),
+    ] {
+        assert_eq!(g1(&x, &y), Err(error), "{x} {y}");
+    }
+    for (word, error) in [
+        (zero, PointError::Infinity),
+        // Another way to write infinity: no point has x = 0.
+        (one, PointError::NotOnCurve),
+        (modulus << 1, PointError::NotCanonical),
+        (U256::MAX, PointError::NotCanonical),
+    ] {
+        assert_eq!(decompress_g1(&word), Err(error), "{word}");
+    }
+
+    let outside = outside_the_subgroup();
+    let words = [outside.x.c0, outside.x.c1, outside.y.c0, outside.y.c1].map(|value| coordinate_number(&value));
+    let [x0, x1, y0, y1] = &words;
+    assert_eq!(g2([x0, x1], [y0, y1]), Err(PointError::NotInSubgroup));
+    assert_eq!(g2([x1, x0], [y0, y1]), Err(PointError::NotOnCurve));
+    assert_eq!(g2([&(x0 + modulus), x1], [y0, y1]), Err(PointError::NotCanonical));
+    assert_eq!(g2([&zero, &zero], [&zero, &zero]), Err(PointError::Infinity));
+    let (real, imaginary) = compress_g2(&outside);
+    assert_eq!(decompress_g2(&real, &imaginary), Err(PointError::NotInSubgroup));
+
+    let (real, imaginary) = compress_g2(&G2Affine::generator());
+    assert_eq!(decompress_g2(&real, &imaginary), Ok(G2Affine::generator()));
+    assert_eq!(decompress_g2(&(real ^ one), &imaginary), Ok(-G2Affine::generator()));
+    assert_eq!(decompress_g2(&(real ^ two), &imaginary), Err(PointError::NotOnCurve));
+    assert_eq!(decompress_g2(&real, &(imaginary + modulus)), Err(PointError::NotCanonical));
+    assert_eq!(decompress_g2(&zero, &zero), Err(PointError::Infinity));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn points_survive_compression(seed: u64) {
+        let point = (G1Affine::generator() * scalar(seed)).into_affine();
+        prop_assert_eq!(decompress_g1(&compress_g1(&point)), Ok(point));
+        let point = (G2Affine::generator() * scalar(seed)).into_affine();
+        let (real, imaginary) = compress_g2(&point);
+        prop_assert_eq!(decompress_g2(&real, &imaginary), Ok(point));
+    }
+
+    #[test]
+    fn no_words_panic(words: [[u64; 4]; 8]) {
+        let words = words.map(U256::from_limbs);
+        let [a, b1, b0, c, ..] = words;
+        prop_assert!(Proof::from_legacy(&words).is_err());
+        // A random word is a point's now and then.
+        let _ = Proof::from_current(&[a >> 2, b1 >> 3, b0 >> 1, c >> 2]);
+    }
+
+    #[test]
+    fn exactly_the_bad_ones_of_a_batch_fail(bad: [bool; 9], seed: u64) {
+        let simulator = Simulator::from_seed(b"pattern", 2);
+        let claims = bad.iter().zip(0u64..).map(|(bad, number)| {
+            let mut inputs = vec![scalar(number), scalar(number + 100)];
+            let proof = simulator.prove(&inputs, [scalar(number + 200), scalar(number + 300)]).expect("2 inputs");
+            inputs[0] += Fr::from(u64::from(*bad));
+            Claim::new(proof, inputs)
+        });
+        let claims: Vec<Claim> = claims.collect();
+        let key = prepared(&simulator.verification_key());
+        let hold = key.which_hold(&claims, &mut coefficients(seed)).expect("2 inputs");
+        prop_assert_eq!(hold, bad.map(|bad| !bad).to_vec());
+    }
+}
+
+#[test]
+fn keys_that_are_refused() {
+    let good = json(include_str!("../../keys/legacy.json"));
+    let read =
+        |json: &Value| VerificationKey::from_json(&json.to_string(), LEGACY_INPUTS).map_err(|error| error.to_string());
+    assert_eq!(read(&good).as_ref(), Ok(VerificationKey::legacy()));
+    let changed = |pointer: &str, value: Value| {
+        let mut key = good.clone();
+        *key.pointer_mut(pointer).expect("a place") = value;
+        read(&key).expect_err("refused")
+    };
+    for (pointer, value, message) in [
+        ("/protocol", json!("plonk"), "it is a key of plonk on bn128"),
+        ("/curve", json!("bls12381"), "it is a key of groth16 on bls12381"),
+        ("/nPublic", json!(3), "nPublic is 3, but IC has 5 points"),
+        ("/vk_alpha_1/0", json!("1"), "vk_alpha_1: the point is not on the curve"),
+        ("/vk_alpha_1/0", json!("x"), "vk_alpha_1: `x` is not a decimal digit"),
+        ("/vk_alpha_1/2", json!("2"), "vk_alpha_1: the third coordinate must be 1"),
+        ("/vk_alpha_1", json!(["0", "0", "1"]), "vk_alpha_1: it is the point at infinity"),
+        ("/vk_beta_2/0/0", json!("1"), "vk_beta_2: the point is not on the curve"),
+        ("/vk_delta_2/2", json!(["1", "1"]), "vk_delta_2: the third coordinate must be 1"),
+        ("/IC/3/1", json!(U256::MAX.to_string()), "IC[3]: a coordinate is not below the modulus"),
+        ("/IC", json!([]), "nPublic is 4, but IC has 0 points"),
+        ("/vk_gamma_2", json!(1), "it is not the JSON of a Groth16 verification key"),
+    ] {
+        let refusal = changed(pointer, value);
+        assert!(refusal.starts_with(message), "{refusal}");
+    }
+    let text = good.to_string();
+    let other = VerificationKey::from_json(&text, CURRENT_INPUTS);
+    assert_eq!(other, Err(KeyError::OtherInputs { found: 4, expected: 15 }));
+    assert!(matches!(VerificationKey::from_json("{", 4), Err(KeyError::NotJson(_))));
+}

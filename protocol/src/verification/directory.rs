@@ -1,0 +1,199 @@
+//! Who may ask for what: relying parties, their applications, actions and issuers, as configured.
+
+use std::collections::{HashMap, HashSet};
+
+use super::hash::hash_text;
+use super::identity::{Environment, ProofKind, RelyingPartyId};
+use super::request::{Proofs, VerificationRequest};
+use crate::U256;
+use crate::commitment::PublicKey;
+
+/// An application and how the verification endpoint knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelyingParty {
+    pub rp_id: RelyingPartyId,
+    pub app_id: String,
+    /// Whether the relying party is served.
+    pub is_active: bool,
+    /// Whether its application is.
+    pub has_active_application: bool,
+    pub environments: Vec<Environment>,
+    pub accept_legacy: bool,
+    /// Needed for current proofs.
+    pub oprf_public_key: Option<PublicKey>,
+}
+
+/// What is known about an action beforehand. Other actions come to be with their first proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    pub rp_id: RelyingPartyId,
+    pub environment: Environment,
+    pub action: String,
+    /// Verifications of one nullifier; 0 is no limit.
+    pub max_verifications: u64,
+    pub accept_legacy: bool,
+}
+
+/// An issuer of credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issuer {
+    /// Issuer schema id.
+    pub id: u64,
+    /// What a proof of it may be called, by environment.
+    pub identifiers: Vec<String>,
+    pub environments: Vec<Environment>,
+    pub public_key: PublicKey,
+}
+
+/// All of it, found quickly.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    relying_parties: HashMap<RelyingPartyId, RelyingParty>,
+    by_application: HashMap<String, RelyingPartyId>,
+    actions: HashMap<ActionKey, Action>,
+    issuers: HashMap<(u64, Environment), Issuer>,
+    /// Where there is a verification key.
+    keys: HashSet<(Environment, ProofKind)>,
+}
+
+/// An action of a relying party, by the hash of its text: texts that stand for the same bytes are the same action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ActionKey {
+    pub rp_id: RelyingPartyId,
+    pub environment: Environment,
+    pub action: U256,
+}
+
+impl ActionKey {
+    /// The key of an action's text.
+    pub fn new(rp_id: RelyingPartyId, environment: Environment, action: &str) -> Self {
+        Self { rp_id, environment, action: hash_text(action) }
+    }
+}
+
+crate::encode_fields!(ActionKey { rp_id, environment, action });
+
+impl crate::encoding::Encoding for RelyingPartyId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, crate::encoding::DecodeError> {
+        u64::decode(input).map(Self)
+    }
+}
+
+/// Why a request is refused before its proofs are looked at, in the order of the checks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    #[error("{path:?} is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)")]
+    InvalidRelyingPartyId { path: String },
+    #[error("there is no relying party {path}; register its application, or use the id it was given")]
+    UnknownRelyingParty { path: String },
+    #[error("relying party {rp_id} is not active")]
+    InactiveRelyingParty { rp_id: RelyingPartyId, app_id: String },
+    #[error("application {app_id} is not active")]
+    InactiveApplication { app_id: String },
+    #[error("application {app_id} accepts {accepted}, not {given}")]
+    Environment { app_id: String, accepted: String, given: &'static str },
+    #[error("there is no verification key for {kind} proofs in {environment}", kind = .kind.name(), environment = .environment.name())]
+    NoVerificationKey { app_id: String, environment: Environment, kind: ProofKind },
+    #[error("relying party {rp_id} has no OPRF public key, which proofs of protocol version 4.0 need")]
+    NoOprfKey { app_id: String, rp_id: RelyingPartyId },
+    #[error("integrity bundles are not checked here; leave integrity_bundle out")]
+    IntegrityBundle { app_id: String },
+    #[error("{whose} accepts no proofs of protocol version 3.0; ask for one of 4.0")]
+    LegacyNotAccepted { app_id: String, whose: String },
+}
+
+/// A relying party whose request may be checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted<'d> {
+    pub relying_party: &'d RelyingParty,
+    pub environment: Environment,
+    /// The limits of the request's action; `None` when it was not configured, and for sessions.
+    pub action: Option<&'d Action>,
+}
+
+impl Directory {
+    /// Puts everything where it is found.
+    pub fn new(
+        relying_parties: impl IntoIterator<Item = RelyingParty>,
+        actions: impl IntoIterator<Item = Action>,
+        issuers: impl IntoIterator<Item = Issuer>,
+        keys: impl IntoIterator<Item = (Environment, ProofKind)>,
+    ) -> Self {
+        let mut directory = Self { keys: keys.into_iter().collect(), ..Self::default() };
+        for party in relying_parties {
+            directory.by_application.insert(party.app_id.clone(), party.rp_id);
+            directory.relying_parties.insert(party.rp_id, party);
+        }
+        for action in actions {
+            directory.actions.insert(ActionKey::new(action.rp_id, action.environment, &action.action), action);
+        }
+        for issuer in issuers {
+            for environment in &issuer.environments {
+                directory.issuers.insert((issuer.id, *environment), issuer.clone());
+            }
+        }
+        directory
+    }
+
+    /// Decides whether the proofs of a request are looked at. `path` is the id in the request's path.
+    pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted<'_>, AdmissionError> {
+        let relying_party = self.relying_party(path)?;
+        let RelyingParty { rp_id, .. } = *relying_party;
+        let app_id = || relying_party.app_id.clone();
+        if !relying_party.is_active {
+            return Err(AdmissionError::InactiveRelyingParty { rp_id, app_id: app_id() });
+        }
+        if !relying_party.has_active_application {
+            return Err(AdmissionError::InactiveApplication { app_id: app_id() });
+        }
+        let environment = request.environment.environment();
+        if !relying_party.environments.contains(&environment) {
+            let accepted: Vec<_> = relying_party.environments.iter().map(|accepted| accepted.name()).collect();
+            let (accepted, given) = (accepted.join(" and "), request.environment.name());
+            return Err(AdmissionError::Environment { app_id: app_id(), accepted, given });
+        }
+        let kind = request.proofs.kind();
+        if !self.keys.contains(&(environment, kind)) {
+            return Err(AdmissionError::NoVerificationKey { app_id: app_id(), environment, kind });
+        }
+        if kind == ProofKind::Current && relying_party.oprf_public_key.is_none() {
+            return Err(AdmissionError::NoOprfKey { app_id: app_id(), rp_id });
+        }
+        if request.has_integrity_bundle {
+            return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
+        }
+        let key = |action| ActionKey::new(rp_id, environment, action);
+        let action = request.proofs.action().and_then(|action| self.actions.get(&key(action)));
+        if matches!(request.proofs, Proofs::Legacy { .. }) {
+            let whose = if !relying_party.accept_legacy {
+                Some(format!("application {}", relying_party.app_id))
+            } else {
+                action.filter(|action| !action.accept_legacy).map(|action| format!("action {:?}", action.action))
+            };
+            if let Some(whose) = whose {
+                return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
+            }
+        }
+        Ok(Admitted { relying_party, environment, action })
+    }
+
+    /// The issuer of an id, where its credentials count.
+    pub fn issuer(&self, id: u64, environment: Environment) -> Option<&Issuer> {
+        self.issuers.get(&(id, environment))
+    }
+
+    /// The relying party of a path's id: its own, or its application's.
+    pub fn relying_party(&self, path: &str) -> Result<&RelyingParty, AdmissionError> {
+        let rp_id = if path.starts_with("app_") {
+            self.by_application.get(path).copied()
+        } else {
+            let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: path.to_owned() };
+            Some(path.parse::<RelyingPartyId>().map_err(malformed)?)
+        };
+        let unknown = || AdmissionError::UnknownRelyingParty { path: path.to_owned() };
+        rp_id.and_then(|rp_id| self.relying_parties.get(&rp_id)).ok_or_else(unknown)
+    }
+}

@@ -1,0 +1,80 @@
+//! Hashing texts to elements of the field.
+
+use alloy_primitives::hex;
+
+use crate::{U256, keccak256};
+
+/// keccak256 as a big-endian number without its last byte, which makes it an element of the field.
+pub fn hash_to_field(bytes: &[u8]) -> U256 {
+    U256::from_be_bytes(keccak256(bytes).0) >> 8
+}
+
+/// The bytes that a signal or an action stands for: of `0x` and a non-empty even number of hex digits those bytes, of any
+/// other text its UTF-8.
+pub fn text_bytes(text: &str) -> Vec<u8> {
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.is_empty());
+    digits.and_then(|digits| hex::decode(plain(digits)?).ok()).unwrap_or_else(|| text.as_bytes().to_vec())
+}
+
+/// Digits without a prefix: the decoder would take a second `0x` off.
+fn plain(digits: &str) -> Option<&str> {
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(digits)
+}
+
+/// The hash of a signal or of an action of the current protocol.
+pub fn hash_text(text: &str) -> U256 {
+    hash_to_field(&text_bytes(text))
+}
+
+/// The external nullifier of a legacy proof: the application's id, hashed, and the action's bytes behind it, hashed again.
+pub fn external_nullifier(app_id: &str, action: &str) -> U256 {
+    let mut bytes = hash_to_field(app_id.as_bytes()).to_be_bytes::<32>().to_vec();
+    bytes.extend(text_bytes(action));
+    hash_to_field(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn vectors(text: &str) -> Vec<Value> {
+        let file: Value = serde_json::from_str(text).expect("JSON");
+        file["vectors"].as_array().expect("a list").clone()
+    }
+
+    fn padded(value: U256) -> Value {
+        format!("{value:#066x}").into()
+    }
+
+    #[test]
+    fn recorded_signal_hashes() {
+        for vector in vectors(include_str!("../../vectors/hash_signal.json")) {
+            let hash = match vector["bytes_hex"].as_str() {
+                Some(digits) => hash_to_field(&hex::decode(digits).expect("hex")),
+                None => hash_text(vector["signal"].as_str().expect("text")),
+            };
+            assert_eq!(padded(hash), vector["out"], "{vector}");
+        }
+    }
+
+    #[test]
+    fn recorded_external_nullifiers() {
+        for vector in vectors(include_str!("../../vectors/hash_external_nullifier.json")) {
+            let action = vector["action"].as_str().unwrap_or_default();
+            let hash = external_nullifier(vector["app_id"].as_str().expect("text"), action);
+            assert_eq!(padded(hash), vector["out"], "{vector}");
+        }
+    }
+
+    #[test]
+    fn what_is_hashed_as_text() {
+        for text in ["0x", "0x1", "0xzz", "1234", "0X12", "0x0x12", "0x12 ", ""] {
+            assert_eq!(text_bytes(text), text.as_bytes(), "{text:?}");
+        }
+        for text in ["0xAb", "0xaB"] {
+            assert_eq!(text_bytes(text), [0xab], "{text:?}");
+        }
+    }
+}

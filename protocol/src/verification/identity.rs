@@ -1,0 +1,125 @@
+//! Environments, kinds of proof, identifiers of relying parties.
+
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::encoding::{DecodeError, Encoding};
+use crate::keccak256;
+
+/// Where a proof counts; `sandbox` in a request is treated as staging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Environment {
+    #[default]
+    Production,
+    Staging,
+}
+
+impl Environment {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Production, Self::Staging];
+
+    /// The name in configuration and requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+        }
+    }
+}
+
+impl Encoding for Environment {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Production => 0,
+            Self::Staging => 1,
+        });
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Production),
+            1 => Ok(Self::Staging),
+            tag => Err(DecodeError::UnknownTag { kind: "an environment", tag }),
+        }
+    }
+}
+
+/// The two kinds of proof, and of roots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProofKind {
+    /// Protocol version 3.0.
+    #[default]
+    Legacy,
+    /// Protocol version 4.0.
+    Current,
+}
+
+impl ProofKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Legacy, Self::Current];
+
+    /// The name in configuration and commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Current => "current",
+        }
+    }
+}
+
+impl Encoding for ProofKind {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Legacy => 0,
+            Self::Current => 1,
+        });
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Legacy),
+            1 => Ok(Self::Current),
+            tag => Err(DecodeError::UnknownTag { kind: "a kind of proof", tag }),
+        }
+    }
+}
+
+/// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric id that proofs carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelyingPartyId(pub u64);
+
+impl RelyingPartyId {
+    /// The identifier that belongs to an application: the first 8 bytes of keccak256 of its id.
+    pub fn derived_from(app_id: &str) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = keccak256(app_id).0;
+        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl Display for RelyingPartyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rp_{:016x}", self.0)
+    }
+}
+
+impl FromStr for RelyingPartyId {
+    type Err = String;
+
+    /// Reads `rp_` and 16 hex digits of either case.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("rp_").filter(|digits| digits.len() == 16);
+        digits
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is not a relying-party id: rp_ and 16 hex digits"))
+    }
+}
+
+impl<'de> Deserialize<'de> for RelyingPartyId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,263 @@
+//! What a proof must prove: its numbers, root, issuer and time. What is left of an item is a claim, for the pairings to decide.
+
+use ark_bn254::Fr;
+
+use super::directory::{Admitted, Directory};
+use super::hash::external_nullifier;
+use super::identity::Environment;
+use super::request::{CurrentItem, LegacyItem, Proofs};
+use super::roots::RootAge;
+use crate::U256;
+use crate::groth16::proof::ProofError;
+use crate::groth16::{Claim, Proof};
+use crate::tree::{DEPTH, field_element};
+
+/// How long before now a current proof's `expires_at_min` may lie, in seconds.
+pub const EXPIRATION_TOLERANCE: u64 = 18_000;
+
+/// The first byte of a session's action; that of a hashed action is 0.
+const SESSION_PREFIX: u8 = 2;
+
+/// The roots that proofs may be made against.
+pub trait KnownRoots {
+    /// Why the state could not be read.
+    type Error;
+    /// The age of a legacy root; `None` when it is not trusted.
+    fn legacy(&self, environment: Environment, root: &U256) -> Option<RootAge>;
+    /// Whether a current root is valid.
+    fn is_current(&self, environment: Environment, root: &U256) -> Result<bool, Self::Error>;
+}
+
+/// Why an item failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ItemFailure {
+    #[error("{field} is not below the modulus of the scalar field; send the number as the wallet made it")]
+    LegacyNumber { field: &'static str },
+    #[error("proof does not decode, {0}; send the proof as the wallet made it")]
+    LegacyProof(ProofError),
+    #[error("merkle_root is not a known root of {environment}; ask for a new proof", environment = .0.name())]
+    UnknownLegacyRoot(Environment),
+    #[error("merkle_root is {age} seconds old, max_age allows {max_age}; ask for a new proof")]
+    RootTooOld { age: u64, max_age: u64 },
+    #[error("{field} is {problem}")]
+    CurrentNumber { field: &'static str, problem: &'static str },
+    #[error("session_nullifier[1] does not begin with byte 02; it is not the action of a session")]
+    NotASessionAction,
+    #[error("the root in proof[4] is neither the newest nor was it within the validity window; ask for a new proof")]
+    UnknownCurrentRoot,
+    #[error("issuer_schema_id {id} is not a registered issuer of {environment}", environment = .environment.name())]
+    UnknownIssuer { id: u64, environment: Environment },
+    #[error("issuer {id} issues {expected}, not {given:?}; identifier and issuer_schema_id must belong together")]
+    OtherIdentifier { id: u64, expected: String, given: String },
+    #[error("expires_at_min {expires_at_min} is more than {EXPIRATION_TOLERANCE} seconds ago; ask for a new proof")]
+    Expired { expires_at_min: u64 },
+    #[error("proof does not decode, {0}; send the proof as the wallet made it")]
+    CurrentProof(ProofError),
+    #[error(
+        "the proof does not hold for these inputs; check that app, action, signal, nonce and environment are those it was made for"
+    )]
+    DoesNotHold,
+}
+
+impl ItemFailure {
+    /// The code in the item's result.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::LegacyNumber { .. } | Self::LegacyProof(_) => "invalid_format",
+            Self::UnknownLegacyRoot(_) => "invalid_merkle_root",
+            Self::RootTooOld { .. } => "root_too_old",
+            Self::CurrentNumber { .. } => "invalid_public_input",
+            Self::NotASessionAction => "invalid_action",
+            Self::UnknownCurrentRoot => "invalid_root",
+            Self::UnknownIssuer { .. } | Self::OtherIdentifier { .. } => "invalid_credential_issuer",
+            Self::Expired { .. } => "expiration_too_old",
+            Self::CurrentProof(_) | Self::DoesNotHold => "invalid_proof",
+        }
+    }
+}
+
+/// Checks every item of an admitted request; `now` is in Unix seconds. The results are in the items' order.
+///
+/// # Errors
+/// When the roots could not be read.
+pub fn check_items<Roots: KnownRoots>(
+    proofs: &Proofs,
+    admitted: Admitted<'_>,
+    directory: &Directory,
+    roots: &Roots,
+    now: u64,
+) -> Result<Vec<Result<Claim, ItemFailure>>, Roots::Error> {
+    match proofs {
+        Proofs::Legacy { action, items } => {
+            let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
+            let check = |item| check_legacy(item, external_nullifier, admitted.environment, roots);
+            Ok(items.iter().map(check).collect())
+        }
+        Proofs::Uniqueness { nonce, items, .. } => {
+            let checker = CurrentChecker { admitted, directory, roots, now, nonce: *nonce, session: None };
+            items.iter().map(|item| checker.check(item)).collect()
+        }
+        Proofs::Session { session_id, nonce, items } => {
+            let session = Some(session_id.commitment);
+            let checker = CurrentChecker { admitted, directory, roots, now, nonce: *nonce, session };
+            items.iter().map(|item| checker.check(item)).collect()
+        }
+    }
+}
+
+/// Public inputs in the circuit's order: root, nullifier, signal hash, external nullifier.
+fn check_legacy(
+    item: &LegacyItem,
+    external_nullifier: U256,
+    environment: Environment,
+    roots: &impl KnownRoots,
+) -> Result<Claim, ItemFailure> {
+    let inputs = [
+        ("merkle_root", item.merkle_root),
+        ("nullifier", item.nullifier.value),
+        ("signal_hash", item.signal_hash),
+        ("external nullifier", external_nullifier),
+    ];
+    let inputs: Vec<Fr> = inputs
+        .iter()
+        .map(|(field, value)| field_element(value).ok_or(ItemFailure::LegacyNumber { field }))
+        .collect::<Result<_, _>>()?;
+    let proof = Proof::from_legacy(&item.proof).map_err(ItemFailure::LegacyProof)?;
+    match roots.legacy(environment, &item.merkle_root) {
+        None => return Err(ItemFailure::UnknownLegacyRoot(environment)),
+        Some(RootAge::Seconds(age)) if age > item.max_age => {
+            return Err(ItemFailure::RootTooOld { age, max_age: item.max_age });
+        }
+        Some(_) => {}
+    }
+    Ok(Claim::new(proof, inputs))
+}
+
+/// What the items of a current request have in common.
+struct CurrentChecker<'a, Roots> {
+    admitted: Admitted<'a>,
+    directory: &'a Directory,
+    roots: &'a Roots,
+    now: u64,
+    nonce: U256,
+    /// The session's commitment; `None` for uniqueness proofs.
+    session: Option<U256>,
+}
+
+impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
+    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemFailure>, Roots::Error> {
+        if let Err(failure) = self.check_numbers(item) {
+            return Ok(Err(failure));
+        }
+        let is_current = self.roots.is_current(self.admitted.environment, &item.root)?;
+        Ok(self.check_state(item, is_current))
+    }
+
+    /// Every number is an element of the field as it stands, and the action is one of the request's type.
+    fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemFailure> {
+        let is_session = self.session.is_some();
+        let (nullifier, action) = match is_session {
+            true => ("session_nullifier[0]", "session_nullifier[1]"),
+            false => ("nullifier", "action"),
+        };
+        let numbers = [
+            (nullifier, item.nullifier.value),
+            (action, item.action),
+            ("signal_hash", item.signal_hash),
+            ("nonce", self.nonce),
+            ("proof[4]", item.root),
+        ];
+        for (field, value) in numbers {
+            if field_element(&value).is_none() {
+                let problem = "not below the modulus of the scalar field; send the number as the wallet made it";
+                return Err(ItemFailure::CurrentNumber { field, problem });
+            }
+        }
+        if self.session == Some(U256::ZERO) {
+            let problem = "zero in its first half, which is no session's commitment";
+            return Err(ItemFailure::CurrentNumber { field: "session_id", problem });
+        }
+        // A hashed action begins with 0 by construction.
+        if is_session && item.action.byte(31) != SESSION_PREFIX {
+            return Err(ItemFailure::NotASessionAction);
+        }
+        Ok(())
+    }
+
+    fn check_state(&self, item: &CurrentItem, is_current: bool) -> Result<Claim, ItemFailure> {
+        let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
+        let Admitted { relying_party, environment, .. } = self.admitted;
+        if !is_current {
+            return Err(ItemFailure::UnknownCurrentRoot);
+        }
+        let issuer = self.directory.issuer(id, environment).ok_or(ItemFailure::UnknownIssuer { id, environment })?;
+        if !issuer.identifiers.contains(&item.identifier) {
+            let (expected, given) = (issuer.identifiers.join(" or "), item.identifier.clone());
+            return Err(ItemFailure::OtherIdentifier { id, expected, given });
+        }
+        if expires_at_min.saturating_add(EXPIRATION_TOLERANCE) < self.now {
+            return Err(ItemFailure::Expired { expires_at_min });
+        }
+        let proof = Proof::from_current(&item.proof).map_err(ItemFailure::CurrentProof)?;
+        let (issuer_x, issuer_y) = issuer.public_key.coordinates();
+        // The request was admitted with a key.
+        let (oprf_x, oprf_y) = relying_party.oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
+        let inputs = current_inputs(&CurrentInputs {
+            nullifier: item.nullifier.value,
+            issuer_schema_id: id,
+            issuer_public_key: [issuer_x, issuer_y],
+            expires_at_min,
+            credential_genesis_issued_at_min,
+            root: item.root,
+            rp_id: relying_party.rp_id.0,
+            action: item.action,
+            oprf_public_key: [oprf_x, oprf_y],
+            signal_hash: item.signal_hash,
+            nonce: self.nonce,
+            session_commitment: self.session.unwrap_or_default(),
+        });
+        let too_large = "not below the modulus of the scalar field";
+        let inputs = inputs.ok_or(ItemFailure::CurrentNumber { field: "a public input", problem: too_large })?;
+        Ok(Claim::new(proof, inputs))
+    }
+}
+
+/// What a current proof is about.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentInputs {
+    pub nullifier: U256,
+    pub issuer_schema_id: u64,
+    pub issuer_public_key: [U256; 2],
+    pub expires_at_min: u64,
+    pub credential_genesis_issued_at_min: u64,
+    pub root: U256,
+    pub rp_id: u64,
+    pub action: U256,
+    pub oprf_public_key: [U256; 2],
+    pub signal_hash: U256,
+    pub nonce: U256,
+    /// 0 for uniqueness proofs.
+    pub session_commitment: U256,
+}
+
+/// The fifteen public inputs in the circuit's order; `None` when a number is not below the field's modulus.
+pub fn current_inputs(of: &CurrentInputs) -> Option<Vec<Fr>> {
+    let inputs = [
+        of.nullifier,
+        U256::from(of.issuer_schema_id),
+        of.issuer_public_key[0],
+        of.issuer_public_key[1],
+        U256::from(of.expires_at_min),
+        U256::from(of.credential_genesis_issued_at_min),
+        of.root,
+        U256::from(DEPTH),
+        U256::from(of.rp_id),
+        of.action,
+        of.oprf_public_key[0],
+        of.oprf_public_key[1],
+        of.signal_hash,
+        of.nonce,
+        of.session_commitment,
+    ];
+    inputs.iter().map(field_element).collect()
+}

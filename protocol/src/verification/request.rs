@@ -1,0 +1,466 @@
+//! The body of a verification request: three types, told apart by `session_id` and then by `protocol_version`.
+//!
+//! What does not have the right shape, type or pattern refuses the whole request with the field's path. Numbers that are too
+//! large for their field have the right pattern: they fail only their item, later.
+
+use serde_json::{Map, Value};
+
+use super::hash::{hash_text, hash_to_field};
+use super::identity::{Environment, ProofKind};
+use crate::U256;
+use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
+use crate::tree::is_below_field;
+
+/// The most items of a request.
+pub const MOST_RESPONSES: usize = 16;
+
+/// Bounds of a legacy item's `max_age`, in seconds. The greater is the default.
+pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
+
+/// What a legacy item may be called.
+const LEGACY_IDENTIFIERS: [&str; 6] = ["orb", "secure_document", "document", "device", "face", "selfie"];
+
+/// A request that has the right shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerificationRequest {
+    pub environment: RequestedEnvironment,
+    /// Described when the request's proof brings its action to be.
+    pub action_description: String,
+    /// Whether the person's app completed the presence check that it was asked for.
+    pub user_presence_completed: bool,
+    pub has_integrity_bundle: bool,
+    pub proofs: Proofs,
+}
+
+/// The environment as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedEnvironment {
+    Production,
+    Staging,
+    /// Staging under another name.
+    Sandbox,
+}
+
+impl RequestedEnvironment {
+    /// The environment that counts.
+    pub fn environment(self) -> Environment {
+        match self {
+            Self::Production => Environment::Production,
+            Self::Staging | Self::Sandbox => Environment::Staging,
+        }
+    }
+
+    /// The name that is echoed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+            Self::Sandbox => "sandbox",
+        }
+    }
+}
+
+/// The three types of request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proofs {
+    /// Protocol version 3.0.
+    Legacy { action: String, items: Vec<LegacyItem> },
+    /// Protocol version 4.0.
+    Uniqueness { action: String, nonce: U256, items: Vec<CurrentItem> },
+    /// Protocol version 4.0 with a session id.
+    Session { session_id: SessionId, nonce: U256, items: Vec<CurrentItem> },
+}
+
+impl Proofs {
+    /// The kind of key and root that they need.
+    pub fn kind(&self) -> ProofKind {
+        match self {
+            Self::Legacy { .. } => ProofKind::Legacy,
+            Self::Uniqueness { .. } | Self::Session { .. } => ProofKind::Current,
+        }
+    }
+
+    /// The action's text; a session has none.
+    pub fn action(&self) -> Option<&str> {
+        match self {
+            Self::Legacy { action, .. } | Self::Uniqueness { action, .. } => Some(action),
+            Self::Session { .. } => None,
+        }
+    }
+}
+
+/// A number with the text it was written in. Texts beyond 256 bits read as the greatest number, which no field holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberText {
+    pub text: String,
+    pub value: U256,
+}
+
+/// A legacy proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegacyItem {
+    pub identifier: String,
+    pub merkle_root: U256,
+    pub nullifier: NumberText,
+    pub proof: [U256; LEGACY_WORDS],
+    pub signal_hash: U256,
+    /// Seconds.
+    pub max_age: u64,
+}
+
+/// A uniqueness or session proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CurrentItem {
+    pub identifier: String,
+    pub issuer_schema_id: u64,
+    pub nullifier: NumberText,
+    /// The action that the proof is about: the hash of the request's, or what a session's item names.
+    pub action: U256,
+    /// Unix seconds.
+    pub expires_at_min: u64,
+    /// Unix seconds.
+    pub credential_genesis_issued_at_min: u64,
+    pub signal_hash: U256,
+    pub proof: [U256; CURRENT_WORDS],
+    pub root: U256,
+}
+
+/// `session_` and 128 hex digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionId {
+    pub text: String,
+    /// Public input of the proofs.
+    pub commitment: U256,
+}
+
+/// A field that is missing or malformed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct ValidationError {
+    /// Path of the field, such as `responses[0].proof`; `None` when the body is no object.
+    pub attribute: Option<String>,
+    /// What is wrong with it and what would be right.
+    pub detail: String,
+}
+
+impl VerificationRequest {
+    /// Reads a body that is JSON already.
+    pub fn read(body: &Value) -> Result<Self, ValidationError> {
+        let object = body.as_object().ok_or_else(|| ValidationError {
+            attribute: None,
+            detail: format!("the body must be a JSON object, not {}", kind_of(body)),
+        })?;
+        let body = Fields { object, path: String::new() };
+        let version = body.text("protocol_version")?;
+        let session_id = body.optional("session_id");
+        match (version, session_id) {
+            ("3.0", None) | ("4.0", _) => {}
+            ("3.0", Some(_)) => {
+                let detail = "must be \"4.0\" when there is a session_id; protocol version 3.0 has no sessions";
+                return Err(body.wrong("protocol_version", detail));
+            }
+            _ => return Err(body.wrong("protocol_version", format!("must be \"3.0\" or \"4.0\", not {version:?}"))),
+        }
+        let nonce = body.text("nonce")?;
+        let action = body.optional_text("action")?.filter(|action| !action.is_empty());
+        let responses = body.responses()?;
+        let proofs = match (session_id, version) {
+            (Some(_), _) => {
+                if action.is_some() {
+                    return Err(body.wrong("action", "must be left out when there is a session_id"));
+                }
+                Proofs::Session {
+                    session_id: body.session_id()?,
+                    nonce: body.as_number("nonce", nonce)?.value,
+                    items: responses.iter().map(session_item).collect::<Result<_, _>>()?,
+                }
+            }
+            (None, "3.0") => Proofs::Legacy {
+                action: body.required_action(action)?,
+                items: responses.iter().map(legacy_item).collect::<Result<_, _>>()?,
+            },
+            (None, _) => {
+                let action = body.required_action(action)?;
+                let hash = hash_text(&action);
+                let items = responses.iter().map(|item| uniqueness_item(item, hash)).collect::<Result<_, _>>()?;
+                Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?.value, items }
+            }
+        };
+        Ok(Self {
+            environment: body.environment()?,
+            action_description: body.optional_text("action_description")?.unwrap_or_default().to_owned(),
+            user_presence_completed: body.optional_boolean("user_presence_completed")?.unwrap_or_default(),
+            has_integrity_bundle: body.optional("integrity_bundle").is_some(),
+            proofs,
+        })
+    }
+}
+
+fn legacy_item(item: &Fields<'_>) -> Result<LegacyItem, ValidationError> {
+    let identifier = item.text("identifier")?;
+    if !LEGACY_IDENTIFIERS.contains(&identifier) {
+        let detail = format!("must be one of {}, not {identifier:?}", LEGACY_IDENTIFIERS.join(", "));
+        return Err(item.wrong("identifier", detail));
+    }
+    let max_age = item.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
+    if !MAX_AGE.contains(&max_age) {
+        let detail = format!("must be {} to {} seconds, not {max_age}", MAX_AGE.start(), MAX_AGE.end());
+        return Err(item.wrong("max_age", detail));
+    }
+    Ok(LegacyItem {
+        identifier: identifier.to_owned(),
+        merkle_root: item.hex("merkle_root")?.value,
+        nullifier: item.hex("nullifier")?,
+        proof: item.legacy_proof("proof")?,
+        signal_hash: item.signal_hash("signal_hash")?,
+        max_age,
+    })
+}
+
+fn uniqueness_item(item: &Fields<'_>, action: U256) -> Result<CurrentItem, ValidationError> {
+    let nullifier = item.as_number("nullifier", item.text("nullifier")?)?;
+    current_item(item, nullifier, action)
+}
+
+fn session_item(item: &Fields<'_>) -> Result<CurrentItem, ValidationError> {
+    let [nullifier, action] = item.numbers("session_nullifier", "the nullifier and the action")?;
+    current_item(item, nullifier, action.value)
+}
+
+fn current_item(item: &Fields<'_>, nullifier: NumberText, action: U256) -> Result<CurrentItem, ValidationError> {
+    let [a, b1, b0, c, root] = item.numbers("proof", "A, B (two words), C and the root")?.map(|word| word.value);
+    let signal_hash = item.optional_text("signal_hash")?;
+    Ok(CurrentItem {
+        identifier: item.text("identifier")?.to_owned(),
+        issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
+        nullifier,
+        action,
+        expires_at_min: item.integer("expires_at_min")?,
+        credential_genesis_issued_at_min: item
+            .optional_integer("credential_genesis_issued_at_min")?
+            .unwrap_or_default(),
+        signal_hash: signal_hash.map_or(Ok(U256::ZERO), |text| Ok(item.as_number("signal_hash", text)?.value))?,
+        proof: [a, b1, b0, c],
+        root,
+    })
+}
+
+/// An object of the body, with its path.
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    path: String,
+}
+
+impl<'a> Fields<'a> {
+    fn wrong(&self, name: &str, detail: impl Into<String>) -> ValidationError {
+        ValidationError { attribute: Some(format!("{}{name}", self.path)), detail: format!("{name} {}", detail.into()) }
+    }
+
+    fn wrong_type(&self, name: &str, expected: &str, found: &Value) -> ValidationError {
+        self.wrong(name, format!("must be {expected}, not {}", kind_of(found)))
+    }
+
+    /// A field; null is as good as absent.
+    fn optional(&self, name: &str) -> Option<&'a Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    fn required(&self, name: &str) -> Result<&'a Value, ValidationError> {
+        self.optional(name).ok_or_else(|| self.wrong(name, "is missing"))
+    }
+
+    fn optional_text(&self, name: &str) -> Result<Option<&'a str>, ValidationError> {
+        let Some(value) = self.optional(name) else { return Ok(None) };
+        value.as_str().map(Some).ok_or_else(|| self.wrong_type(name, "a string", value))
+    }
+
+    fn text(&self, name: &str) -> Result<&'a str, ValidationError> {
+        self.required(name)?;
+        Ok(self.optional_text(name)?.unwrap_or_default())
+    }
+
+    fn optional_boolean(&self, name: &str) -> Result<Option<bool>, ValidationError> {
+        let Some(value) = self.optional(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| self.wrong_type(name, "true or false", value))
+    }
+
+    fn optional_integer(&self, name: &str) -> Result<Option<u64>, ValidationError> {
+        let Some(value) = self.optional(name) else { return Ok(None) };
+        value.as_u64().map(Some).ok_or_else(|| self.wrong_type(name, "an integer from 0 to 2^64 - 1", value))
+    }
+
+    fn integer(&self, name: &str) -> Result<u64, ValidationError> {
+        self.required(name)?;
+        Ok(self.optional_integer(name)?.unwrap_or_default())
+    }
+
+    /// A number, or a numeric string.
+    fn issuer_schema_id(&self, name: &str) -> Result<u64, ValidationError> {
+        let text = match self.required(name)? {
+            Value::String(text) => text,
+            _ => return self.integer(name),
+        };
+        let number = self.as_number(name, text)?;
+        number.value.try_into().map_err(|_| self.wrong(name, "does not fit 64 bits"))
+    }
+
+    fn as_number(&self, name: &str, text: &str) -> Result<NumberText, ValidationError> {
+        let value = number(text).ok_or_else(|| {
+            self.wrong(name, format!("must be 0x and hex digits, or decimal digits, not {}", quoted(text)))
+        })?;
+        Ok(NumberText { text: text.to_owned(), value })
+    }
+
+    /// An array of exactly `N` numbers as strings.
+    fn numbers<const N: usize>(&self, name: &str, what: &str) -> Result<[NumberText; N], ValidationError> {
+        let value = self.required(name)?;
+        let texts = value.as_array().ok_or_else(|| self.wrong_type(name, "an array of strings", value))?;
+        if texts.len() != N {
+            return Err(self.wrong(name, format!("must have {N} strings ({what}), not {}", texts.len())));
+        }
+        let read = |(index, value): (usize, &Value)| {
+            let name = format!("{name}[{index}]");
+            let text = value.as_str().ok_or_else(|| self.wrong_type(&name, "a string", value))?;
+            self.as_number(&name, text)
+        };
+        let numbers: Vec<_> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        numbers.try_into().map_err(|_| self.wrong(name, format!("must have {N} strings")))
+    }
+
+    /// Hex digits with or without `0x`, at most 64.
+    fn hex(&self, name: &str) -> Result<NumberText, ValidationError> {
+        let text = self.text(name)?;
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let value = (digits.len() <= 64).then(|| from_digits(digits, 16)).flatten();
+        let value = value
+            .ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quoted(text))))?;
+        Ok(NumberText { text: text.to_owned(), value })
+    }
+
+    /// The hash of a legacy proof's signal, in lower case; by default the one of the empty signal.
+    fn signal_hash(&self, name: &str) -> Result<U256, ValidationError> {
+        let Some(text) = self.optional_text(name)? else { return Ok(hash_to_field(&[])) };
+        let digits = text.strip_prefix("0x").filter(|digits| digits.len() <= 64);
+        let digits = digits.filter(|digits| !digits.bytes().any(|digit| digit.is_ascii_uppercase()));
+        digits.and_then(|digits| from_digits(digits, 16)).ok_or_else(|| {
+            self.wrong(name, format!("must be 0x and 1 to 64 lower-case hex digits, not {}", quoted(text)))
+        })
+    }
+
+    /// The eight words of a legacy proof: `0x` and 512 hex digits, or JSON text of the same numbers.
+    fn legacy_proof(&self, name: &str) -> Result<[U256; LEGACY_WORDS], ValidationError> {
+        let text = self.text(name)?;
+        let words = match text.strip_prefix("0x") {
+            Some(digits) => packed_words(digits),
+            None => nested_words(text),
+        };
+        words.ok_or_else(|| {
+            let right = "0x and 512 hex digits, or JSON text of [[a,a],[[b,b],[b,b]],[c,c]] with numbers as strings";
+            self.wrong(name, format!("must be {right}; it has {} characters", text.chars().count()))
+        })
+    }
+
+    fn session_id(&self) -> Result<SessionId, ValidationError> {
+        let text = self.text("session_id")?;
+        let digits = text.strip_prefix("session_").filter(|digits| digits.len() == 128 && digits.is_ascii());
+        let halves = digits.map(|digits| digits.split_at(64));
+        let halves = halves.and_then(|(one, two)| Some((from_digits(one, 16)?, from_digits(two, 16)?)));
+        let (commitment, seed) =
+            halves.ok_or_else(|| self.wrong("session_id", "must be session_ and 128 hex digits"))?;
+        if !is_below_field(&commitment) || !is_below_field(&seed) {
+            return Err(self.wrong("session_id", "has a half that is not below the modulus of the scalar field"));
+        }
+        if seed.byte(31) != 1 {
+            return Err(self.wrong("session_id", "must have 01 as the first byte of its second half"));
+        }
+        Ok(SessionId { text: text.to_owned(), commitment })
+    }
+
+    fn environment(&self) -> Result<RequestedEnvironment, ValidationError> {
+        match self.optional_text("environment")? {
+            None | Some("production") => Ok(RequestedEnvironment::Production),
+            Some("staging") => Ok(RequestedEnvironment::Staging),
+            Some("sandbox") => Ok(RequestedEnvironment::Sandbox),
+            Some(other) => {
+                let detail = format!("must be production, staging or sandbox, not {}", quoted(other));
+                Err(self.wrong("environment", detail))
+            }
+        }
+    }
+
+    fn required_action(&self, action: Option<&str>) -> Result<String, ValidationError> {
+        let missing = || self.wrong("action", "is missing or empty; only a request with a session_id has none");
+        action.map(str::to_owned).ok_or_else(missing)
+    }
+
+    fn responses(&self) -> Result<Vec<Fields<'a>>, ValidationError> {
+        let value = self.required("responses")?;
+        let items = value.as_array().ok_or_else(|| self.wrong_type("responses", "an array of objects", value))?;
+        if !(1..=MOST_RESPONSES).contains(&items.len()) {
+            let detail = format!("must have 1 to {MOST_RESPONSES} entries, not {}", items.len());
+            return Err(self.wrong("responses", detail));
+        }
+        let read = |(index, item): (usize, &'a Value)| {
+            let name = format!("responses[{index}]");
+            let object = item.as_object().ok_or_else(|| self.wrong_type(&name, "an object", item))?;
+            Ok(Fields { object, path: format!("{name}.") })
+        };
+        items.iter().enumerate().map(read).collect()
+    }
+}
+
+/// Reads `0x` and hex digits, or decimal digits. A number beyond 256 bits becomes the greatest one.
+fn number(text: &str) -> Option<U256> {
+    match text.strip_prefix("0x") {
+        Some(digits) => from_digits(digits, 16),
+        None => from_digits(text, 10),
+    }
+}
+
+fn from_digits(digits: &str, radix: u32) -> Option<U256> {
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return None;
+    }
+    Some(U256::from_str_radix(digits, radix.into()).unwrap_or(U256::MAX))
+}
+
+fn packed_words(digits: &str) -> Option<[U256; LEGACY_WORDS]> {
+    if digits.len() != LEGACY_WORDS * 64 || !digits.is_ascii() {
+        return None;
+    }
+    let mut words = [U256::ZERO; LEGACY_WORDS];
+    for (word, digits) in words.iter_mut().zip(digits.as_bytes().chunks_exact(64)) {
+        *word = from_digits(std::str::from_utf8(digits).ok()?, 16)?;
+    }
+    Some(words)
+}
+
+fn nested_words(text: &str) -> Option<[U256; LEGACY_WORDS]> {
+    type Nested<'a> = ([&'a str; 2], [[&'a str; 2]; 2], [&'a str; 2]);
+    let (a, b, c): Nested = serde_json::from_str(text).ok()?;
+    let mut words = [U256::ZERO; LEGACY_WORDS];
+    for (word, text) in words.iter_mut().zip([a, b[0], b[1], c].as_flattened()) {
+        *word = number(text)?;
+    }
+    Some(words)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "this number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A text for a message, in moderation.
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
