@@ -15,10 +15,10 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint
 	$(CARGO) test --release --workspace
+	$(MAKE) test-published-client
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
-# The published client library of wallets, in a workspace of its own, against the daemon's program. Not part of `make test`: its
-# crates take longer to compile than everything else but RocksDB.
+# The published client library of wallets, in a workspace of its own, against the daemon's program.
 test-published-client: build
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml

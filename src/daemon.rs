@@ -12,19 +12,22 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use prometheus_client::registry::Registry;
-use selfsame_actors::{AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings};
+use selfsame_actors::{
+    AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, VerificationHandle,
+};
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
 use utoipa::OpenApi;
 
-use crate::config::{Config, Listen, Network};
+use crate::config::{Config, Listen, Network, VerificationKey};
 use crate::http::{
     Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, shutdown,
 };
-use crate::{gateway, indexer, openapi, operator};
+use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
+use crate::verify::setup::SetupError;
+use crate::{gateway, indexer, openapi, operator, verify};
 
 /// Why the daemon does not start, or ends by itself.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +46,12 @@ pub enum DaemonError {
     Cors(#[from] InvalidOrigin),
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// The verifier's keys cannot be set up.
+    #[error(transparent)]
+    Verifier(#[from] SetupError),
+    /// A file of secrets in the data folder cannot be read or made.
+    #[error(transparent)]
+    Secret(#[from] SecretFileError),
 }
 
 /// A started daemon, its addresses bound, not serving yet.
@@ -58,21 +67,29 @@ pub struct Daemon {
 #[derive(Clone)]
 pub struct Reloading {
     registry: RegistryHandle,
+    verification: VerificationHandle,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
 }
 
 impl Reloading {
-    fn new(config: &Config, registry: RegistryHandle) -> Self {
+    fn new(config: &Config, registry: RegistryHandle, verification: VerificationHandle) -> Self {
         Self {
             registry,
+            verification,
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
         }
     }
 
-    /// Takes over the limits of a configuration that was read again.
+    /// Takes over limits, applications, actions, issuers and relying parties of a configuration that was read again.
     pub fn take_over(&self, config: &Config) {
+        match verify::setup::directory(config) {
+            Ok(directory) => self.verification.set_directory(directory),
+            // Checked with the rest of the configuration before.
+            Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
+        }
+        self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
@@ -82,6 +99,7 @@ impl Reloading {
 /// The addresses that the interfaces are bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
+    pub verify: SocketAddr,
     pub gateway: SocketAddr,
     pub indexer: SocketAddr,
     pub operator: SocketAddr,
@@ -90,8 +108,8 @@ pub struct Addresses {
 impl Addresses {
     /// These addresses in the place of the configured ones, whose ports may have been 0.
     pub fn over(&self, listen: &Listen) -> Listen {
-        let Self { gateway, indexer, operator } = *self;
-        Listen { gateway, indexer, operator, ..listen.clone() }
+        let Self { verify, gateway, indexer, operator } = *self;
+        Listen { verify, gateway, indexer, operator, ..listen.clone() }
     }
 }
 
@@ -111,17 +129,28 @@ impl Daemon {
         };
         let store = Store::open(&store_folder(&config.data_dir), &OpenOptions::new(domain))?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
-        let service = Service::start(settings(config), store, ledger, clock, Arc::clone(&random)).await?;
+        let token = secret_file(&config.data_dir.join(OPERATOR_TOKEN), random.as_ref())?;
+        let simulator_seed = simulator_seed(config, random.as_ref())?;
+        let verification = verify::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
+        let settings = Settings { verification, ..settings(config) };
+        let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
         let listeners = bind(&config.listen).await?;
         let addresses = Addresses {
+            verify: listeners.bound(config.listen.verify),
             gateway: listeners.bound(config.listen.gateway),
             indexer: listeners.bound(config.listen.indexer),
             operator: listeners.bound(config.listen.operator),
         };
-        let reloading = Reloading::new(config, service.registry());
-        let servers = servers(config, &service, listeners, &random, &when_shutdown, &reloading)?;
+        let reloading = Reloading::new(config, service.registry(), service.verification());
+        let operator = operator::Setup {
+            service: Arc::clone(&service),
+            clock: Arc::clone(&clock),
+            token,
+            simulation: simulator_seed.map(|seed| operator::Simulation::new(config, seed)),
+        };
+        let servers = servers(config, operator, listeners, &random, &when_shutdown, &reloading)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })
     }
 
@@ -133,6 +162,11 @@ impl Daemon {
     /// The settings that can change while the daemon runs.
     pub fn reloading(&self) -> Reloading {
         self.reloading.clone()
+    }
+
+    /// Proof verification, for whoever shares this process.
+    pub fn verification(&self) -> VerificationHandle {
+        self.service.verification()
     }
 
     /// The registry, for whoever shares this process.
@@ -179,6 +213,18 @@ fn make_folders(data: &Path) -> io::Result<()> {
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
+/// What the simulator's secrets are made from, if any key is the simulator's.
+fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>, SecretFileError> {
+    let keys = &config.verifier.keys.staging;
+    if ![&keys.legacy, &keys.current].contains(&&VerificationKey::Simulator) {
+        return Ok(None);
+    }
+    match &config.verifier.simulator_seed {
+        Some(seed) => Ok(Some(seed.clone())),
+        None => secret_file(&config.data_dir.join(SIMULATOR_SEED), random).map(Some),
+    }
+}
+
 fn settings(config: &Config) -> Settings {
     Settings {
         rules: RuleParameters {
@@ -195,13 +241,12 @@ fn settings(config: &Config) -> Settings {
 }
 
 fn admission_limits(config: &Config) -> AdmissionLimits {
-    let limit = |limit: &crate::config::RateLimit| RateLimit { count: limit.requests as usize, window: limit.window };
     AdmissionLimits {
         queue_length: config.limits.queue_length,
         calls_inside: config.limits.in_flight,
         status_waiters: config.limits.status_waiters,
-        per_source: config.limits.per_source.as_ref().map(limit),
-        per_leaf_index: config.limits.per_leaf_index.as_ref().map(limit),
+        per_source: config.limits.per_source.map(crate::config::RateLimit::limit),
+        per_leaf_index: config.limits.per_leaf_index.map(crate::config::RateLimit::limit),
         request_retention: config.registry.request_retention,
         idempotency_retention: config.limits.idempotency_retention,
     }
@@ -227,9 +272,12 @@ impl Listeners {
 
 async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
     let mut listeners = BTreeMap::new();
-    for (interface, address) in
-        [("gateway", listen.gateway), ("indexer", listen.indexer), ("operator", listen.operator)]
-    {
+    for (interface, address) in [
+        ("verify", listen.verify),
+        ("gateway", listen.gateway),
+        ("indexer", listen.indexer),
+        ("operator", listen.operator),
+    ] {
         let refused = |error| DaemonError::Listen { interface, address, error };
         if let Entry::Vacant(place) = listeners.entry(address) {
             let listener = TcpListener::bind(address).await.map_err(refused)?;
@@ -243,7 +291,7 @@ async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
 /// A server for each listener, with the interfaces that share its address.
 fn servers(
     config: &Config,
-    service: &Arc<Service>,
+    operator: operator::Setup,
     listeners: Listeners,
     random: &Arc<dyn Random>,
     shutdown: &Shutdown,
@@ -253,15 +301,18 @@ fn servers(
     let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
     let cors = Cors::from_origins(&config.cors.allowed_origins)?;
     let descriptions = |address| {
+        let verify = (config.listen.verify == address).then(verify::Description::openapi);
         let gateway = (config.listen.gateway == address).then(gateway::Description::openapi);
         let indexer = (config.listen.indexer == address).then(indexer::Description::openapi);
-        openapi::document(gateway.into_iter().chain(indexer))
+        openapi::document(verify.into_iter().chain(gateway).chain(indexer))
     };
-    let handle = service.registry();
+    let handle = operator.service.registry();
+    let verification = operator.service.verification();
     let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
+        (config.listen.verify, verify::interface(verification, descriptions(config.listen.verify), cors.clone())),
         (config.listen.gateway, gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone())),
         (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
-        (config.listen.operator, operator::interface(Arc::clone(service), registry)),
+        (config.listen.operator, operator::interface(operator, registry)),
     ];
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {

@@ -12,3 +12,5 @@ pub mod http;
 pub mod indexer;
 mod openapi;
 pub mod operator;
+pub mod secret_file;
+pub mod verify;

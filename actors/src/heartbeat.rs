@@ -12,6 +12,8 @@ use crate::registry::Shared;
 use crate::request_tracker::RequestTrackerMessage;
 use crate::slot::Slot;
 use crate::tree_maintainer::TreeMaintainerMessage;
+use crate::verification::VerifierShared;
+use crate::verifier_pool::VerifierPoolMessage;
 
 /// Without an answer for this long, the service is not ready.
 pub const UNREADY_AFTER: Duration = Duration::from_secs(10);
@@ -30,7 +32,7 @@ pub struct ActorHealth {
     pub restarts: u64,
     /// Calls waiting for its answers.
     pub waiting_calls: usize,
-    /// Time since it last answered.
+    /// Time since it last answered; of a verifier worker, time since it took the batch that it is busy with.
     pub silent_for: Duration,
 }
 
@@ -45,9 +47,11 @@ impl ActorHealth {
 pub(crate) struct Heartbeat {
     started: Instant,
     shared: Arc<Shared>,
+    verifier: Arc<VerifierShared>,
     tree_maintainer: LastAnswer,
     batcher: LastAnswer,
     request_tracker: LastAnswer,
+    verifier_pool: LastAnswer,
 }
 
 /// Milliseconds since the heartbeat began.
@@ -55,24 +59,32 @@ pub(crate) struct Heartbeat {
 struct LastAnswer(AtomicU64);
 
 impl Heartbeat {
-    pub fn new(shared: Arc<Shared>) -> Self {
+    pub fn new(shared: Arc<Shared>, verifier: Arc<VerifierShared>) -> Self {
         Self {
             started: Instant::now(),
             shared,
+            verifier,
             tree_maintainer: LastAnswer::default(),
             batcher: LastAnswer::default(),
             request_tracker: LastAnswer::default(),
+            verifier_pool: LastAnswer::default(),
         }
     }
 
     /// How the actors are doing now.
     pub fn health(&self) -> Vec<ActorHealth> {
         let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
-        vec![
+        let mut health = vec![
             self.health_of(tree_maintainer, &self.tree_maintainer),
             self.health_of(batcher, &self.batcher),
             self.health_of(request_tracker, &self.request_tracker),
-        ]
+            self.health_of(&self.verifier.pool, &self.verifier_pool),
+        ];
+        health.extend(self.verifier.workers.iter().map(|worker| {
+            let (name, busy) = worker.busy();
+            ActorHealth { name, restarts: worker.restarts(), waiting_calls: 0, silent_for: busy }
+        }));
+        health
     }
 
     /// Asks until an actor is stuck; returns its name.
@@ -82,8 +94,21 @@ impl Heartbeat {
             () = self.ask(tree_maintainer, &self.tree_maintainer, TreeMaintainerMessage::Ping) => tree_maintainer.name(),
             () = self.ask(batcher, &self.batcher, BatcherMessage::Ping) => batcher.name(),
             () = self.ask(request_tracker, &self.request_tracker, RequestTrackerMessage::Ping) => request_tracker.name(),
+            () = self.ask(&self.verifier.pool, &self.verifier_pool, VerifierPoolMessage::Ping) => self.verifier.pool.name(),
+            worker = self.stuck_worker() => return worker,
         }
         .to_owned()
+    }
+
+    /// Waits until a verifier worker has been busy with one batch for too long: it is asked for nothing while it works.
+    async fn stuck_worker(&self) -> String {
+        loop {
+            let stuck = self.verifier.workers.iter().map(|worker| worker.busy()).find(|(_, busy)| *busy >= STUCK_AFTER);
+            if let Some((name, _)) = stuck {
+                return name;
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
     }
 
     fn health_of<M: Message>(&self, slot: &Slot<M>, last: &LastAnswer) -> ActorHealth {

@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! root (one for one)
-//! └── registry (rest for one, in this order)
-//!     ├── tree maintainer   applies blocks; the only writer of accounts and tree
-//!     ├── batcher           seals waiting requests into blocks
-//!     └── request tracker   admits requests
+//! ├── registry (rest for one, in this order)
+//! │   ├── tree maintainer   applies blocks; the only writer of accounts and tree
+//! │   ├── batcher           seals waiting requests into blocks
+//! │   └── request tracker   admits requests
+//! └── verifier pool         gives waiting proofs to its workers, one a core
 //! ```
 //!
 //! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. [`RegistryHandle`] is what a
 //! front-end calls: [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox.
+//! [`VerificationHandle::verify`] takes a verification request through all its checks.
 //! No actor holds the only copy of anything that was acknowledged, so each of them may die alone.
 
 #[cfg(doctest)]
@@ -29,6 +31,11 @@ mod submission;
 mod tests;
 mod tree_maintainer;
 mod turns;
+mod verification;
+#[cfg(test)]
+mod verification_tests;
+mod verifier_pool;
+mod verifier_worker;
 mod waiters;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
@@ -36,3 +43,7 @@ pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use service::{Service, ServiceError, Settings};
 pub use submission::{RateLimitScope, Submission, SubmitError};
+pub use verification::{
+    Pairings, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError, VerificationHandle,
+    VerificationSettings,
+};

@@ -23,13 +23,15 @@ use crate::request_tracker::RequestTracker;
 use crate::slot::Slot;
 use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
 use crate::turns::Turns;
+use crate::verification::{VerificationHandle, VerificationSettings, VerifierShared};
+use crate::verifier_pool::VerifierPool;
 
 /// Restarts of its actors within [`RESTART_WINDOW`] that a group's supervisor makes before it gives up.
 const MAX_RESTARTS: usize = 10;
 
 /// Restarts of whole groups that the root makes within the same time. Few: a group's supervisor that gave up has tried already,
 /// and the two numbers multiply.
-const MAX_GROUP_RESTARTS: usize = 2;
+const MAX_GROUP_RESTARTS: usize = 3;
 
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 
@@ -49,6 +51,8 @@ pub struct Settings {
     pub max_wait: Duration,
     /// What bounds admission.
     pub limits: AdmissionLimits,
+    /// How proofs are verified.
+    pub verification: VerificationSettings,
 }
 
 impl Settings {
@@ -60,6 +64,7 @@ impl Settings {
             max_operations: 1024,
             max_wait: Duration::from_millis(5),
             limits: AdmissionLimits::default(),
+            verification: VerificationSettings::default(),
         }
     }
 }
@@ -83,6 +88,7 @@ pub enum ServiceError {
 /// A running service. Dropping it does not stop it; [`Service::stop`] does.
 pub struct Service {
     registry: RegistryHandle,
+    verification: VerificationHandle,
     root: ActorRef<SupervisorMsg>,
     heartbeat: Arc<Heartbeat>,
     failure: watch::Receiver<Option<ServiceError>>,
@@ -167,16 +173,27 @@ impl Service {
                 shared.tree_maintainer.cast(TreeMaintainerMessage::Follow);
             }
         }));
-        let root = spawn_root(&settings, &shared, supervisor).await.map_err(start_error(&settings))?;
-        let heartbeat = Arc::new(Heartbeat::new(Arc::clone(&shared)));
+        let registry = RegistryHandle { shared: Arc::clone(&shared) };
+        let random = Arc::clone(&shared.random);
+        let verifier = Arc::new(VerifierShared::new(&settings.instance, &settings.verification, random));
+        let verification = VerificationHandle::new(
+            settings.verification.clone(),
+            Arc::clone(&verifier),
+            registry.clone(),
+            shared.store.clone(),
+            Arc::clone(&shared.clock),
+            shared.group_commit.clone(),
+        )?;
+        let root = spawn_root(&settings, &shared, &verifier, supervisor).await.map_err(start_error(&settings))?;
+        let heartbeat = Arc::new(Heartbeat::new(shared, verifier));
         let watch = Arc::clone(&heartbeat);
         let watching = tokio::spawn(async move {
             let actor = watch.watch().await;
             failed.send_replace(Some(ServiceError::Stuck { actor }));
         });
-        let registry = RegistryHandle { shared };
         Ok(Self {
             registry,
+            verification,
             root,
             heartbeat,
             failure,
@@ -189,6 +206,11 @@ impl Service {
     /// The registry's handle.
     pub fn registry(&self) -> RegistryHandle {
         self.registry.clone()
+    }
+
+    /// Proof verification's handle.
+    pub fn verification(&self) -> VerificationHandle {
+        self.verification.clone()
     }
 
     /// How the actors are doing.
@@ -228,7 +250,7 @@ impl Service {
     /// Stops the actors, then waits until everything that was handed in is durable and the store is no longer used.
     pub async fn stop(self) {
         self.stop_actors().await;
-        drop((self.registry, self.heartbeat));
+        drop((self.registry, self.verification, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
             // The thread ends when the last handle is gone.
@@ -245,10 +267,11 @@ fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<>
     move |error| ServiceError::Start { instance: instance.clone(), reason: error.to_string() }
 }
 
-/// Root (one for one) over the registry (rest for one).
+/// Root (one for one) over the registry (rest for one) and the verifier pool.
 async fn spawn_root(
     settings: &Settings,
     shared: &Arc<Shared>,
+    verifier: &Arc<VerifierShared>,
     supervisor: ActorCell,
 ) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
     let registry = vec![
@@ -269,7 +292,8 @@ async fn spawn_root(
         backoff_fn: None,
         reset_after: None,
     };
-    let arguments = supervise(vec![registry], SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
+    let verifier = child(verifier.pool.name(), verifier, || VerifierPool);
+    let arguments = supervise(vec![registry, verifier], SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
     let name = format!("{}/root", settings.instance);
     Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
 }
@@ -279,9 +303,10 @@ fn supervise(child_specs: Vec<ChildSpec>, strategy: SupervisorStrategy, max_rest
     SupervisorArguments { child_specs, options }
 }
 
-fn child<A>(name: &str, shared: &Arc<Shared>, actor: fn() -> A) -> ChildSpec
+fn child<A, S>(name: &str, shared: &Arc<S>, actor: fn() -> A) -> ChildSpec
 where
-    A: Actor<Arguments = Arc<Shared>>,
+    A: Actor<Arguments = Arc<S>>,
+    S: Send + Sync + 'static,
 {
     let shared = Arc::clone(shared);
     ChildSpec {

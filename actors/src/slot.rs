@@ -53,6 +53,11 @@ impl<M: Message> Slot<M> {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
+    /// Whether another call would be refused.
+    pub fn is_full(&self) -> bool {
+        self.inside() >= self.limit.load(Ordering::Relaxed)
+    }
+
     /// Calls waiting for answers.
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::Relaxed)

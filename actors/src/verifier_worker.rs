@@ -72,10 +72,8 @@ impl Actor for VerifierWorker {
         _: ActorRef<Self::Msg>,
         WorkerArguments { shared, index }: WorkerArguments,
     ) -> Result<WorkerState, ActorProcessingErr> {
-        let thread = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .thread_name(move |_| format!("verifier-{index}"))
-            .build()?;
+        let thread =
+            rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("verifier-{index}")).build()?;
         shared.workers[index].rest();
         Ok(WorkerState { shared, index, thread: Arc::new(thread) })
     }

@@ -19,7 +19,7 @@ const SIGN_BIT: usize = 255;
 /// Why a number is no public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PublicKeyError {
-    #[error("its y coordinate is not below the field's modulus")]
+    #[error("a coordinate is not below the field's modulus")]
     NotCanonical,
     #[error("no point of the curve has its y coordinate")]
     NotOnCurve,
@@ -56,6 +56,12 @@ impl PublicKey {
             return Err(PublicKeyError::NotInSubgroup);
         }
         Ok(Self(point))
+    }
+
+    /// Takes affine coordinates, after the same checks.
+    pub fn from_coordinates(x: &U256, y: &U256) -> Result<Self, PublicKeyError> {
+        let element = |value| crate::tree::field_element(value).ok_or(PublicKeyError::NotCanonical);
+        Self::from_point(EdwardsAffine::new_unchecked(element(x)?, element(y)?))
     }
 
     /// The wire's number.

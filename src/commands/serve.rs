@@ -63,10 +63,20 @@ fn start_logging() {
 fn announce(config: &Config, addresses: &Addresses) {
     let urls = config.urls.public(&addresses.over(&config.listen));
     let operator = format!("http://{}", addresses.operator);
-    tracing::info!(gateway = urls.gateway_url, indexer = urls.indexer_url, operator, "serving");
+    tracing::info!(
+        verify = urls.portal_url,
+        gateway = urls.gateway_url,
+        indexer = urls.indexer_url,
+        operator,
+        "serving"
+    );
     if config.dev {
-        let interfaces =
-            [("gateway", urls.gateway_url.as_str()), ("indexer", urls.indexer_url.as_str()), ("operator", &operator)];
+        let interfaces = [
+            ("verification", urls.portal_url.as_str()),
+            ("gateway", urls.gateway_url.as_str()),
+            ("indexer", urls.indexer_url.as_str()),
+            ("operator", &operator),
+        ];
         println!("{}", config.dev_summary(&interfaces));
     }
 }

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use alloy_primitives::{U256, uint};
 use http::Uri;
+use selfsame_protocol::commitment::{self, PublicKeyError};
+use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::request::MOST_RESPONSES;
 
 use super::sections::{Environment, ProofKind, PublicKey};
 use super::values::VerificationKey;
@@ -57,13 +60,16 @@ fn counts(config: &Config) -> Vec<Finding> {
         ("limits.status_waiters", Some(limits.status_waiters), MOST),
         ("limits.per_source.requests", rate(&limits.per_source), 100_000),
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
+        ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MOST),
     ]
     .into_iter()
     .filter_map(|(key, count, most)| {
-        let count = count.filter(|count| !(1..=most).contains(count))?;
-        Some(finding(key, format!("{count} is out of range; give 1 to {most}")))
+        // The proofs of one request are inside together.
+        let least = if key == "verifier.queue" { MOST_RESPONSES } else { 1 };
+        let count = count.filter(|count| !(least..=most).contains(count))?;
+        Some(finding(key, format!("{count} is out of range; give {least} to {most}")))
     })
     .collect()
 }
@@ -83,6 +89,7 @@ fn durations(config: &Config) -> Vec<Finding> {
         ("limits.idempotency_retention", limits.idempotency_retention, SECOND, TEN_YEARS),
         ("limits.per_source.window", window(&limits.per_source), SECOND, DAY),
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
+        ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
         ("sign_in.session_lifetime", sign_in.session_lifetime, SECOND, TEN_YEARS),
         ("sign_in.key_rotation", sign_in.key_rotation, HOUR, TEN_YEARS),
@@ -209,7 +216,10 @@ fn actions(config: &Config) -> Vec<Finding> {
         if action.action.is_empty() {
             found.push(finding(key("action"), "is empty; give the action's text"));
         }
-        if let Some(first) = actions.first_before((&action.app_id, &action.action, action.environment), index) {
+        // Texts that stand for the same bytes are the same action.
+        if let Some(first) =
+            actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
+        {
             let message = format!("{:?} of this application and environment is {first} already", action.action);
             found.push(finding(key("action"), message));
         }
@@ -315,15 +325,25 @@ fn is_app_id(id: &str) -> bool {
     })
 }
 
-/// What can be said about a point without arithmetic on the curve.
+/// A point that can be a key.
 fn public_key(point: &PublicKey, key: &str) -> Vec<Finding> {
     let too_large = |(name, coordinate): (&str, U256)| {
         let message = "is not below the modulus of the BN254 scalar field";
         (coordinate >= FIELD_MODULUS).then(|| finding(format!("{key}.{name}"), message))
     };
-    let identity = point.x.is_zero() && point.y == U256::ONE;
-    let identity = identity.then(|| finding(key, "is the identity of the curve, which is nobody's key"));
-    [("x", point.x), ("y", point.y)].into_iter().filter_map(too_large).chain(identity).collect()
+    let wrong = commitment::PublicKey::from_coordinates(&point.x, &point.y).err().and_then(|error| {
+        let message = match error {
+            // Said of the coordinate itself.
+            PublicKeyError::NotCanonical => return None,
+            PublicKeyError::Identity => "is the identity of the curve, which is nobody's key",
+            PublicKeyError::NotOnCurve => "is not a point of BabyJubJub; give the affine coordinates of a public key",
+            PublicKeyError::NotInSubgroup => {
+                "is a point of BabyJubJub outside its prime-order subgroup, which is nobody's key"
+            }
+        };
+        Some(finding(key, message))
+    });
+    [("x", point.x), ("y", point.y)].into_iter().filter_map(too_large).chain(wrong).collect()
 }
 
 /// Splits an absolute http or https URL of printable ASCII without user, password and fragment.

@@ -126,7 +126,7 @@ impl Config {
         compare!(sign_in: SignIn {
             code_lifetime, session_lifetime, key_rotation, introspection_inactive_status, name, given_name, family_name
         });
-        compare!(verifier: Verifier { workers, queue, keys });
+        compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(trusted_roots);
         let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
         (Self { limits, apps, actions, issuers, relying_parties, ..self.clone() }, waiting)

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256};
+use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::CommitmentCheck;
+pub use selfsame_protocol::verification::{Environment, ProofKind};
 use serde::Deserialize;
 
 use super::values::{self, Network, RelyingPartyId, SecretHash, VerificationKey};
@@ -163,6 +165,8 @@ pub struct Limits {
     pub per_source: Option<RateLimit>,
     /// Accepted gateway requests for one leaf index; `None` is no limit.
     pub per_leaf_index: Option<RateLimit>,
+    /// Verification requests of one source address (IPv6: of one /64); `None` is no limit.
+    pub verifications_per_source: Option<RateLimit>,
     /// The proxies whose `Forwarded` headers count.
     pub trusted_proxies: Vec<Network>,
 }
@@ -182,6 +186,7 @@ impl Default for Limits {
             status_waiters: 10_000,
             per_source: None,
             per_leaf_index: None,
+            verifications_per_source: None,
             trusted_proxies: Vec::new(),
         }
     }
@@ -194,6 +199,13 @@ pub struct RateLimit {
     pub requests: u32,
     #[serde(deserialize_with = "values::duration")]
     pub window: Duration,
+}
+
+impl RateLimit {
+    /// The limit in the words of the rules.
+    pub fn limit(self) -> rate_limit::RateLimit {
+        rate_limit::RateLimit { count: self.requests as usize, window: self.window }
+    }
 }
 
 /// `[cors]`: who may call from a browser.
@@ -245,15 +257,17 @@ impl Default for SignIn {
 pub struct Verifier {
     /// Worker threads; `None` is one a core.
     pub workers: Option<usize>,
-    /// Proofs that wait for a worker.
+    /// Proofs that wait for a worker or are being checked.
     pub queue: usize,
+    /// What the simulator's secrets are made from; `None` is the text in `<data>/simulator.seed`, made at the first start.
+    pub simulator_seed: Option<String>,
     /// `[verifier.keys.production]` and `[verifier.keys.staging]`.
     pub keys: VerificationKeys,
 }
 
 impl Default for Verifier {
     fn default() -> Self {
-        Self { workers: None, queue: 1024, keys: VerificationKeys::default() }
+        Self { workers: None, queue: 1024, simulator_seed: None, keys: VerificationKeys::default() }
     }
 }
 
@@ -271,36 +285,6 @@ pub struct VerificationKeys {
 pub struct EnvironmentKeys {
     pub legacy: VerificationKey,
     pub current: VerificationKey,
-}
-
-/// Where a proof counts; `sandbox` in a request is treated as staging.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Environment {
-    #[default]
-    Production,
-    Staging,
-}
-
-impl Environment {
-    /// The name in configuration and requests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Staging => "staging",
-        }
-    }
-}
-
-/// The two kinds of proof, and of roots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProofKind {
-    /// Protocol version 3.0.
-    #[default]
-    Legacy,
-    /// Protocol version 4.0.
-    Current,
 }
 
 /// Whether an application or a relying party is served.

@@ -8,7 +8,7 @@ use selfsame_protocol::registry::CommitmentCheck;
 
 use super::*;
 
-const CERTAIN_KEY: &str = r#"{ x = "0x0f17", y = "8" }"#;
+const CERTAIN_KEY: &str = r#"{ x = "5299619240641551281634865583518297030282874472190772894086521144482721001553", y = "16950150798460657717958625567821834550301663161624707787222815936182638968203" }"#;
 
 /// Loads a file with this text, and variables.
 fn load_with(text: &str, variables: &[(&str, &str)], dev: bool) -> Result<Config, ConfigError> {
@@ -254,6 +254,11 @@ fn entries_of_lists_are_refused_with_their_place() {
             &["issuers[1].id: 1 is the id of issuers[0]"],
         ),
         ("[[issuers]]\nid = 1\npublic_key = { x = '0', y = '1' }", &["issuers[0].public_key: is the identity"]),
+        ("[[issuers]]\nid = 1\npublic_key = { x = '1', y = '1' }", &["issuers[0].public_key: is not a point"]),
+        (
+            "[[issuers]]\nid = 1\npublic_key = { x = '0', y = '0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000000' }",
+            &["issuers[0].public_key: ", "outside its prime-order subgroup"],
+        ),
         (
             "[[issuers]]\nid = 1\npublic_key = { x = '0', y = '0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001' }",
             &["issuers[0].public_key.y: "],

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use alloy_primitives::{Address, U256, hex, keccak256};
+use alloy_primitives::{Address, U256, hex};
+pub use selfsame_protocol::verification::RelyingPartyId;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use sha2::{Digest, Sha256};
 
@@ -182,43 +183,6 @@ impl fmt::Debug for SecretHash {
 }
 
 impl<'de> Deserialize<'de> for SecretHash {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
-    }
-}
-
-/// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric id that proofs carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RelyingPartyId(pub u64);
-
-impl RelyingPartyId {
-    /// The identifier that belongs to an application: the first 8 bytes of keccak256 of its id (spec page "Verification").
-    pub fn derived_from(app_id: &str) -> Self {
-        let [a, b, c, d, e, f, g, h, ..] = keccak256(app_id).0;
-        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
-    }
-}
-
-impl Display for RelyingPartyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rp_{:016x}", self.0)
-    }
-}
-
-impl FromStr for RelyingPartyId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.strip_prefix("rp_").filter(|digits| digits.len() == 16);
-        digits
-            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is not a relying-party id: rp_ and 16 hex digits"))
-    }
-}
-
-impl<'de> Deserialize<'de> for RelyingPartyId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         parsed(deserializer)
     }

@@ -5,37 +5,71 @@ mod error;
 mod metrics;
 mod page;
 mod ready;
+mod roots;
+mod simulator;
 mod status;
 
 use std::sync::Arc;
 
 use hyper::Method;
+use hyper::header::AUTHORIZATION;
 use prometheus_client::registry::Registry;
-use selfsame_actors::Service;
+use selfsame_actors::{Clock, Service};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use crate::health;
-use crate::http::{Interface, Router};
+use crate::http::{Interface, Request, Router};
 use error::OperatorError;
 use metrics::RegistryMetrics;
+pub use simulator::Simulation;
+
+/// What the operator's interface is made from.
+pub struct Setup {
+    pub service: Arc<Service>,
+    pub clock: Arc<dyn Clock>,
+    /// What changing calls carry.
+    pub token: String,
+    /// Where a key of staging is the simulator's.
+    pub simulation: Option<Simulation>,
+}
 
 /// What the operator's handlers share.
 pub struct Operator {
     service: Arc<Service>,
+    clock: Arc<dyn Clock>,
+    /// SHA-256 of the token: equal in length to the hash of whatever is given.
+    token_hash: [u8; 32],
+    simulation: Option<Simulation>,
     /// Everything that `/metrics` shows; the registry's gauges are set when it is asked for.
     metrics: Registry,
     registry_metrics: RegistryMetrics,
 }
 
+impl Operator {
+    /// Refuses a changing call without the token.
+    fn authorize(&self, request: &Request) -> Result<(), OperatorError> {
+        let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
+        let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
+        if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
+    }
+}
+
 /// The operator's routes. `metrics` holds what the HTTP machinery counts.
-pub fn interface(service: Arc<Service>, mut metrics: Registry) -> Interface {
+pub fn interface(setup: Setup, mut metrics: Registry) -> Interface {
+    let Setup { service, clock, token, simulation } = setup;
     let registry_metrics = RegistryMetrics::register(&mut metrics);
-    let operator = Arc::new(Operator { service, metrics, registry_metrics });
+    let token_hash = Sha256::digest(token).into();
+    let operator = Arc::new(Operator { service, clock, token_hash, simulation, metrics, registry_metrics });
     Router::<Operator, OperatorError>::new("operator", operator)
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
         .route(Method::GET, "/actors", actors::actors)
         .route(Method::GET, "/status", status::status)
+        .route(Method::GET, "/roots", roots::list)
+        .route(Method::POST, "/roots", roots::add)
+        .route(Method::GET, "/simulator", simulator::simulator)
         .route(Method::GET, "/", |_, _| page::page())
         .route(Method::GET, "/page.js", |_, _| page::script())
         .route(Method::GET, "/page.css", |_, _| page::style())

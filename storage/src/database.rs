@@ -1,7 +1,7 @@
 //! Opening the database, reading typed records, writing changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
@@ -41,17 +41,6 @@ pub struct Store {
     pub(crate) inner: Arc<StoreInner>,
 }
 
-/// A store that somebody else keeps open, or not.
-pub(crate) struct WeakStore {
-    inner: Weak<StoreInner>,
-}
-
-impl WeakStore {
-    pub fn upgrade(&self) -> Option<Store> {
-        self.inner.upgrade().map(|inner| Store { inner })
-    }
-}
-
 pub(crate) struct StoreInner {
     pub(crate) database: Database,
     pub(crate) domain: RegistryDomain,
@@ -89,10 +78,6 @@ impl Store {
     /// The registry that the store belongs to.
     pub fn domain(&self) -> RegistryDomain {
         self.inner.domain
-    }
-
-    pub(crate) fn downgrade(&self) -> WeakStore {
-        WeakStore { inner: Arc::downgrade(&self.inner) }
     }
 
     pub(crate) fn database(&self) -> &Database {

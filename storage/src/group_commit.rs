@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use selfsame_protocol::encoding::{Encoding, encode};
 
-use crate::database::{Changes, Read, Store, WeakStore};
+use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
 use crate::family::Family;
 
@@ -75,22 +75,21 @@ impl Conditions {
 /// stays together. Clones share the thread; it ends, after everything handed in is durable, when the last one is dropped.
 #[derive(Clone)]
 pub struct GroupCommit {
-    jobs: Sender<Job>,
-    /// Keeps the store open: the thread opens it only for a write, so that whoever drops the last handle closes the store there
-    /// and then, not the thread at some later moment (which may be the end of the process).
-    _store: Store,
+    /// A job keeps the store open until it is done. The thread alone does not: whoever drops the last handle closes the store
+    /// there and then, not the thread at some later moment, which may be the end of the process.
+    jobs: Sender<(Store, Job)>,
+    store: Store,
 }
 
 impl GroupCommit {
     /// Starts the committing thread. Joining the handle waits until everything is durable and all clones are gone.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (jobs, handed_in) = channel();
-        let weak = store.downgrade();
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || commit_all(&weak, &handed_in))
+            .spawn(move || commit_all(&handed_in))
             .map_err(|_| StoreError::Closing)?;
-        Ok((Self { jobs, _store: store }, thread))
+        Ok((Self { jobs, store }, thread))
     }
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
@@ -107,8 +106,8 @@ impl GroupCommit {
     }
 
     fn hand_in(&self, job: Job) {
-        if let Err(refused) = self.jobs.send(job) {
-            refused.0.refuse();
+        if let Err(refused) = self.jobs.send((self.store.clone(), job)) {
+            refused.0.1.refuse();
         }
     }
 
@@ -121,17 +120,12 @@ impl GroupCommit {
     }
 }
 
-fn commit_all(store: &WeakStore, handed_in: &Receiver<Job>) {
-    while let Ok(first) = handed_in.recv() {
-        let Some(store) = store.upgrade() else {
-            // Nobody is left who could have been answered.
-            first.refuse();
-            continue;
-        };
+fn commit_all(handed_in: &Receiver<(Store, Job)>) {
+    while let Ok((store, first)) = handed_in.recv() {
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
-            && let Ok(job) = handed_in.try_recv()
+            && let Ok((_, job)) = handed_in.try_recv()
         {
             group.add(job);
         }

@@ -1,12 +1,15 @@
 //! The store against a real RocksDB.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 use alloy_primitives::{Address, U256};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, apply_block, recover_signers};
 use selfsame_protocol::registry::{CreateAccount, Lock, Operation, RegistryView, RuleParameters};
+use selfsame_protocol::verification::directory::ActionKey;
+use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
 use crate::*;
@@ -231,4 +234,75 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
     assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
     assert_eq!(store.sweep_idempotency_keys(6000, 10).expect("swept"), 1);
     assert_eq!(store.idempotency(&key).expect("read"), None);
+}
+
+fn nullifier(number: u64) -> NullifierKey {
+    let rp_id = RelyingPartyId(7);
+    let action = ActionKey { rp_id, environment: Environment::Staging, action: U256::from(1) };
+    NullifierKey { action, nullifier: U256::from(number) }
+}
+
+fn record(verifications: u64) -> NullifierRecord {
+    NullifierRecord { created_at: 1000, verifications, user_presence_completed: 0 }
+}
+
+/// Hands in a change of a nullifier's record that was read as `before`.
+fn change(group_commit: &GroupCommit, before: Option<NullifierRecord>, after: u64) -> Receiver<Decision> {
+    let request = VerifiedRequest { nullifiers: vec![(nullifier(1), before, record(after))], new_action: None };
+    let (conditions, changes) = request.into_changes();
+    let (decided, decision) = channel();
+    let decided = move |result: Result<Decision, StoreError>| decided.send(result.expect("no fault")).expect("awaited");
+    group_commit.commit_if(conditions, changes, Box::new(decided));
+    decision
+}
+
+#[test]
+fn changes_under_conditions_see_those_before_them() {
+    let folder = folder();
+    let store = open(&folder);
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    // All at once, so that they share groups: of those that expect the same, the first wins.
+    let decisions: Vec<_> = [
+        (None, 1, Decision::Written),
+        (None, 2, Decision::Changed),
+        (Some(record(2)), 3, Decision::Changed),
+        (Some(record(1)), 4, Decision::Written),
+        (Some(record(1)), 5, Decision::Changed),
+        (Some(record(4)), 6, Decision::Written),
+    ]
+    .into_iter()
+    .map(|(before, after, expected)| (change(&group_commit, before, after), expected))
+    .collect();
+    for (decision, expected) in decisions {
+        assert_eq!(decision.recv().expect("decided"), expected);
+    }
+    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
+    assert_eq!(store.nullifier(&nullifier(2)).expect("read"), None);
+    drop((group_commit, store));
+    committing.join().expect("it ends");
+    let store = open(&folder);
+    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
+}
+
+#[test]
+fn racing_changes_under_conditions_lose_nothing() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 50;
+    let folder = folder();
+    let store = open(&folder);
+    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("it starts");
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut done = 0;
+                while done < EACH {
+                    let before = store.nullifier(&nullifier(1)).expect("read");
+                    let after = before.map_or(1, |record| record.verifications + 1);
+                    let decision = change(&group_commit, before, after).recv().expect("decided");
+                    done += u64::from(decision == Decision::Written);
+                }
+            });
+        }
+    });
+    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(THREADS * EACH)));
 }

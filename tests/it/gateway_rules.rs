@@ -610,7 +610,7 @@ async fn an_enforced_commitment_is_that_of_the_keys() {
     let no_key = CreateAccount { authenticator_pubkeys: vec![U256::MAX], ..good.clone() };
     assert_eq!(
         caller.submit(&no_key.into()).await.refused(400, "bad_request"),
-        "InvalidAuthenticatorPubkey: the public key of slot 0 does not decode: its y coordinate is not below the field's \
+        "InvalidAuthenticatorPubkey: the public key of slot 0 does not decode: a coordinate is not below the field's \
          modulus"
     );
     assert_eq!(caller.submit(&good.into()).await.status, 200);

@@ -46,6 +46,7 @@ impl TestDaemon {
         config.listen.gateway = SocketAddr::from(([127, 0, 0, 1], 0));
         config.listen.indexer = SocketAddr::from(([127, 0, 0, 2], 0));
         config.listen.operator = SocketAddr::from(([127, 0, 0, 3], 0));
+        config.listen.verify = SocketAddr::from(([127, 0, 0, 4], 0));
         change(&mut config);
         let clock = Arc::new(ManualClock::at(now));
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
@@ -71,6 +72,11 @@ impl TestDaemon {
     /// URL of a path of the operator interface.
     pub fn operator(&self, path: &str) -> String {
         format!("http://{}{path}", self.addresses.operator)
+    }
+
+    /// URL of a path of the verification interface.
+    pub fn verify(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addresses.verify)
     }
 
     /// The wallet's client for this daemon.
@@ -105,6 +111,7 @@ impl Process {
             .env("SELFSAME_LISTEN__GATEWAY", "127.0.0.1:0")
             .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
+            .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

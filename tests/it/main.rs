@@ -17,4 +17,5 @@ mod limits;
 mod openapi;
 mod operator;
 mod people;
+mod verification;
 mod wire;

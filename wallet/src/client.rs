@@ -27,7 +27,7 @@ const ATTEMPTS: u32 = 5;
 /// The longest `Retry-After` that is waited out.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// For how many seconds a status query asks the gateway to hold its answer.
 const HOLD: u64 = 30;
 /// The longest answer read, in bytes.
@@ -91,12 +91,12 @@ impl Client {
     /// # Errors
     /// [`ClientError::NotAnAddress`].
     pub fn new(gateway: &str, indexer: &str) -> Result<Self, ClientError> {
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(5))
-            .build()
-            .map_err(|source| ClientError::Unreachable { url: gateway.to_owned(), source })?;
-        Ok(Self { http, gateway: base(gateway)?, indexer: base(indexer)?, poll_pause: Duration::from_millis(200) })
+        Ok(Self {
+            http: http(gateway)?,
+            gateway: base(gateway)?,
+            indexer: base(indexer)?,
+            poll_pause: Duration::from_millis(200),
+        })
     }
 
     /// What signatures are made for.
@@ -237,8 +237,17 @@ impl Client {
     }
 }
 
+/// The HTTP client of a service.
+pub(crate) fn http(url: &str) -> Result<reqwest::Client, ClientError> {
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(5))
+        .build()
+        .map_err(|source| ClientError::Unreachable { url: url.to_owned(), source })
+}
+
 /// Sends a request once and reads the answer.
-async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder) -> Result<T, ClientError> {
+pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder) -> Result<T, ClientError> {
     let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
     let unreadable = |reason| ClientError::Unreadable { url: url.to_owned(), reason };
     let mut response = request.send().await.map_err(unreachable)?;
@@ -281,7 +290,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// A base address without its trailing slash.
-fn base(text: &str) -> Result<String, ClientError> {
+pub(crate) fn base(text: &str) -> Result<String, ClientError> {
     let address = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     match address.filter(|url| url.query().is_none() && url.fragment().is_none()) {
         Some(_) => Ok(text.trim_end_matches('/').to_owned()),

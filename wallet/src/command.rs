@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy_primitives::{Address, U256};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
+use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{address, number};
 
 use crate::Random;
@@ -17,6 +18,8 @@ use crate::client::{Client, ClientError};
 use crate::file::{FileError, WalletFile};
 use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
+use crate::operator::{Operator, OperatorError};
+use crate::prove::{self, Asked, LegacyRequest, ProveError};
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -56,8 +59,45 @@ enum Action {
         #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
         leaf_index: Option<u64>,
     },
+    /// Print a verification request with a proof by this wallet, ready to be sent to the verification endpoint.
+    Prove(Prove),
     #[command(flatten)]
     Change(Change),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Prove {
+    /// The application that asks.
+    #[arg(long, value_name = "APP_ID")]
+    app: String,
+    /// The kind of proof.
+    #[arg(long, value_enum, default_value_t = ProofKind::Legacy)]
+    kind: ProofKind,
+    /// What the proof is for; sessions have none.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    action: String,
+    /// What the proof is bound to.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    signal: String,
+    /// For production: the simulator makes no proofs for it.
+    #[arg(long)]
+    production: bool,
+    /// The daemon's operator interface: it trusts the wallet's legacy root, and knows the simulator's seed.
+    #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
+    operator: String,
+    /// The daemon's data folder, which has the operator's token.
+    #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+    data: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ProofKind {
+    /// Protocol version 3.0: a genuine proof.
+    Legacy,
+    /// Protocol version 4.0, by the simulator.
+    Uniqueness,
+    /// Protocol version 4.0 in a session, by the simulator.
+    Session,
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -130,6 +170,10 @@ pub enum CommandError {
     Seed(#[from] SeedError),
     #[error(transparent)]
     Account(#[from] AccountError),
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
     #[error("the output cannot be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -160,6 +204,7 @@ pub async fn run(
     let WalletCommand { options, action } = command;
     match action {
         Action::New => new(&options, random, out),
+        Action::Prove(asked) => prove(&options, asked, random, out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
         Action::Change(change) => change_account(&options, change, random, clock, out).await,
     }
@@ -187,6 +232,36 @@ async fn show(options: &Options, leaf_index: Option<u64>, out: &mut (dyn Write +
         Err(AccountError::NoAccount(_)) => Ok(writeln!(out, "an authenticator of no account")?),
         Err(error) => Err(error.into()),
     }
+}
+
+async fn prove(
+    options: &Options,
+    command: Prove,
+    random: &mut Random<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let Prove { app, kind, action, signal, production, operator, data } = command;
+    let wallet = WalletFile::open(&options.wallet)?;
+    let operator = Operator::new(&operator)?;
+    let environment = if production { Environment::Production } else { Environment::Staging };
+    let asked = Asked { app_id: &app, action: &action, signal: &signal, environment };
+    let body = match kind {
+        ProofKind::Legacy => {
+            let LegacyRequest { root, body } = prove::legacy(&wallet.key, &asked, random)?;
+            operator.trust_legacy_root(root, environment, &data).await?;
+            body
+        }
+        ProofKind::Uniqueness | ProofKind::Session => {
+            let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
+            let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
+            let party = operator.simulation().await?.party(&app, root.into())?;
+            match kind {
+                ProofKind::Session => prove::session(&wallet.key, &asked, &party, random)?,
+                _ => prove::uniqueness(&wallet.key, &asked, &party, random)?,
+            }
+        }
+    };
+    Ok(writeln!(out, "{body}")?)
 }
 
 async fn change_account(

@@ -7,6 +7,8 @@
 //! | [`operations`] | builds and signs the eight operations; pure |
 //! | [`client`] | calls gateway and indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
+//! | [`prove`] | makes proofs: genuine legacy ones, current ones by the simulator |
+//! | [`operator`] | asks the daemon's operator for what such proofs need |
 //! | [`command`] | `selfsame wallet …` |
 
 pub mod account;
@@ -15,6 +17,8 @@ pub mod command;
 pub mod file;
 pub mod keys;
 pub mod operations;
+pub mod operator;
+pub mod prove;
 
 /// Where random bytes come from: fills 32 bytes, of cryptographic quality where keys are made.
 pub type Random<'a> = dyn FnMut(&mut [u8; 32]) + Send + 'a;

@@ -136,15 +136,14 @@ fn read(name: &str, text: &str) -> Result<U256, KeyError> {
 pub struct PreparedKey {
     pub(super) ark: ark_groth16::PreparedVerifyingKey<Bn254>,
     pub(super) beta: G2Prepared<ark_bn254::Config>,
-    tables: Vec<Multiples>,
+    tables: OnceLock<Vec<Multiples>>,
 }
 
 impl PreparedKey {
-    /// Computes the pairing of alpha and beta, the lines of the fixed points, and the tables of the inputs' points: tens of
-    /// milliseconds and half a MiB an input, to be paid once.
+    /// Computes the pairing of alpha and beta and the lines of the fixed points: milliseconds. The tables of the inputs' points
+    /// are computed when they are first used, or by [`PreparedKey::warm_up`].
     pub fn new(key: &VerificationKey) -> Self {
         let VerificationKey { alpha, beta, gamma, delta, inputs } = key.clone();
-        let tables = inputs.iter().skip(1).map(|point| Multiples::of(*point)).collect();
         let ark = ark_groth16::prepare_verifying_key(&ark_groth16::VerifyingKey {
             alpha_g1: alpha,
             beta_g2: beta,
@@ -152,12 +151,22 @@ impl PreparedKey {
             delta_g2: delta,
             gamma_abc_g1: inputs,
         });
-        Self { ark, beta: beta.into(), tables }
+        Self { ark, beta: beta.into(), tables: OnceLock::new() }
+    }
+
+    /// Computes the tables now: about ten milliseconds and half a MiB an input, paid once.
+    pub fn warm_up(&self) {
+        self.tables();
+    }
+
+    fn tables(&self) -> &[Multiples] {
+        let inputs = self.ark.vk.gamma_abc_g1.iter().skip(1);
+        self.tables.get_or_init(|| inputs.map(|point| Multiples::of(*point)).collect())
     }
 
     /// How many public inputs proofs of this key have.
     pub fn input_count(&self) -> usize {
-        self.tables.len()
+        self.ark.vk.gamma_abc_g1.len().saturating_sub(1)
     }
 
     pub(super) fn alpha(&self) -> G1Affine {
@@ -168,7 +177,7 @@ impl PreparedKey {
     pub(super) fn combine(&self, constant: Fr, inputs: &[Fr]) -> G1Projective {
         let first = self.ark.vk.gamma_abc_g1.first().copied().unwrap_or(G1Affine::zero());
         let first = if constant == Fr::from(1u64) { first.into_group() } else { first * constant };
-        std::iter::zip(&self.tables, inputs).fold(first, |mut sum, (table, input)| {
+        std::iter::zip(self.tables(), inputs).fold(first, |mut sum, (table, input)| {
             table.add_multiple(&mut sum, *input);
             sum
         })

@@ -57,6 +57,11 @@ impl TrustedRoots {
         replaced.is_none_or(|replaced| now <= replaced.saturating_add(window))
     }
 
+    /// All of them, by environment, kind and time.
+    pub fn iter(&self) -> impl Iterator<Item = &TrustedRoot> {
+        self.roots.iter()
+    }
+
     fn of(&self, environment: Environment, kind: ProofKind) -> impl DoubleEndedIterator<Item = &TrustedRoot> {
         let bound = |time, root| TrustedRoot { environment, kind, time, root };
         self.roots.range(bound(0, U256::ZERO)..=bound(u64::MAX, U256::MAX))

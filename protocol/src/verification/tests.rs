@@ -1,1 +1,478 @@
+use serde_json::{Value, json};
 
+use super::directory::{Action, AdmissionError, Directory, Issuer, RelyingParty};
+use super::items::{ItemFailure, KnownRoots, check_items};
+use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
+use super::roots::RootAge;
+use super::*;
+use crate::U256;
+use crate::commitment::PublicKey;
+use crate::groth16::{PreparedKey, VerificationKey};
+
+const APP: &str = "app_staging_169e21f6afc84b304749830067809632";
+const PARTY: &str = "rp_0387df34f862cd4e";
+const NOW: u64 = 1_783_000_000;
+
+fn vector(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn number(value: &Value) -> U256 {
+    crate::number::parse(value.as_str().expect("text")).expect("a number")
+}
+
+/// The recorded legacy proof as a request.
+fn legacy() -> Value {
+    let case = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
+    json!({
+        "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
+        "responses": [{
+            "identifier": "orb", "merkle_root": case["root"], "nullifier": case["nullifier_hash"],
+            "proof": case["proof"], "signal_hash": case["signal_hash"],
+        }],
+    })
+}
+
+/// The recorded session proof as a request.
+fn session() -> Value {
+    let case = vector(include_str!("../../vectors/v4_session.json"));
+    let named = &case["named"];
+    let commitment = named["session_id_commitment"].as_str().expect("text").trim_start_matches("0x");
+    json!({
+        "protocol_version": "4.0", "nonce": named["nonce"], "session_id": format!("session_{commitment}01{}", "0".repeat(62)),
+        "responses": [{
+            "identifier": "proof_of_human", "issuer_schema_id": 1,
+            "session_nullifier": [named["nullifier"], named["action"]],
+            "expires_at_min": number(&named["expires_at_min"]).to::<u64>(), "signal_hash": named["signal_hash"],
+            "proof": case["proof"],
+        }],
+    })
+}
+
+/// The recorded uniqueness proof, whose action has no known text, with another action.
+fn uniqueness() -> Value {
+    let case = vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"));
+    let named = &case["named"];
+    json!({
+        "protocol_version": "4.0", "nonce": named["nonce"], "action": "an action",
+        "responses": [{
+            "identifier": "proof_of_human", "issuer_schema_id": "0x1", "nullifier": named["nullifier"],
+            "expires_at_min": number(&named["expires_at_min"]).to::<u64>(), "proof": case["proof"],
+        }],
+    })
+}
+
+/// A request with one value changed; null takes it out.
+fn with(mut request: Value, pointer: &str, value: Value) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    let parent = request.pointer_mut(parent).expect("a place");
+    match parent {
+        Value::Array(items) => items[name.parse::<usize>().expect("an index")] = value,
+        parent => parent[name] = value,
+    }
+    request
+}
+
+fn read(request: &Value) -> VerificationRequest {
+    VerificationRequest::read(request).unwrap_or_else(|error| panic!("{error}: {request}"))
+}
+
+#[test]
+fn the_three_types() {
+    assert!(matches!(read(&legacy()).proofs, Proofs::Legacy { .. }));
+    assert!(matches!(read(&uniqueness()).proofs, Proofs::Uniqueness { .. }));
+    assert!(matches!(read(&session()).proofs, Proofs::Session { .. }));
+    // An empty action is as good as none.
+    read(&with(session(), "/action", json!("")));
+    let defaults = read(&with(legacy(), "/environment", Value::Null));
+    assert_eq!((defaults.environment.name(), defaults.action_description.as_str()), ("production", ""));
+    assert!(!defaults.user_presence_completed && !defaults.has_integrity_bundle);
+    let sandbox = read(&with(legacy(), "/environment", json!("sandbox"))).environment;
+    assert_eq!((sandbox.environment(), sandbox.name()), (Environment::Staging, "sandbox"));
+    let Proofs::Legacy { items, .. } = defaults.proofs else { panic!("legacy") };
+    assert_eq!(items[0].max_age, 604_800);
+    let Proofs::Legacy { items, .. } = read(&with(legacy(), "/responses/0/signal_hash", Value::Null)).proofs else {
+        panic!("legacy")
+    };
+    assert_eq!(items[0].signal_hash, hash::hash_text(""));
+    let Proofs::Uniqueness { items, .. } = read(&uniqueness()).proofs else { panic!("uniqueness") };
+    assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, 0));
+}
+
+#[test]
+fn accepted_spellings() {
+    for (request, pointer, value) in [
+        (legacy(), "/unknown", json!({"a": [1]})),
+        (legacy(), "/responses/0/unknown", json!(null)),
+        (legacy(), "/nonce", json!("")),
+        (legacy(), "/responses/0/max_age", json!(3600)),
+        (legacy(), "/responses/0/nullifier", json!("1")),
+        (legacy(), "/responses/0/merkle_root", json!("0xABCDEF")),
+        (legacy(), "/user_presence_completed", json!(true)),
+        (uniqueness(), "/responses/0/issuer_schema_id", json!(u64::MAX)),
+        (uniqueness(), "/responses/0/issuer_schema_id", json!("18446744073709551615")),
+        (uniqueness(), "/responses/0/nullifier", json!("17")),
+        (uniqueness(), "/responses/0/proof", json!(["1", "2", "0x3", "4", "0"])),
+        (uniqueness(), "/responses/0/proof/0", json!("9".repeat(200))),
+        (uniqueness(), "/nonce", json!("123")),
+        (session(), "/responses/0/identifier", json!("anything")),
+    ] {
+        read(&with(request, pointer, value));
+    }
+    let words = read(&legacy());
+    let Proofs::Legacy { items, .. } = &words.proofs else { panic!("legacy") };
+    let [a0, a1, b0, b1, b2, b3, c0, c1] = items[0].proof.map(|word| word.to_string());
+    let nested = json!([[a0, a1], [[b0, b1], [b2, b3]], [c0, c1]]).to_string();
+    assert_eq!(read(&with(legacy(), "/responses/0/proof", json!(nested))), words);
+}
+
+#[test]
+fn refused_shapes() {
+    let many: Vec<Value> = (0..=MOST_RESPONSES).map(|_| json!({})).collect();
+    let table = [
+        (legacy(), "/protocol_version", json!(null), "protocol_version"),
+        (legacy(), "/protocol_version", json!("3"), "protocol_version"),
+        (legacy(), "/protocol_version", json!(3.0), "protocol_version"),
+        (session(), "/protocol_version", json!("3.0"), "protocol_version"),
+        (legacy(), "/nonce", json!(null), "nonce"),
+        (legacy(), "/nonce", json!(7), "nonce"),
+        (uniqueness(), "/nonce", json!("n"), "nonce"),
+        (uniqueness(), "/nonce", json!(" 1"), "nonce"),
+        (legacy(), "/action", json!(null), "action"),
+        (legacy(), "/action", json!(""), "action"),
+        (uniqueness(), "/action", json!(["a"]), "action"),
+        (session(), "/action", json!("a"), "action"),
+        (session(), "/session_id", json!(17), "session_id"),
+        (session(), "/session_id", json!("session_"), "session_id"),
+        (session(), "/session_id", json!(format!("session_{}", "0".repeat(128))), "session_id"),
+        (session(), "/session_id", json!(format!("session_{}01{}", "f".repeat(64), "0".repeat(62))), "session_id"),
+        (session(), "/session_id", json!(format!("Session_{}01{}", "0".repeat(64), "0".repeat(62))), "session_id"),
+        (session(), "/session_id", json!(format!("session_{}01{}", "0".repeat(64), "g".repeat(62))), "session_id"),
+        (legacy(), "/environment", json!("prod"), "environment"),
+        (legacy(), "/action_description", json!(1), "action_description"),
+        (legacy(), "/user_presence_completed", json!("true"), "user_presence_completed"),
+        (legacy(), "/responses", json!(null), "responses"),
+        (legacy(), "/responses", json!({}), "responses"),
+        (legacy(), "/responses", json!([]), "responses"),
+        (legacy(), "/responses", json!(many), "responses"),
+        (legacy(), "/responses/0", json!("x"), "responses[0]"),
+        (legacy(), "/responses/0/identifier", json!(null), "responses[0].identifier"),
+        (legacy(), "/responses/0/identifier", json!("proof_of_human"), "responses[0].identifier"),
+        (legacy(), "/responses/0/merkle_root", json!(null), "responses[0].merkle_root"),
+        (legacy(), "/responses/0/merkle_root", json!("0x"), "responses[0].merkle_root"),
+        (legacy(), "/responses/0/nullifier", json!("0xg"), "responses[0].nullifier"),
+        (legacy(), "/responses/0/nullifier", json!(format!("0x{}", "0".repeat(65))), "responses[0].nullifier"),
+        (legacy(), "/responses/0/nullifier", json!(5), "responses[0].nullifier"),
+        (legacy(), "/responses/0/signal_hash", json!("0xAB"), "responses[0].signal_hash"),
+        (legacy(), "/responses/0/signal_hash", json!("ab"), "responses[0].signal_hash"),
+        (legacy(), "/responses/0/max_age", json!(3599), "responses[0].max_age"),
+        (legacy(), "/responses/0/max_age", json!(604_801), "responses[0].max_age"),
+        (legacy(), "/responses/0/max_age", json!(3600.5), "responses[0].max_age"),
+        (legacy(), "/responses/0/max_age", json!("3600"), "responses[0].max_age"),
+        (legacy(), "/responses/0/proof", json!(null), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!("0x00"), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!(format!("0x{}g", "0".repeat(511))), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!("é".repeat(257)), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!("[[1,2],[[3,4],[5,6]],[7,8]]"), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!("[[\"1\",\"2\"],[[\"3\",\"4\"]],[\"7\",\"8\"]]"), "responses[0].proof"),
+        (legacy(), "/responses/0/proof", json!(["1"]), "responses[0].proof"),
+        (uniqueness(), "/responses/0/proof", json!("0x"), "responses[0].proof"),
+        (uniqueness(), "/responses/0/proof", json!(["1", "2", "3", "4"]), "responses[0].proof"),
+        (uniqueness(), "/responses/0/proof", json!(["1", "2", "3", "4", "5", "6"]), "responses[0].proof"),
+        (uniqueness(), "/responses/0/proof/2", json!(3), "responses[0].proof[2]"),
+        (uniqueness(), "/responses/0/proof/4", json!("-1"), "responses[0].proof[4]"),
+        (uniqueness(), "/responses/0/issuer_schema_id", json!(-1), "responses[0].issuer_schema_id"),
+        (uniqueness(), "/responses/0/issuer_schema_id", json!("0x10000000000000000"), "responses[0].issuer_schema_id"),
+        (uniqueness(), "/responses/0/expires_at_min", json!(null), "responses[0].expires_at_min"),
+        (uniqueness(), "/responses/0/expires_at_min", json!("1"), "responses[0].expires_at_min"),
+        (
+            uniqueness(),
+            "/responses/0/expires_at_min",
+            json!(18_446_744_073_709_551_616f64),
+            "responses[0].expires_at_min",
+        ),
+        (uniqueness(), "/responses/0/nullifier", json!(null), "responses[0].nullifier"),
+        (session(), "/responses/0/session_nullifier", json!(null), "responses[0].session_nullifier"),
+        (session(), "/responses/0/session_nullifier", json!(["1"]), "responses[0].session_nullifier"),
+        (session(), "/responses/0/session_nullifier/1", json!("x"), "responses[0].session_nullifier[1]"),
+    ];
+    for (request, pointer, value, attribute) in table {
+        let request = with(request, pointer, value);
+        let error = VerificationRequest::read(&request).expect_err(&format!("refused: {request}"));
+        assert_eq!(error.attribute.as_deref(), Some(attribute), "{error}: {request}");
+        assert!(error.detail.chars().count() < 250, "{error}");
+    }
+    for body in [json!([]), json!("x"), json!(null)] {
+        assert_eq!(VerificationRequest::read(&body).expect_err("refused").attribute, None);
+    }
+}
+
+fn party(app_id: &str, rp_id: &str) -> RelyingParty {
+    let named = &vector(include_str!("../../vectors/v4_session.json"))["named"];
+    RelyingParty {
+        rp_id: rp_id.parse().expect("an id"),
+        app_id: app_id.to_owned(),
+        is_active: true,
+        has_active_application: true,
+        environments: Environment::ALL.to_vec(),
+        accept_legacy: true,
+        oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
+    }
+}
+
+fn key(x: &Value, y: &Value) -> PublicKey {
+    PublicKey::from_coordinates(&number(x), &number(y)).expect("a key")
+}
+
+fn issuer() -> Issuer {
+    let named = &vector(include_str!("../../vectors/v4_session.json"))["named"];
+    Issuer {
+        id: 1,
+        identifiers: vec!["proof_of_human".to_owned()],
+        environments: vec![Environment::Production],
+        public_key: key(&named["issuer_pubkey_x"], &named["issuer_pubkey_y"]),
+    }
+}
+
+fn keys() -> impl Iterator<Item = (Environment, ProofKind)> {
+    Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)))
+}
+
+/// The relying parties of the recorded proofs.
+fn directory() -> Directory {
+    let legacy = party(APP, &RelyingPartyId::derived_from(APP).to_string());
+    Directory::new([legacy, party("app_session", PARTY)], [], [issuer()], keys())
+}
+
+#[test]
+fn the_ids_of_relying_parties() {
+    for (app_id, rp_id) in [
+        ("app_969d38c8ba9adf22a4ac3b2d4400575a", "rp_6765160973bf7042"),
+        ("app_staging_169e21f6afc84b304749830067809632", "rp_ef0e09d685261981"),
+    ] {
+        assert_eq!(RelyingPartyId::derived_from(app_id).to_string(), rp_id);
+    }
+    let directory = directory();
+    for path in [APP, "rp_ef0e09d685261981", "rp_EF0E09D685261981"] {
+        assert_eq!(directory.relying_party(path).map(|party| party.app_id.as_str()), Ok(APP), "{path}");
+    }
+    for path in
+        ["", "rp_", "rp_ef0e09d68526198", "rp_ef0e09d685261981a", "ef0e09d685261981", "rp_ef0e09d68526198g", "App_x"]
+    {
+        assert!(matches!(directory.relying_party(path), Err(AdmissionError::InvalidRelyingPartyId { .. })), "{path}");
+    }
+    for path in ["app_", "app_unknown", "rp_0000000000000000"] {
+        assert!(matches!(directory.relying_party(path), Err(AdmissionError::UnknownRelyingParty { .. })), "{path}");
+    }
+}
+
+#[test]
+fn admission_in_the_order_of_the_checks() {
+    let mut request = read(&with(legacy(), "/integrity_bundle", json!({})));
+    let mut party = party(APP, PARTY);
+    (party.is_active, party.has_active_application, party.accept_legacy) = (false, false, false);
+    party.environments = vec![Environment::Production];
+    let mut available = Vec::new();
+    let admit = |party: &RelyingParty, available: &[_], request: &VerificationRequest| {
+        let directory = Directory::new([party.clone()], [], [], available.iter().copied());
+        directory.admit(APP, request).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let refused = |message: &str| Err(message.to_owned());
+    assert_eq!(admit(&party, &available, &request), refused("relying party rp_0387df34f862cd4e is not active"));
+    party.is_active = true;
+    let application = format!("application {APP}");
+    assert_eq!(admit(&party, &available, &request), refused(&format!("{application} is not active")));
+    party.has_active_application = true;
+    let message = format!("{application} accepts production, not staging");
+    assert_eq!(admit(&party, &available, &request), refused(&message));
+    party.environments = vec![Environment::Staging];
+    let message = "there is no verification key for legacy proofs in staging";
+    assert_eq!(admit(&party, &available, &request), refused(message));
+    available.push((Environment::Staging, ProofKind::Legacy));
+    let message = "integrity bundles are not checked here; leave integrity_bundle out";
+    assert_eq!(admit(&party, &available, &request), refused(message));
+    request.has_integrity_bundle = false;
+    let message = format!("{application} accepts no proofs of protocol version 3.0; ask for one of 4.0");
+    assert_eq!(admit(&party, &available, &request), refused(&message));
+    party.accept_legacy = true;
+    assert_eq!(admit(&party, &available, &request), Ok(()));
+
+    available.push((Environment::Production, ProofKind::Current));
+    party.environments = vec![Environment::Production];
+    party.oprf_public_key = None;
+    let message = "relying party rp_0387df34f862cd4e has no OPRF public key, which proofs of protocol version 4.0 need";
+    assert_eq!(admit(&party, &available, &read(&session())), refused(message));
+}
+
+#[test]
+fn an_action_is_known_by_the_bytes_of_its_text() {
+    let action = |action: &str, max_verifications| Action {
+        rp_id: PARTY.parse().expect("an id"),
+        environment: Environment::Staging,
+        action: action.to_owned(),
+        max_verifications,
+        accept_legacy: max_verifications != 2,
+    };
+    let directory = Directory::new([party(APP, PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
+    let limit = |text: &str| {
+        let request = read(&with(legacy(), "/action", json!(text)));
+        directory.admit(APP, &request).map(|admitted| admitted.action.map(|action| action.max_verifications))
+    };
+    assert_eq!(limit("0xAB"), Ok(Some(1)));
+    assert_eq!(limit("other"), Ok(None));
+    let refusal = limit("refuses").expect_err("refused").to_string();
+    assert_eq!(refusal, "action \"refuses\" accepts no proofs of protocol version 3.0; ask for one of 4.0");
+}
+
+/// One legacy root of an age, one current root.
+struct Roots {
+    legacy: (U256, RootAge),
+    current: U256,
+}
+
+impl Roots {
+    fn recorded() -> Self {
+        let legacy = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
+        let current = vector(include_str!("../../vectors/v4_session.json"));
+        Self { legacy: (number(&legacy["root"]), RootAge::Newest), current: number(&current["named"]["merkle_root"]) }
+    }
+}
+
+impl KnownRoots for Roots {
+    type Error = std::convert::Infallible;
+    fn legacy(&self, _: Environment, root: &U256) -> Option<RootAge> {
+        (*root == self.legacy.0).then_some(self.legacy.1)
+    }
+    fn is_current(&self, _: Environment, root: &U256) -> Result<bool, Self::Error> {
+        Ok(*root == self.current)
+    }
+}
+
+/// The outcome of a request's only item: its code, or whether its claim holds.
+fn outcome_at(path: &str, request: &Value, roots: &Roots, now: u64) -> Result<bool, &'static str> {
+    let directory = directory();
+    let request = read(request);
+    let admitted = directory.admit(path, &request).expect("admitted");
+    let Ok(mut items) = check_items(&request.proofs, admitted, &directory, roots, now);
+    assert_eq!(items.len(), 1);
+    let claim = items.remove(0).map_err(|failure: ItemFailure| failure.code())?;
+    let key = match request.proofs.kind() {
+        ProofKind::Legacy => VerificationKey::legacy(),
+        ProofKind::Current => VerificationKey::current(),
+    };
+    Ok(PreparedKey::new(key).holds(&claim).expect("the inputs of its kind"))
+}
+
+fn outcome(path: &str, request: &Value) -> Result<bool, &'static str> {
+    outcome_at(path, request, &Roots::recorded(), NOW)
+}
+
+const TOO_LARGE: &str = "0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001";
+
+#[test]
+fn legacy_items() {
+    assert_eq!(outcome(APP, &legacy()), Ok(true));
+    assert_eq!(outcome(APP, &with(legacy(), "/action", json!("other"))), Ok(false));
+    assert_eq!(outcome("app_session", &legacy()), Ok(false));
+    let item = |field: &str, value: Value| with(legacy(), &format!("/responses/0/{field}"), value);
+    assert_eq!(outcome(APP, &item("nullifier", json!("0x1"))), Ok(false));
+    assert_eq!(outcome(APP, &item("signal_hash", json!("0x1"))), Ok(false));
+    assert_eq!(outcome(APP, &item("merkle_root", json!("0x1"))), Err("invalid_merkle_root"));
+    for field in ["merkle_root", "nullifier", "signal_hash"] {
+        assert_eq!(outcome(APP, &item(field, json!(TOO_LARGE))), Err("invalid_format"), "{field}");
+    }
+    let zeros = format!("0x{}", "0".repeat(512));
+    assert_eq!(outcome(APP, &item("proof", json!(zeros))), Err("invalid_format"));
+    let ones = format!("0x{}", "0".repeat(63) + "1").repeat(8).replace("0x", "");
+    assert_eq!(outcome(APP, &item("proof", json!(format!("0x{ones}")))), Err("invalid_format"));
+
+    let age = |age| Roots { legacy: (Roots::recorded().legacy.0, RootAge::Seconds(age)), ..Roots::recorded() };
+    let max_age = item("max_age", json!(3600));
+    for (request, age_of_root, expected) in [
+        (&max_age, 3600, Ok(true)),
+        (&max_age, 3601, Err("root_too_old")),
+        (&legacy(), 604_800, Ok(true)),
+        (&legacy(), 604_801, Err("root_too_old")),
+    ] {
+        assert_eq!(outcome_at(APP, request, &age(age_of_root), NOW), expected, "{age_of_root}");
+    }
+}
+
+#[test]
+fn session_items() {
+    assert_eq!(outcome(PARTY, &session()), Ok(true));
+    let item = |field: &str, value: Value| with(session(), &format!("/responses/0/{field}"), value);
+    for (field, value) in [
+        ("session_nullifier/0", json!("0x1")),
+        ("signal_hash", json!("0x1")),
+        ("credential_genesis_issued_at_min", json!(1)),
+        ("expires_at_min", json!(1_783_943_529)),
+    ] {
+        assert_eq!(outcome(PARTY, &item(field, value)), Ok(false), "{field}");
+    }
+    let other_action = format!("0x02{}", "1".repeat(62));
+    assert_eq!(outcome(PARTY, &item("session_nullifier/1", json!(other_action))), Ok(false));
+    assert_eq!(outcome(PARTY, &with(session(), "/nonce", json!("1"))), Ok(false));
+    assert_eq!(outcome(APP, &session()), Ok(false), "another relying party");
+    let other_session = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
+    assert_eq!(outcome(PARTY, &with(session(), "/session_id", json!(other_session))), Ok(false));
+    let no_session = format!("session_{}01{}", "0".repeat(64), "0".repeat(62));
+    assert_eq!(outcome(PARTY, &with(session(), "/session_id", json!(no_session))), Err("invalid_public_input"));
+
+    for (field, value, code) in [
+        ("session_nullifier/0", json!(TOO_LARGE), "invalid_public_input"),
+        ("session_nullifier/1", json!(TOO_LARGE), "invalid_public_input"),
+        ("session_nullifier/1", json!("0x1"), "invalid_action"),
+        ("signal_hash", json!(TOO_LARGE), "invalid_public_input"),
+        ("proof/4", json!(TOO_LARGE), "invalid_public_input"),
+        ("proof/4", json!("0x1"), "invalid_root"),
+        ("issuer_schema_id", json!(2), "invalid_credential_issuer"),
+        ("identifier", json!("passport"), "invalid_credential_issuer"),
+        ("proof/0", json!("0"), "invalid_proof"),
+        ("proof/0", json!("1"), "invalid_proof"),
+        ("proof/1", json!(TOO_LARGE), "invalid_proof"),
+        ("proof/3", json!(U256::MAX.to_string()), "invalid_proof"),
+    ] {
+        assert_eq!(outcome(PARTY, &item(field, value)), Err(code), "{field}");
+    }
+    assert_eq!(outcome(PARTY, &with(session(), "/nonce", json!(TOO_LARGE))), Err("invalid_public_input"));
+    let staging = with(session(), "/environment", json!("staging"));
+    assert_eq!(outcome(PARTY, &staging), Err("invalid_credential_issuer"), "the issuer is one of production");
+
+    let expires = 0x6a54_cd68;
+    for (now, expected) in [(expires + 18_000, Ok(true)), (expires + 18_001, Err("expiration_too_old"))] {
+        assert_eq!(outcome_at(PARTY, &session(), &Roots::recorded(), now), expected, "{now}");
+    }
+}
+
+#[test]
+fn a_proof_bound_to_a_session_is_no_uniqueness_proof() {
+    assert_eq!(outcome(PARTY, &uniqueness()), Ok(false));
+}
+
+#[test]
+fn the_order_of_the_item_checks() {
+    let mut roots = Roots::recorded();
+    roots.current = U256::ZERO;
+    let mut request = session();
+    for (pointer, value) in [
+        ("/responses/0/session_nullifier/1", json!("0x1")),
+        ("/responses/0/issuer_schema_id", json!(7)),
+        ("/responses/0/proof/0", json!("0")),
+    ] {
+        request = with(request, pointer, value);
+    }
+    let late = 0x6a54_cd68 + 18_001;
+    let named = vector(include_str!("../../vectors/v4_session.json"))["named"].clone();
+    let mut steps = Vec::new();
+    steps.push(outcome_at(PARTY, &request, &roots, late));
+    request = with(request, "/responses/0/session_nullifier/1", named["action"].clone());
+    steps.push(outcome_at(PARTY, &request, &roots, late));
+    roots = Roots::recorded();
+    steps.push(outcome_at(PARTY, &request, &roots, late));
+    request = with(request, "/responses/0/issuer_schema_id", json!(1));
+    steps.push(outcome_at(PARTY, &request, &roots, late));
+    steps.push(outcome_at(PARTY, &request, &roots, NOW));
+    let codes = ["invalid_action", "invalid_root", "invalid_credential_issuer", "expiration_too_old", "invalid_proof"];
+    assert_eq!(steps, codes.map(Err));
+}

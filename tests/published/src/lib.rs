@@ -27,6 +27,8 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon on an empty store.
     pub fn start() -> Self {
+        // The library's crates bring two providers of cryptography for TLS; a program has to choose. An earlier choice stands.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let program = std::env::var_os("DAEMON").expect("the variable DAEMON names the program `selfsame`");
         let data = tempfile::tempdir().expect("a folder for temporary files");
         let mut process = Command::new(program)
@@ -35,6 +37,7 @@ impl Daemon {
             .env("SELFSAME_LISTEN__GATEWAY", "127.0.0.1:0")
             .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
+            .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_REGISTRY__RECOVERY_AGENT_UPDATE_COOLDOWN", "0s")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -7,7 +7,7 @@ use selfsame_published_client::{CHAIN_ID, CONTRACT, Daemon, seed};
 use selfsame_wallet::keys::AuthenticatorKey;
 use world_id_authenticator::api_types::{GatewayRequestId, GatewayRequestState};
 use world_id_authenticator::proof::artifacts::dummy::DummyZkArtifactSource;
-use world_id_authenticator::{Authenticator, AuthenticatorError, Config, ServiceEndpoint};
+use world_id_authenticator::{Authenticator, AuthenticatorError, Config, OnchainKeyRepresentable, ServiceEndpoint};
 use world_id_primitives::Signer;
 use zeroize::Zeroizing;
 
@@ -67,9 +67,9 @@ async fn registration_and_authenticators() {
     let mut phone = init("phone", &config).await.expect("inserted");
     assert_eq!((phone.leaf_index(), phone.pubkey_id()), (1, U256::from(1)));
     assert_eq!(phone.refresh_packed_account_data().await.expect("read"), phone.packed_account_data);
-    let by_leaf_index =
-        Authenticator::init_with_leaf_index(&seed("phone"), 1, config.clone(), Arc::new(DummyZkArtifactSource));
-    assert_eq!(by_leaf_index.await.expect("found").packed_account_data, phone.packed_account_data);
+    let artifacts = Arc::new(DummyZkArtifactSource);
+    let by_leaf_index = Authenticator::init_with_leaf_index(&seed("phone"), 1, config.clone(), artifacts).await;
+    assert_eq!(by_leaf_index.expect("found").packed_account_data, phone.packed_account_data);
     let listed = laptop.fetch_authenticators().await.expect("its commitment is that of its keys");
     assert_eq!(listed.addresses(), [Some(laptop.onchain_address()), Some(phone.onchain_address())]);
 

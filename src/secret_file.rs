@@ -1,0 +1,72 @@
+//! Files in the data folder that hold a secret each, for the owner of the folder alone.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::hex;
+use selfsame_actors::Random;
+
+/// Changing calls of the operator interface carry this file's text.
+pub const OPERATOR_TOKEN: &str = "operator.token";
+
+/// The simulator's secrets are made from this file's text.
+pub const SIMULATOR_SEED: &str = "simulator.seed";
+
+/// A secret that cannot be read or made.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {error}", path.display())]
+pub struct SecretFileError {
+    pub path: PathBuf,
+    pub error: io::Error,
+}
+
+/// Reads the secret in a file, or makes the file with a new one: 32 random bytes in hex, mode 600.
+pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFileError> {
+    let failed = |error| SecretFileError { path: path.to_owned(), error };
+    match read_secret(path) {
+        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+        read => return read,
+    }
+    let mut bytes = [0; 32];
+    random.fill(&mut bytes);
+    let secret = hex::encode(bytes);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    file.write_all(format!("{secret}\n").as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    Ok(secret)
+}
+
+/// Reads the secret in a file.
+pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
+    let failed = |error| SecretFileError { path: path.to_owned(), error };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        let empty = "it is empty; take it away, and the daemon makes a new one at its start";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, empty)));
+    }
+    Ok(secret.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use selfsame_actors::SystemRandom;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let path = folder.path().join("secret");
+        let secret = secret_file(&path, &SystemRandom).expect("made");
+        assert_eq!(secret.len(), 64);
+        assert_eq!(secret_file(&path, &SystemRandom).expect("read"), secret);
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(&path, "\n").expect("written");
+        assert!(secret_file(&path, &SystemRandom).expect_err("refused").to_string().contains("it is empty"));
+    }
+}

@@ -1,0 +1,128 @@
+//! What the verification endpoint answers when something is wrong.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use selfsame_actors::{TooManyVerifications, VerificationError};
+use selfsame_protocol::json::BodyError;
+use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
+use selfsame_protocol::verification::directory::AdmissionError;
+use selfsame_protocol::verification::request::ValidationError;
+use selfsame_storage::StoreError;
+
+use crate::http::{InterfaceError, Refusal, Response, json};
+
+/// How long a client should wait when the verifier takes no more at the moment.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A request that was not answered with success.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// HTTP itself: path, method, size, content type, time.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// The source has asked too often.
+    #[error(transparent)]
+    TooMany(#[from] TooManyVerifications),
+    /// The body is not JSON.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The body is not a request.
+    #[error(transparent)]
+    Validation(#[from] ValidationError),
+    /// The request is refused, or no proof verified.
+    #[error(transparent)]
+    Verification(#[from] VerificationError),
+}
+
+impl InterfaceError for VerifyError {
+    fn into_response(self) -> Response {
+        let detail = self.to_string();
+        match self {
+            Self::Refusal(refusal) => refused(&refusal, detail),
+            Self::TooMany(TooManyVerifications { retry_after }) => {
+                Refusal::TooManyRequests { retry_after }.respond(&body("rate_limit_exceeded", detail))
+            }
+            Self::Body(BodyError::NotAnObject) => bad_request(body("validation_error", detail)),
+            Self::Body(_) => bad_request(body("invalid_request", detail)),
+            Self::Validation(error) => {
+                bad_request(VerificationErrorBody { attribute: error.attribute, ..body("validation_error", detail) })
+            }
+            Self::Verification(error) => match error {
+                VerificationError::Admission(error) => not_admitted(error, detail),
+                VerificationError::AllFailed { app_id, results } => all_failed(app_id, results, detail),
+                VerificationError::MaxVerifications { app_id, .. } => {
+                    let attribute = Some("action".to_owned());
+                    let code = "max_verifications_reached";
+                    bad_request(VerificationErrorBody { attribute, app_id: Some(app_id), ..body(code, detail) })
+                }
+                VerificationError::Unavailable { .. } => unavailable(detail),
+                VerificationError::Store(error) => store_failed(&error),
+            },
+        }
+    }
+}
+
+fn body(code: &'static str, detail: String) -> VerificationErrorBody {
+    VerificationErrorBody { success: false, code, detail, attribute: None, app_id: None, results: None }
+}
+
+fn bad_request(body: VerificationErrorBody) -> Response {
+    json(StatusCode::BAD_REQUEST, &body)
+}
+
+fn refused(refusal: &Refusal, detail: String) -> Response {
+    let code = match refusal {
+        Refusal::NotFound { .. } => "not_found",
+        Refusal::MethodNotAllowed { .. } => "method_not_allowed",
+        Refusal::TooManyRequests { .. } => "rate_limit_exceeded",
+        Refusal::PayloadTooLarge { .. } => "request_too_large",
+        Refusal::BadRequest(_) | Refusal::UnsupportedMediaType(_) => "invalid_request",
+        Refusal::Internal => "internal_error",
+        // Of these two clients know the first.
+        Refusal::Unavailable { .. } | Refusal::Timeout => return unavailable(detail),
+    };
+    refusal.respond(&body(code, detail))
+}
+
+fn unavailable(detail: String) -> Response {
+    Refusal::Unavailable { retry_after: RETRY_AFTER }.respond(&body("verifier_unavailable", detail))
+}
+
+fn not_admitted(error: AdmissionError, detail: String) -> Response {
+    let (status, code, attribute, app_id) = match error {
+        AdmissionError::InvalidRelyingPartyId { .. } => {
+            (StatusCode::BAD_REQUEST, "invalid_request", Some("rp_id"), None)
+        }
+        AdmissionError::UnknownRelyingParty { .. } => (StatusCode::BAD_REQUEST, "app_not_migrated", None, None),
+        AdmissionError::InactiveRelyingParty { app_id, .. } => {
+            (StatusCode::BAD_REQUEST, "rp_not_active", None, Some(app_id))
+        }
+        AdmissionError::InactiveApplication { app_id } => (StatusCode::NOT_FOUND, "not_found", None, Some(app_id)),
+        AdmissionError::Environment { app_id, .. } => {
+            (StatusCode::BAD_REQUEST, "configuration_error", Some("environment"), Some(app_id))
+        }
+        AdmissionError::NoVerificationKey { app_id, .. } | AdmissionError::NoOprfKey { app_id, .. } => {
+            (StatusCode::BAD_REQUEST, "configuration_error", Some("protocol_version"), Some(app_id))
+        }
+        AdmissionError::IntegrityBundle { app_id } => {
+            (StatusCode::BAD_REQUEST, "configuration_error", Some("integrity_bundle"), Some(app_id))
+        }
+        AdmissionError::LegacyNotAccepted { app_id, .. } => {
+            (StatusCode::BAD_REQUEST, "legacy_proofs_not_accepted", Some("protocol_version"), Some(app_id))
+        }
+    };
+    let attribute = attribute.map(str::to_owned);
+    json(status, &VerificationErrorBody { attribute, app_id, ..body(code, detail) })
+}
+
+fn all_failed(app_id: String, results: Vec<ItemResult>, detail: String) -> Response {
+    let (app_id, results) = (Some(app_id), Some(results));
+    bad_request(VerificationErrorBody { app_id, results, ..body("all_verifications_failed", detail) })
+}
+
+/// State that is not readable: the details are the operator's business.
+fn store_failed(error: &StoreError) -> Response {
+    tracing::error!(%error, "the store failed");
+    unavailable("the state cannot be read at the moment; try again".to_owned())
+}

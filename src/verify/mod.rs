@@ -1,0 +1,50 @@
+//! Proof verification: relying parties ask whether proofs are good.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `verify.rs` | `POST /api/v4/verify/{rp_id}` |
+//! | `error.rs` | what goes wrong, as status and body |
+//! | `setup.rs` | from the configuration to keys, relying parties and issuers |
+
+mod error;
+pub mod setup;
+#[expect(clippy::module_inception, reason = "the endpoint has the interface's name")]
+mod verify;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use selfsame_actors::VerificationHandle;
+use utoipa::OpenApi;
+
+use crate::http::{Cors, Interface, Router};
+use crate::{health, openapi};
+use error::VerifyError;
+
+/// What the handlers share.
+pub struct Verify {
+    verification: VerificationHandle,
+}
+
+/// The routes of the verification interface.
+pub fn interface(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
+    Router::<Verify, VerifyError>::new("verify", Arc::new(Verify { verification }))
+        .cors(cors)
+        .route(Method::POST, "/api/v4/verify/{rp_id}", verify::verify)
+        .route(Method::GET, "/health", |_, _| health::health())
+        .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
+        .into()
+}
+
+/// The interface's description.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Proof verification",
+        version = "4.0.0",
+        description = "Checks proofs of personhood for relying parties: legacy proofs (protocol version 3.0), uniqueness proofs \
+            and session proofs (4.0). Errors say in `code` what is wrong, in `attribute` where, and in `detail` what would be right."
+    ),
+    paths(verify::verify, health::health, openapi::answer)
+)]
+pub struct Description;

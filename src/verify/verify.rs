@@ -1,0 +1,76 @@
+//! `POST /api/v4/verify/{rp_id}`: whether proofs are good.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use hyper::StatusCode;
+use selfsame_actors::{SeenNullifier, Verification};
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::number;
+use selfsame_protocol::verification::answer::{
+    SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
+};
+use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
+use serde_json::Value;
+
+use super::Verify;
+use super::error::VerifyError;
+use crate::http::{Request, Response, json};
+
+/// The longest body of a request.
+pub const BODY_LIMIT: usize = 256 * 1024;
+
+/// Verify proofs
+///
+/// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session request (4.0 with a
+/// `session_id`). The answer is 200 when at least one proof verified; `results` judges each. A nullifier that was seen before
+/// for the same relying party, action and environment is still 200: its message says so, and `created_at` is the first time.
+#[utoipa::path(
+    post, path = "/api/v4/verify/{rp_id}", tag = "verification",
+    params(("rp_id" = String, Path, description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
+    request_body(content = Value, examples(
+        ("Legacy" = (value = json!({"protocol_version":"3.0","nonce":"0x1","action":"verify-user","environment":"staging","responses":[{"identifier":"orb","merkle_root":"0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","proof":"0x29aec36c…","signal_hash":"0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4","max_age":604800}]}))),
+        ("Uniqueness" = (value = json!({"protocol_version":"4.0","nonce":"0x1","action":"verify-user","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"nullifier":"0x2a","expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
+        ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_…","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x02…"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
+    )),
+    responses(
+        (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
+        (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
+        (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
+        (status = 413, description = "The body is longer than 256 KiB: `request_too_large`", body = VerificationErrorBody),
+        (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
+        (status = 500, description = "`internal_error`", body = VerificationErrorBody),
+        (status = 503, description = "Too much to do at the moment, see Retry-After: `verifier_unavailable`", body = VerificationErrorBody),
+    ),
+)]
+pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Response, VerifyError> {
+    verify.verification.charge_source(request.source())?;
+    let body = request.read_json(BODY_LIMIT).await?;
+    let body: Value = from_object(&body)?;
+    let asked = VerificationRequest::read(&body)?;
+    let environment = asked.environment.name();
+    let (action, session_id) = match &asked.proofs {
+        Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
+        Proofs::Session { session_id, .. } => (None, Some(session_id.text.clone())),
+    };
+    let rp_id = request.param("rp_id")?.into_owned();
+    let Verification { results, nullifier, is_reuse, .. } = verify.verification.verify(&rp_id, asked).await?;
+    let message = match (&session_id, is_reuse) {
+        (Some(_), _) => SESSION_VERIFIED,
+        (None, false) => VERIFIED,
+        (None, true) => VERIFIED_AGAIN,
+    };
+    let answer = VerificationResponse {
+        success: true,
+        session_id,
+        action,
+        nullifier: nullifier.map(|seen| number::canonical(seen.nullifier)),
+        created_at: nullifier.map(|SeenNullifier { created_at, .. }| {
+            humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(created_at)).to_string()
+        }),
+        environment,
+        results,
+        message,
+    };
+    Ok(json(StatusCode::OK, &answer))
+}

@@ -1,0 +1,623 @@
+//! Proof verification over HTTP: recorded proofs, the simulator's, and everything that is wrong with them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use futures_util::future::join_all;
+use reqwest::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use selfsame::config::{Config, RateLimit, Status, VerificationKey};
+use selfsame_protocol::verification::Environment;
+use selfsame_protocol::{U256, number};
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::{self, Asked, SimulatedParty};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{START, TestDaemon, folder};
+use crate::people::key;
+
+/// Of the recorded legacy proof.
+const LEGACY_APP: &str = "app_staging_169e21f6afc84b304749830067809632";
+/// Of the recorded session proof.
+const SESSION_PARTY: &str = "rp_0387df34f862cd4e";
+/// The example application of `--dev`.
+const DEV_APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+
+const MODULUS: &str = "0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001";
+
+fn vector(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn legacy_vector() -> Value {
+    vector(include_str!("../../protocol/vectors/v3_depth30_verify_user.json"))
+}
+
+fn session_vector() -> Value {
+    vector(include_str!("../../protocol/vectors/v4_session.json"))
+}
+
+/// The recorded legacy proof as a request.
+fn legacy() -> Value {
+    let case = legacy_vector();
+    json!({
+        "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
+        "responses": [{
+            "identifier": "orb", "merkle_root": case["root"], "nullifier": case["nullifier_hash"],
+            "proof": case["proof"], "signal_hash": case["signal_hash"],
+        }],
+    })
+}
+
+/// The recorded session proof as a request.
+fn session() -> Value {
+    let case = session_vector();
+    let named = &case["named"];
+    let expires: u64 = number::parse(named["expires_at_min"].as_str().expect("text")).expect("a number");
+    let commitment = named["session_id_commitment"].as_str().expect("text").trim_start_matches("0x");
+    json!({
+        "protocol_version": "4.0", "nonce": named["nonce"],
+        "session_id": format!("session_{commitment}01{}", "0".repeat(62)),
+        "responses": [{
+            "identifier": "proof_of_human", "issuer_schema_id": 1,
+            "session_nullifier": [named["nullifier"], named["action"]],
+            "expires_at_min": expires, "signal_hash": named["signal_hash"], "proof": case["proof"],
+        }],
+    })
+}
+
+/// A request with one value changed.
+fn with(mut request: Value, pointer: &str, value: Value) -> Value {
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    match request.pointer_mut(parent).expect("a place") {
+        Value::Array(items) => items[name.parse::<usize>().expect("an index")] = value,
+        parent => parent[name] = value,
+    }
+    request
+}
+
+/// The applications, keys and roots of the recorded proofs, as an operator writes them down.
+fn recorded_configuration() -> Config {
+    let named = session_vector()["named"].clone();
+    let root = legacy_vector()["root"].clone();
+    let text = format!(
+        r#"
+        [[apps]]
+        id = "{LEGACY_APP}"
+        [[apps]]
+        id = "app_session"
+        [[apps]]
+        id = "app_both"
+        environments = ["production", "staging"]
+        [[relying_parties]]
+        app_id = "app_session"
+        rp_id = "{SESSION_PARTY}"
+        oprf_public_key = {{ x = {}, y = {} }}
+        [[issuers]]
+        id = 1
+        environments = ["production"]
+        public_key = {{ x = {}, y = {} }}
+        [[trusted_roots]]
+        root = {root}
+        time = 2026-06-30T00:00:00Z
+        environment = "staging"
+        kind = "legacy"
+        [[trusted_roots]]
+        root = {}
+        time = 2026-06-30T00:00:00Z
+        kind = "current"
+        "#,
+        named["oprf_pubkey_x"],
+        named["oprf_pubkey_y"],
+        named["issuer_pubkey_x"],
+        named["issuer_pubkey_y"],
+        named["merkle_root"],
+    );
+    let folder = folder();
+    let file = folder.path().join("selfsame.toml");
+    std::fs::write(&file, text).expect("written");
+    Config::load(Some(&file), std::iter::empty(), false, None).expect("a good configuration")
+}
+
+/// Somebody who asks a daemon that knows the recorded proofs.
+struct Asker {
+    daemon: TestDaemon,
+    http: reqwest::Client,
+    folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    body: Value,
+}
+
+impl Answer {
+    fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or_default()
+    }
+
+    /// The code of the only item.
+    fn item_code(&self) -> &str {
+        assert_eq!((self.status, self.code()), (400, "all_verifications_failed"), "{self:?}");
+        assert_eq!(self.body["results"].as_array().map(Vec::len), Some(1), "{self:?}");
+        assert!(self.body["results"][0]["detail"].is_string(), "{self:?}");
+        self.body["results"][0]["code"].as_str().expect("a code")
+    }
+}
+
+impl Asker {
+    async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = folder();
+        let daemon = Self::start_daemon(folder.path(), change).await;
+        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { daemon, http, folder }
+    }
+
+    async fn start_daemon(data: &Path, change: impl FnOnce(&mut Config)) -> TestDaemon {
+        TestDaemon::start_with(data, |config| {
+            let recorded = recorded_configuration();
+            config.apps.extend(recorded.apps);
+            config.relying_parties.extend(recorded.relying_parties);
+            config.issuers.extend(recorded.issuers);
+            config.trusted_roots.extend(recorded.trusted_roots);
+            config.verifier.simulator_seed = Some("integration tests".to_owned());
+            change(config);
+        })
+        .await
+    }
+
+    /// Stops the daemon and starts it on the same data.
+    async fn restart(self) -> Self {
+        let Self { daemon, http, folder } = self;
+        daemon.stop().await;
+        let daemon = Self::start_daemon(folder.path(), |_| {}).await;
+        Self { daemon, http, folder }
+    }
+
+    async fn send(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+        let url = self.daemon.verify(&format!("/api/v4/verify/{path}"));
+        let request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");
+        let status = answer.status().as_u16();
+        let body: Value = answer.json().await.expect("JSON");
+        assert_eq!(body["success"], json!(status == 200), "{body}");
+        Answer { status, body }
+    }
+
+    async fn ask(&self, path: &str, request: &Value) -> Answer {
+        self.send(path, request.to_string()).await
+    }
+
+    /// What the simulator's proofs for the example application are about.
+    async fn simulated(&self) -> SimulatedParty {
+        let operator = Operator::new(&self.daemon.operator("")).expect("an address");
+        let root = self.daemon.client().root().await.expect("an answer").root;
+        operator.simulation().await.expect("an answer").party(DEV_APP, root.into()).expect("known")
+    }
+}
+
+/// A uniqueness request by the simulator.
+fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
+    let asked = Asked { app_id: DEV_APP, action, signal: "", environment: Environment::Staging };
+    prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
+}
+
+fn random() -> impl FnMut(&mut [u8; 32]) {
+    use selfsame_actors::{Random, SystemRandom};
+    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
+}
+
+#[tokio::test]
+async fn a_recorded_legacy_proof() {
+    let asker = Asker::start().await;
+    let first = asker.ask(LEGACY_APP, &legacy()).await;
+    insta::assert_json_snapshot!("legacy_success", first.body);
+    // Under its other name, later, in another form, for another signal's case: it is the same person.
+    asker.daemon.clock.advance(std::time::Duration::from_secs(60));
+    let again = asker.ask("rp_EF0E09D685261981", &legacy()).await;
+    insta::assert_json_snapshot!("legacy_reuse", again.body);
+    let padded = legacy_vector()["nullifier_hash"].as_str().expect("text").replace("0x0", "");
+    let respelled = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/nullifier", json!(padded))).await;
+    assert_eq!(respelled.body["created_at"], first.body["created_at"]);
+    assert_eq!(respelled.body["results"][0]["nullifier"], json!(padded));
+    // And after a restart.
+    let asker = asker.restart().await;
+    let later = asker.ask(LEGACY_APP, &legacy()).await;
+    assert_eq!(later.body["message"], "Proof verified successfully (nullifier reuse)");
+    assert_eq!(later.body["created_at"], first.body["created_at"]);
+}
+
+#[tokio::test]
+async fn other_forms_of_the_legacy_proof() {
+    use selfsame_protocol::groth16::Proof;
+
+    let asker = Asker::start().await;
+    let text = legacy_vector()["proof"].as_str().expect("text").to_owned();
+    let words: [U256; 8] =
+        std::array::from_fn(|index| U256::from_str_radix(&text[2 + 64 * index..][..64], 16).expect("hex"));
+    let hex = |words: &[U256]| words.iter().map(|word| format!("{word:064x}")).collect::<String>();
+    let compressed = Proof::from_legacy(&words).expect("a proof").to_current();
+    let compressed = format!("0x{}{}", hex(&compressed), "0".repeat(256));
+    let [ax, ay, bx1, bx0, by1, by0, cx, cy] = words.map(|word| format!("{word:#x}"));
+    let nested = json!([[ax, ay], [[bx1, bx0], [by1, by0]], [cx, cy]]).to_string();
+    // Negating A and B gives another proof of the same.
+    let p = U256::from_str_radix("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47", 16).expect("hex");
+    let [wax, way, wbx1, wbx0, wby1, wby0, wcx, wcy] = words;
+    let malleated = format!("0x{}", hex(&[wax, p - way, wbx1, wbx0, p - wby1, p - wby0, wcx, wcy]));
+    let mut messages = Vec::new();
+    for proof in [compressed, nested, malleated] {
+        let answer = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        messages.push(answer.body["message"].clone());
+    }
+    let reuse = "Proof verified successfully (nullifier reuse)";
+    assert_eq!(messages, ["Proof verified successfully", reuse, reuse]);
+
+    let coordinate_at_modulus = format!("0x{:064x}{}", p, hex(&words[1..]));
+    let off_curve = format!("0x{}", hex(&[wax, way + U256::from(1), wbx1, wbx0, wby1, wby0, wcx, wcy]));
+    let swapped = format!("0x{}", hex(&[wax, way, wbx0, wbx1, wby0, wby1, wcx, wcy]));
+    let infinity = format!("0x{}{}", "0".repeat(128), hex(&words[2..]));
+    for (proof, what) in
+        [(coordinate_at_modulus, "modulus"), (off_curve, "curve"), (swapped, "swapped"), (infinity, "infinity")]
+    {
+        let answer = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
+        assert_eq!(answer.item_code(), "invalid_format", "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_legacy_proofs() {
+    let asker = Asker::start().await;
+    let item = |field: &str, value: Value| with(legacy(), &format!("/responses/0/{field}"), value);
+    let unverified = vector(include_str!("../../protocol/vectors/v3_unverified_portal_proof_mock.json"));
+    for (request, code) in [
+        (item("merkle_root", json!("0x1")), "invalid_merkle_root"),
+        (item("nullifier", json!("0x1")), "invalid_proof"),
+        (item("signal_hash", json!("0x1")), "invalid_proof"),
+        (with(legacy(), "/action", json!("other")), "invalid_proof"),
+        (item("proof", unverified["proof"].clone()), "invalid_proof"),
+        (item("nullifier", json!(MODULUS)), "invalid_format"),
+        (item("merkle_root", json!(MODULUS)), "invalid_format"),
+        (item("signal_hash", json!(MODULUS)), "invalid_format"),
+    ] {
+        assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), code, "{request}");
+    }
+    // The same proof for another application.
+    assert_eq!(asker.ask(DEV_APP, &legacy()).await.item_code(), "invalid_proof");
+    // No failure was recorded.
+    let first = asker.ask(LEGACY_APP, &legacy()).await;
+    assert_eq!(first.body["message"], "Proof verified successfully");
+}
+
+#[tokio::test]
+async fn legacy_roots_age_once_a_younger_one_is_trusted() {
+    let asker = Asker::start().await;
+    let hour = json!(3600);
+    let request = with(legacy(), "/responses/0/max_age", hour);
+    // A day old, but the newest.
+    assert_eq!(asker.ask(LEGACY_APP, &request).await.status, 200);
+    let token = std::fs::read_to_string(asker.folder.path().join("operator.token")).expect("the token");
+    let url = asker.daemon.operator("/roots");
+    let root = json!({"root": "0x5", "kind": "legacy", "environment": "staging"}).to_string();
+    let post = |token: &str| {
+        let request = asker.http.post(&url).header(CONTENT_TYPE, "application/json").body(root.clone());
+        request.header("Authorization", format!("Bearer {token}")).send()
+    };
+    for wrong in ["", "wrong", &token.trim()[..63]] {
+        let answer = post(wrong).await.expect("an answer");
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["www-authenticate"]),
+            (401, &"Bearer".parse().expect("a value"))
+        );
+    }
+    assert_eq!(asker.ask(LEGACY_APP, &request).await.status, 200, "nothing was trusted");
+    let answer = post(token.trim()).await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let trusted: Value = answer.json().await.expect("JSON");
+    assert_eq!(
+        trusted,
+        json!({"root": "0x5", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"})
+    );
+    assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
+    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200, "a week by default");
+    // What the operator trusts survives a restart.
+    let asker = asker.restart().await;
+    assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
+    let listed: Value =
+        asker.http.get(asker.daemon.operator("/roots")).send().await.expect("an answer").json().await.expect("JSON");
+    assert!(listed.as_array().expect("a list").contains(&trusted), "{listed}");
+    for (body, message) in [
+        (json!({"root": MODULUS, "kind": "legacy"}), "root: it is not below the modulus"),
+        (json!({"root": "1", "kind": "ancient"}), "kind: "),
+        (json!({"root": "1", "kind": "legacy", "time": "yesterday"}), "time: \"yesterday\""),
+        (json!({"kind": "legacy"}), "missing field `root`"),
+    ] {
+        let request = asker.http.post(asker.daemon.operator("/roots")).json(&body).bearer_auth(token.trim());
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.status(), 400, "{body}");
+        let answer: Value = answer.json().await.expect("JSON");
+        assert!(answer["message"].as_str().is_some_and(|text| text.contains(message)), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_recorded_session_proof() {
+    let asker = Asker::start().await;
+    for _ in 0..2 {
+        // Sessions leave no record: the second is answered like the first.
+        insta::assert_json_snapshot!("session_success", asker.ask(SESSION_PARTY, &session()).await.body);
+    }
+    let item = |field: &str, value: Value| with(session(), &format!("/responses/0/{field}"), value);
+    let other_session = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
+    let no_session = format!("session_{}01{}", "0".repeat(64), "0".repeat(62));
+    for (request, code) in [
+        (item("session_nullifier/0", json!("0x1")), "invalid_proof"),
+        (item("session_nullifier/1", json!(format!("0x02{}", "1".repeat(62)))), "invalid_proof"),
+        (item("session_nullifier/1", json!("0x1")), "invalid_action"),
+        (item("signal_hash", json!("0x1")), "invalid_proof"),
+        (item("expires_at_min", json!(1_783_943_529)), "invalid_proof"),
+        (item("credential_genesis_issued_at_min", json!(1)), "invalid_proof"),
+        (item("proof/4", json!("0x1")), "invalid_root"),
+        (item("issuer_schema_id", json!(2)), "invalid_credential_issuer"),
+        (item("identifier", json!("passport")), "invalid_credential_issuer"),
+        (item("proof/0", json!("0x0")), "invalid_proof"),
+        (item("proof/1", json!("0x1")), "invalid_proof"),
+        (item("proof/3", json!(MODULUS)), "invalid_proof"),
+        (item("session_nullifier/0", json!(MODULUS)), "invalid_public_input"),
+        (with(session(), "/nonce", json!(MODULUS)), "invalid_public_input"),
+        (with(session(), "/nonce", json!("1")), "invalid_proof"),
+        (with(session(), "/session_id", json!(other_session)), "invalid_proof"),
+        (with(session(), "/session_id", json!(no_session)), "invalid_public_input"),
+    ] {
+        assert_eq!(asker.ask(SESSION_PARTY, &request).await.item_code(), code, "{request}");
+    }
+    let staging = asker.ask(SESSION_PARTY, &with(session(), "/environment", json!("staging"))).await;
+    assert_eq!((staging.code(), &staging.body["attribute"]), ("configuration_error", &json!("environment")));
+    // Five hours after it expired.
+    let expires = session()["responses"][0]["expires_at_min"].as_u64().expect("a number");
+    asker.daemon.clock.set(std::time::Duration::from_secs(expires + 18_000));
+    assert_eq!(asker.ask(SESSION_PARTY, &session()).await.status, 200);
+    asker.daemon.clock.set(std::time::Duration::from_secs(expires + 18_001));
+    assert_eq!(asker.ask(SESSION_PARTY, &session()).await.item_code(), "expiration_too_old");
+}
+
+#[tokio::test]
+async fn simulated_proofs_from_end_to_end() {
+    let asker = Asker::start().await;
+    let party = asker.simulated().await;
+    let first = asker.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await;
+    assert_eq!((first.status, &first.body["message"]), (200, &json!("Proof verified successfully")), "{first:?}");
+    // Another proof, the same person; then another action and another person.
+    for (person, action, message) in [
+        ("alice", "vote", "Proof verified successfully (nullifier reuse)"),
+        ("alice", "another vote", "Proof verified successfully"),
+        ("bob", "vote", "Proof verified successfully"),
+    ] {
+        let answer = asker.ask(DEV_APP, &uniqueness(person, action, &party)).await;
+        assert_eq!((answer.status, &answer.body["message"]), (200, &json!(message)), "{answer:?}");
+    }
+    let sandbox = with(uniqueness("alice", "vote", &party), "/environment", json!("sandbox"));
+    let sandbox = asker.ask(DEV_APP, &sandbox).await;
+    assert_eq!(sandbox.body["environment"], "sandbox");
+    assert_eq!(sandbox.body["message"], "Proof verified successfully (nullifier reuse)");
+
+    let asked = Asked { app_id: DEV_APP, action: "", signal: "hello", environment: Environment::Staging };
+    let session = prove::session(&key("alice"), &asked, &party, &mut random()).expect("a proof");
+    let answer = asker.ask(DEV_APP, &session).await;
+    assert_eq!((answer.status, &answer.body["session_id"]), (200, &session["session_id"]), "{answer:?}");
+    // The registry's next root makes the old one age.
+    asker.create_account().await;
+    let window = asker.daemon.registry.rules().root_validity_window;
+    asker.daemon.clock.advance(std::time::Duration::from_secs(window));
+    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
+    asker.daemon.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.item_code(), "invalid_root");
+    let party = asker.simulated().await;
+    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
+}
+
+impl Asker {
+    async fn create_account(&self) {
+        let registry = crate::people::registry(self.daemon.client()).await;
+        crate::people::create(&registry, &key("dave"), key("agent").address()).await;
+    }
+}
+
+#[tokio::test]
+async fn some_proofs_of_a_request_fail() {
+    let asker = Asker::start().await;
+    let party = asker.simulated().await;
+    let mut request = uniqueness("alice", "vote", &party);
+    let good = request["responses"][0].clone();
+    let mut expired = good.clone();
+    expired["expires_at_min"] = json!(1);
+    let mut wrong = good.clone();
+    wrong["nullifier"] = json!("0x5");
+    let mut unknown = good.clone();
+    unknown["issuer_schema_id"] = json!(77);
+    request["responses"] = json!([wrong, good, expired, unknown]);
+    let answer = asker.ask(DEV_APP, &request).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    insta::assert_json_snapshot!("partial_success", answer.body);
+    request["responses"] = json!([wrong, expired, unknown]);
+    let answer = asker.ask(DEV_APP, &request).await;
+    assert_eq!(answer.status, 400, "{answer:?}");
+    insta::assert_json_snapshot!("all_failed", answer.body);
+}
+
+#[tokio::test]
+async fn every_verified_nullifier_is_recorded() {
+    let asker = Asker::start().await;
+    let party = asker.simulated().await;
+    let (alice, bob) = (uniqueness("alice", "vote", &party), uniqueness("bob", "vote", &party));
+    let mut both = alice.clone();
+    // The nonce belongs to the request, so proofs of one request share it.
+    both["responses"] = json!([alice["responses"][0], bob["responses"][0]]);
+    let answer = asker.ask(DEV_APP, &both).await;
+    assert_eq!(answer.body["results"][1]["code"], "invalid_proof", "bob's proof is for another nonce: {answer:?}");
+    let asked = Asked { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging };
+    let fixed = |bytes: &mut [u8; 32]| bytes.fill(7);
+    let of = |person: &str| prove::uniqueness(&key(person), &asked, &party, &mut { fixed }).expect("a proof");
+    let (carol, dave) = (of("carol"), of("dave"));
+    let mut both = carol.clone();
+    both["responses"] = json!([carol["responses"][0], dave["responses"][0]]);
+    let answer = asker.ask(DEV_APP, &both).await;
+    assert_eq!(answer.body["message"], "Proof verified successfully", "{answer:?}");
+    // The second one first: it evades nothing.
+    both["responses"] = json!([of("erin")["responses"][0], dave["responses"][0]]);
+    let answer = asker.ask(DEV_APP, &both).await;
+    assert_eq!(answer.body["message"], "Proof verified successfully (nullifier reuse)", "{answer:?}");
+}
+
+#[tokio::test]
+async fn verifications_of_a_nullifier_are_limited_by_its_action() {
+    let asker = Asker::start_with(|config| {
+        let folder = folder();
+        let file = folder.path().join("selfsame.toml");
+        let app = format!("[[apps]]\nid = \"{DEV_APP}\"\n");
+        let action = format!(
+            "[[actions]]\napp_id = \"{DEV_APP}\"\naction = \"0xab\"\nenvironment = \"staging\"\nmax_verifications = 2\n"
+        );
+        std::fs::write(&file, app + &action).expect("written");
+        let limited = Config::load(Some(&file), std::iter::empty(), false, None).expect("a good configuration");
+        config.actions = limited.actions;
+    })
+    .await;
+    let party = asker.simulated().await;
+    for (action, status) in [("0xab", 200), ("0xAB", 200), ("0xab", 400), ("0xAb", 400), ("other", 200)] {
+        let answer = asker.ask(DEV_APP, &uniqueness("alice", action, &party)).await;
+        assert_eq!(answer.status, status, "{action}: {answer:?}");
+        if status == 400 {
+            insta::assert_json_snapshot!("max_verifications_reached", answer.body);
+        }
+    }
+    assert_eq!(asker.ask(DEV_APP, &uniqueness("bob", "0xab", &party)).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_nullifiers_that_race_are_recorded_once() {
+    let asker = Asker::start().await;
+    let party = asker.simulated().await;
+    let requests: Vec<Value> = (0..24).map(|_| uniqueness("alice", "race", &party)).collect();
+    let answers = join_all(requests.iter().map(|request| asker.ask(DEV_APP, request))).await;
+    let first = answers.iter().filter(|answer| answer.body["message"] == "Proof verified successfully").count();
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    assert_eq!(first, 1);
+    let times: BTreeSet<String> = answers.iter().map(|answer| answer.body["created_at"].to_string()).collect();
+    assert_eq!(times.len(), 1, "{times:?}");
+}
+
+#[tokio::test]
+async fn early_errors() {
+    let asker = Asker::start_with(|config| {
+        for (id, status, accept_legacy) in
+            [("app_staging_inactive", Status::Inactive, true), ("app_staging_current", Status::Active, false)]
+        {
+            let mut app = config.apps[0].clone();
+            (app.id, app.status, app.accept_legacy) = (id.to_owned(), status, accept_legacy);
+            config.apps.push(app);
+        }
+        let mut app = config.apps[0].clone();
+        app.id = "app_staging_stopped".to_owned();
+        config.apps.push(app);
+        let mut party = config.relying_parties[0].clone();
+        (party.app_id, party.status) = ("app_staging_stopped".to_owned(), Status::Inactive);
+        config.relying_parties.push(party);
+    })
+    .await;
+    let mut bodies = Vec::new();
+    let bundle = with(legacy(), "/integrity_bundle", json!({"a": 1}));
+    let production = with(legacy(), "/environment", Value::Null);
+    let both = with(session(), "/environment", json!("production"));
+    for (path, request, status) in [
+        (LEGACY_APP, json!([]), 400),
+        (LEGACY_APP, json!({}), 400),
+        (LEGACY_APP, with(legacy(), "/responses/0/proof", json!("0x12")), 400),
+        ("169e21f6afc84b30", legacy(), 400),
+        ("app_unknown", legacy(), 400),
+        ("rp_0000000000000000", legacy(), 400),
+        ("app_staging_stopped", legacy(), 400),
+        ("app_staging_inactive", legacy(), 404),
+        (LEGACY_APP, production, 400),
+        ("app_both", both, 400),
+        (LEGACY_APP, bundle, 400),
+        ("app_staging_current", legacy(), 400),
+    ] {
+        let answer = asker.ask(path, &request).await;
+        assert_eq!(answer.status, status, "{path} {answer:?}");
+        bodies.push(json!({"path": path, "status": status, "body": answer.body}));
+    }
+    for (body, status) in [("", 400), ("{", 400), ("{\"a\":1,\"a\":2}", 400), ("\u{0}", 400)] {
+        let answer = asker.send(LEGACY_APP, body).await;
+        assert_eq!((answer.status, answer.code()), (status, "invalid_request"), "{body:?} {answer:?}");
+    }
+    let long = asker.send(LEGACY_APP, format!("{{\"a\":\"{}\"}}", "x".repeat(256 * 1024))).await;
+    assert_eq!((long.status, long.code()), (413, "request_too_large"));
+    bodies.push(json!({"path": "too long", "status": 413, "body": long.body}));
+    let url = asker.daemon.verify("/api/v4/verify/app_both");
+    let plain = asker.http.post(&url).header(CONTENT_TYPE, "text/plain").body("{}").send().await.expect("an answer");
+    assert_eq!(plain.status(), 415);
+    bodies.push(json!({"path": "text/plain", "status": 415, "body": plain.json::<Value>().await.expect("JSON")}));
+    let get = asker.http.get(&url).send().await.expect("an answer");
+    assert_eq!((get.status().as_u16(), &get.headers()[ALLOW]), (405, &"POST".parse().expect("a value")));
+    bodies.push(json!({"path": "GET", "status": 405, "body": get.json::<Value>().await.expect("JSON")}));
+    let nowhere = asker.http.post(asker.daemon.verify("/api/v3/verify/x")).send().await.expect("an answer");
+    assert_eq!(nowhere.status(), 404);
+    bodies
+        .push(json!({"path": "/api/v3/verify/x", "status": 404, "body": nowhere.json::<Value>().await.expect("JSON")}));
+    insta::assert_json_snapshot!("early_errors", bodies);
+}
+
+#[tokio::test]
+async fn sources_are_limited_when_they_are_to_be() {
+    let asker = Asker::start_with(|config| {
+        let window = std::time::Duration::from_secs(60);
+        config.limits.verifications_per_source = Some(RateLimit { requests: 2, window });
+    })
+    .await;
+    for _ in 0..2 {
+        assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+    }
+    let url = asker.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"));
+    let refused = asker.http.post(&url).json(&legacy()).send().await.expect("an answer");
+    assert_eq!((refused.status().as_u16(), &refused.headers()[RETRY_AFTER]), (429, &"60".parse().expect("a value")));
+    assert_eq!(refused.json::<Value>().await.expect("JSON")["code"], "rate_limit_exceeded");
+    asker.daemon.clock.advance(std::time::Duration::from_secs(60));
+    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_key_from_a_file() {
+    let folder = folder();
+    let path = folder.path().join("key.json");
+    std::fs::write(&path, include_str!("../../protocol/keys/legacy.json")).expect("written");
+    let asker = Asker::start_with(|config| config.verifier.keys.staging.legacy = VerificationKey::File(path)).await;
+    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_description_of_the_interface() {
+    let asker = Asker::start().await;
+    let url = asker.daemon.verify("/openapi.json");
+    let document: Value = asker.http.get(url).send().await.expect("an answer").json().await.expect("JSON");
+    assert_eq!(document["info"]["title"], "Proof verification");
+    let operation = &document["paths"]["/api/v4/verify/{rp_id}"]["post"];
+    assert!(operation["description"].as_str().is_some_and(|text| text.len() > 100), "{operation}");
+    let statuses: BTreeSet<&str> =
+        operation["responses"].as_object().expect("responses").keys().map(String::as_str).collect();
+    assert_eq!(statuses, BTreeSet::from(["200", "400", "404", "413", "429", "500", "503"]));
+    let health = asker.http.get(asker.daemon.verify("/health")).send().await.expect("an answer");
+    assert_eq!(health.json::<Value>().await.expect("JSON"), json!({"success": true}));
+}
+
+#[test]
+fn the_clock_of_the_tests_is_before_the_recorded_proofs_expire() {
+    let expires = session()["responses"][0]["expires_at_min"].as_u64().expect("a number");
+    assert!(START.as_secs() < expires);
+}

@@ -1,0 +1,218 @@
+//! Proofs for the verification endpoint: genuine legacy proofs, and current ones by the simulator. Pure but for the legacy
+//! prover, which blinds its proofs with random numbers of its own.
+
+use alloy_primitives::U256;
+use selfsame_protocol::groth16::key::CURRENT_INPUTS;
+use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::number;
+use selfsame_protocol::tree::field_element;
+use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field};
+use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
+use selfsame_protocol::verification::{Environment, RelyingPartyId};
+use semaphore_rs::identity::Identity;
+use semaphore_rs::poseidon_tree::LazyPoseidonTree;
+use semaphore_rs::protocol::{generate_nullifier_hash, generate_proof};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::Random;
+use crate::keys::AuthenticatorKey;
+
+/// Depth of the identity tree that legacy proofs are about.
+const IDENTITY_TREE_DEPTH: usize = 30;
+
+/// When simulated credentials expire: 2100-01-01.
+const EXPIRES_AT_MIN: u64 = 4_102_444_800;
+
+/// The first byte of a session's action.
+const SESSION_PREFIX: u8 = 2;
+
+/// Why a proof was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ProveError {
+    #[error("the legacy prover failed: {0}")]
+    Legacy(String),
+    #[error("a public input is not below the modulus of the scalar field")]
+    Input,
+    #[error("the simulator knows no relying party of {app_id}; is it in [[apps]] of the daemon's configuration?")]
+    UnknownApplication { app_id: String },
+    #[error("the relying party of {app_id} has no OPRF public key; set it in [[relying_parties]]")]
+    NoOprfKey { app_id: String },
+    #[error("the daemon has no issuer for staging; add one to [[issuers]]")]
+    NoIssuer,
+}
+
+/// What a proof is asked for.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    pub app_id: &'a str,
+    /// Without meaning for sessions.
+    pub action: &'a str,
+    pub signal: &'a str,
+    pub environment: Environment,
+}
+
+/// A legacy request, and the root of the identity tree that its proof is about: whoever checks the proof has to trust it.
+#[derive(Clone, Debug)]
+pub struct LegacyRequest {
+    pub root: U256,
+    pub body: Value,
+}
+
+/// Makes a genuine legacy proof: the wallet's identity is the only leaf of its tree. Takes about a second of all cores.
+pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>) -> Result<LegacyRequest, ProveError> {
+    let mut secret = Zeroizing::new(*key.seed());
+    let identity = Identity::from_secret(secret.as_mut_slice(), None);
+    let tree = LazyPoseidonTree::new(IDENTITY_TREE_DEPTH, U256::ZERO).derived().update(0, &identity.commitment());
+    let external_nullifier = external_nullifier(asked.app_id, asked.action);
+    let signal_hash = hash_text(asked.signal);
+    let nullifier = generate_nullifier_hash(&identity, external_nullifier);
+    let proof = generate_proof(&identity, &tree.proof(0), external_nullifier, signal_hash)
+        .map_err(|error| ProveError::Legacy(error.to_string()))?;
+    let words: String = proof.flatten().iter().map(|word| format!("{word:064x}")).collect();
+    let root = tree.root();
+    let body = json!({
+        "protocol_version": "3.0",
+        "nonce": number::canonical(random_element(random)),
+        "action": asked.action,
+        "environment": asked.environment.name(),
+        "responses": [{
+            "identifier": "orb",
+            "merkle_root": padded(root),
+            "nullifier": padded(nullifier),
+            "proof": format!("0x{words}"),
+            "signal_hash": padded(signal_hash),
+        }],
+    });
+    Ok(LegacyRequest { root, body })
+}
+
+/// What the simulator's proofs are about.
+#[derive(Clone, Debug)]
+pub struct SimulatedParty {
+    pub seed: String,
+    pub rp_id: RelyingPartyId,
+    pub oprf_public_key: [U256; 2],
+    pub issuer_schema_id: u64,
+    pub identifier: String,
+    pub issuer_public_key: [U256; 2],
+    /// A root that is valid.
+    pub root: U256,
+}
+
+/// Makes a uniqueness request with the simulator: its nullifier is the same for one wallet, relying party and action.
+pub fn uniqueness(
+    key: &AuthenticatorKey,
+    asked: &Asked<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
+    let action = hash_text(asked.action);
+    let nullifier = own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    let simulated = Simulated { nullifier, action, session_commitment: U256::ZERO };
+    let (nonce, mut item) = simulated.item(asked, party, random)?;
+    item["nullifier"] = padded(nullifier).into();
+    Ok(json!({
+        "protocol_version": "4.0",
+        "nonce": number::canonical(nonce),
+        "action": asked.action,
+        "environment": asked.environment.name(),
+        "responses": [item],
+    }))
+}
+
+/// Makes a session request with the simulator: the session is the same for one wallet and relying party.
+pub fn session(
+    key: &AuthenticatorKey,
+    asked: &Asked<'_>,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<Value, ProveError> {
+    let rp_id = party.rp_id.to_string();
+    let commitment = own_number(key, &["session", &rp_id]);
+    let mut action = [0; 32];
+    random(&mut action);
+    action[0] = SESSION_PREFIX;
+    let action = U256::from_be_bytes(action);
+    let nullifier = own_number(key, &["session nullifier", &rp_id, &action.to_string()]);
+    let simulated = Simulated { nullifier, action, session_commitment: commitment };
+    let (nonce, mut item) = simulated.item(asked, party, random)?;
+    item["session_nullifier"] = json!([padded(nullifier), padded(action)]);
+    let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(1) << 248;
+    Ok(json!({
+        "protocol_version": "4.0",
+        "nonce": number::canonical(nonce),
+        "session_id": format!("session_{commitment:064x}{seed:064x}"),
+        "environment": asked.environment.name(),
+        "responses": [item],
+    }))
+}
+
+struct Simulated {
+    nullifier: U256,
+    action: U256,
+    session_commitment: U256,
+}
+
+impl Simulated {
+    /// The nonce, and what uniqueness and session items have in common.
+    fn item(
+        &self,
+        asked: &Asked<'_>,
+        party: &SimulatedParty,
+        random: &mut Random<'_>,
+    ) -> Result<(U256, Value), ProveError> {
+        let nonce = random_element(random);
+        let signal_hash = if asked.signal.is_empty() { U256::ZERO } else { hash_text(asked.signal) };
+        let inputs = current_inputs(&CurrentInputs {
+            nullifier: self.nullifier,
+            issuer_schema_id: party.issuer_schema_id,
+            issuer_public_key: party.issuer_public_key,
+            expires_at_min: EXPIRES_AT_MIN,
+            credential_genesis_issued_at_min: 0,
+            root: party.root,
+            rp_id: party.rp_id.0,
+            action: self.action,
+            oprf_public_key: party.oprf_public_key,
+            signal_hash,
+            nonce,
+            session_commitment: self.session_commitment,
+        });
+        let inputs = inputs.ok_or(ProveError::Input)?;
+        let simulator = Simulator::from_seed(party.seed.as_bytes(), CURRENT_INPUTS);
+        let scalars = [random_element(random), random_element(random)].map(|value| field_element(&value));
+        let [Some(a), Some(b)] = scalars else { return Err(ProveError::Input) };
+        let proof = simulator.prove(&inputs, [a, b]).map_err(|_| ProveError::Input)?;
+        let mut words = proof.to_current().map(padded).to_vec();
+        words.push(padded(party.root));
+        let item = json!({
+            "identifier": party.identifier,
+            "issuer_schema_id": party.issuer_schema_id,
+            "expires_at_min": EXPIRES_AT_MIN,
+            "signal_hash": padded(signal_hash),
+            "proof": words,
+        });
+        Ok((nonce, item))
+    }
+}
+
+/// A number of the wallet's own, the same for the same texts.
+fn own_number(key: &AuthenticatorKey, texts: &[&str]) -> U256 {
+    let mut bytes = Zeroizing::new(b"selfsame wallet\0".to_vec());
+    bytes.extend_from_slice(key.seed());
+    for text in texts {
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.push(0);
+    }
+    hash_to_field(&bytes)
+}
+
+fn random_element(random: &mut Random<'_>) -> U256 {
+    let mut bytes = [0; 32];
+    random(&mut bytes);
+    hash_to_field(&bytes)
+}
+
+fn padded(value: U256) -> String {
+    format!("{value:#066x}")
+}
