@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::operator_client::OperatorOptions;
+
 /// Self-hosted identity service for proof of personhood.
 #[derive(Debug, Parser)]
 #[command(name = "selfsame", version, about, max_term_width = 110)]
@@ -24,7 +26,12 @@ pub enum Command {
     /// Set up applications
     #[command(subcommand)]
     App(App),
-    /// The development authenticator: make keys, create and change accounts
+    /// The trusted roots of a running daemon
+    #[command(subcommand)]
+    Roots(Roots),
+    /// How a running daemon is doing; exit status 1 when it is not ready
+    Status(OperatorOptions),
+    /// The development authenticator: make keys, create and change accounts, make proofs
     #[cfg(feature = "wallet")]
     Wallet(selfsame_wallet::command::WalletCommand),
 }
@@ -59,6 +66,32 @@ pub enum Registry {
         /// Folder of the store
         #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
         data: PathBuf,
+    },
+}
+
+/// `selfsame roots`.
+#[derive(Debug, Subcommand)]
+pub enum Roots {
+    /// Trust a root from now on
+    Add {
+        /// The root, as a number: decimal, or 0x and hex digits
+        root: String,
+        /// The kind of proofs that are made against it
+        #[arg(long, value_parser = ["legacy", "current"])]
+        kind: String,
+        /// Where it counts
+        #[arg(long, value_parser = ["production", "staging"], default_value = "production")]
+        environment: String,
+        /// Since when it is known, for example 2027-01-01T00:00:00Z; now, if it is left out
+        #[arg(long, value_name = "RFC3339")]
+        time: Option<String>,
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Show the trusted roots: kind, environment, time, root
+    List {
+        #[command(flatten)]
+        options: OperatorOptions,
     },
 }
 

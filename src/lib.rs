@@ -12,5 +12,6 @@ pub mod http;
 pub mod indexer;
 mod openapi;
 pub mod operator;
+pub mod operator_client;
 pub mod secret_file;
 pub mod verify;

@@ -2,7 +2,9 @@
 
 mod app;
 mod registry;
+mod roots;
 mod serve;
+mod status;
 
 use std::process::ExitCode;
 
@@ -17,9 +19,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
         Command::Serve(options) => serve::serve(options),
         Command::Registry(command) => registry::run(command),
         Command::App(command) => app::run(command),
+        Command::Roots(command) => block_on(roots::run(command)),
+        Command::Status(options) => block_on(status::run(options)),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command),
     }
+}
+
+/// Runs a command that talks to somebody.
+fn block_on(command: impl Future<Output = Result<ExitCode, CommandError>>) -> Result<ExitCode, CommandError> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }
 
 #[cfg(feature = "wallet")]
@@ -27,9 +36,9 @@ fn wallet(command: selfsame_wallet::command::WalletCommand) -> Result<ExitCode, 
     use selfsame_actors::{Random, SystemRandom};
 
     let mut random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut out = std::io::stdout();
-    let done = selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut out);
-    runtime.block_on(done)?;
-    Ok(ExitCode::SUCCESS)
+    block_on(async {
+        selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut out).await?;
+        Ok(ExitCode::SUCCESS)
+    })
 }

@@ -77,8 +77,9 @@ impl Conditions {
 pub struct GroupCommit {
     /// A job keeps the store open until it is done. The thread alone does not: whoever drops the last handle closes the store
     /// there and then, not the thread at some later moment, which may be the end of the process.
-    jobs: Sender<(Store, Job)>,
     store: Store,
+    /// Dropped after the store: when the thread has ended, no handle has the store open.
+    jobs: Sender<(Store, Job)>,
 }
 
 impl GroupCommit {
@@ -89,7 +90,7 @@ impl GroupCommit {
             .name("group-commit".to_owned())
             .spawn(move || commit_all(&handed_in))
             .map_err(|_| StoreError::Closing)?;
-        Ok((Self { jobs, store }, thread))
+        Ok((Self { store, jobs }, thread))
     }
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and

@@ -253,3 +253,51 @@ fn the_wallet_from_the_command_line() {
     let (success, text) = desk.wallet("spare", "show");
     assert!(!success && text.contains("chmod 600"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proofs_from_the_command_line_verify() {
+    const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+    let folder = folder();
+    let data = folder.path().join("data").display().to_string();
+    let process = Process::start(Path::new(&data), &[], &[]);
+    let wallet = folder.path().join("wallet.json").display().to_string();
+    let (gateway, indexer, operator) = (&process.gateway, &process.indexer, &process.operator.clone());
+    let (made, text) = run(&["wallet", "new", "--wallet", &wallet, "--gateway", gateway, "--indexer", indexer]);
+    assert!(made, "{text}");
+    let url = format!("{}/api/v4/verify/{APP}", process.verification);
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    for (kind, message) in [
+        ("legacy", "Proof verified successfully"),
+        ("uniqueness", "Proof verified successfully"),
+        ("session", "Session proof verified successfully"),
+    ] {
+        let action = if kind == "session" { "" } else { kind };
+        let arguments = ["wallet", "prove", "--wallet", &wallet, "--app", APP, "--kind", kind, "--action", action];
+        let daemon = ["--signal", "hello", "--operator", operator, "--data", &data];
+        let (proved, body) = run(&[&arguments[..], &daemon[..]].concat());
+        assert!(proved, "{kind}: {body}");
+        let request = http.post(&url).header("content-type", "application/json").body(body);
+        let answer: serde_json::Value = request.send().await.expect("an answer").json().await.expect("JSON");
+        assert_eq!(answer["message"], message, "{kind}: {answer}");
+    }
+
+    // The operator's commands see what the wallet did, and do it too.
+    let daemon = ["--operator", operator.as_str(), "--data", &data];
+    let (listed, text) = run(&[&["roots", "list"][..], &daemon].concat());
+    assert!(listed && text.starts_with("legacy staging 20") && text.lines().count() == 1, "{text}");
+    let add = ["roots", "add", "0x12", "--kind", "current", "--time", "2026-01-31T12:00:00Z"];
+    let (added, text) = run(&[&add[..], &daemon].concat());
+    assert_eq!((added, text.as_str()), (true, "current production 2026-01-31T12:00:00Z 0x12\n"));
+    let (_, text) = run(&[&["roots", "list"][..], &daemon].concat());
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let nowhere = ["--operator", operator.as_str(), "--data", "no-such-folder"];
+    let (added, text) = run(&[&add[..], &nowhere].concat());
+    assert!(!added && text.contains("operator.token") && text.contains("--data"), "{text}");
+    let (is_ready, text) = run(&["status", "--operator", operator]);
+    assert!(is_ready && text.starts_with("ready\n") && text.contains("/verifier"), "{text}");
+    process.kill();
+    let (is_ready, text) = run(&["status", "--operator", operator]);
+    assert!(!is_ready && text.contains("is the daemon running?"), "{text}");
+    let mode = std::fs::metadata(Path::new(&data).join("operator.token")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

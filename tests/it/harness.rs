@@ -98,6 +98,7 @@ pub struct Process {
     pub gateway: String,
     pub indexer: String,
     pub operator: String,
+    pub verification: String,
 }
 
 impl Process {
@@ -124,7 +125,8 @@ impl Process {
             row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
         };
         let (gateway, indexer, operator) = (url("gateway"), url("indexer"), url("operator"));
-        Self { child, gateway, indexer, operator }
+        let verification = url("verification");
+        Self { child, gateway, indexer, operator, verification }
     }
 
     /// The wallet's client for this daemon.
@@ -174,10 +176,11 @@ pub fn run(arguments: &[&str]) -> (bool, String) {
 /// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns what it says.
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command.args(["serve", "--dev", "--data"]).arg(data).envs(variables.iter().copied()).kill_on_drop(true);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR"] {
+    command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
+    command.envs(variables.iter().copied());
     let ended = tokio::time::timeout(Duration::from_secs(30), command.output()).await;
     let output = ended.expect("it ends by itself").expect("the program runs");
     assert!(!output.status.success(), "it was not refused");

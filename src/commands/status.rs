@@ -1,0 +1,48 @@
+//! `selfsame status`: how a running daemon is doing.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::CommandError;
+use crate::operator_client::OperatorOptions;
+
+/// Runs the command; exit status 1 when the daemon is not ready.
+pub async fn run(options: OperatorOptions) -> Result<ExitCode, CommandError> {
+    let status = options.get("/status").await?;
+    print!("{}", text(&status));
+    Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is printed: readiness, the registry in numbers, a line an actor.
+fn text(status: &Value) -> String {
+    let mut lines = Vec::new();
+    let reasons: Vec<&str> = status["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    lines.push(if reasons.is_empty() { "ready".to_owned() } else { format!("not ready: {}", reasons.join("; ")) });
+    for (name, value) in status["registry"].as_object().into_iter().flatten() {
+        lines.push(format!("  {:<18}{value}", name.replace('_', " ")));
+    }
+    lines.push("actors".to_owned());
+    for actor in status["actors"].as_array().into_iter().flatten() {
+        let (name, state) = (actor["name"].as_str().unwrap_or_default(), actor["state"].as_str().unwrap_or_default());
+        lines.push(format!("  {name:<34}{state}, {} restarts", actor["restarts"]));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_status_in_words() {
+        let status = json!({
+            "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3},
+            "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
+        });
+        let expected = "not ready: one; two\n  open requests     3\nactors\n  selfsame-0/registry/batcher       running, 2 restarts\n";
+        assert_eq!(text(&status), expected);
+    }
+}
