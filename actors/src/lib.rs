@@ -44,6 +44,6 @@ pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatist
 pub use service::{Service, ServiceError, Settings};
 pub use submission::{RateLimitScope, Submission, SubmitError};
 pub use verification::{
-    Pairings, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError, VerificationHandle,
-    VerificationSettings,
+    Pairings, PlacedKey, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError,
+    VerificationHandle, VerificationSettings, VerifierStatistics,
 };

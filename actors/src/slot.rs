@@ -55,7 +55,12 @@ impl<M: Message> Slot<M> {
 
     /// Whether another call would be refused.
     pub fn is_full(&self) -> bool {
-        self.inside() >= self.limit.load(Ordering::Relaxed)
+        self.inside() >= self.limit()
+    }
+
+    /// How many calls may wait for answers at a time.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// Calls waiting for answers.

@@ -29,6 +29,9 @@ use crate::registry::{RateLimiter, RegistryHandle, network_of};
 use crate::slot::{CallError, Slot};
 use crate::verifier_pool::{Job, VerifierPoolMessage};
 
+/// A verification key and where it counts.
+pub type PlacedKey = ((Environment, ProofKind), Arc<PreparedKey>);
+
 /// How verification is set up.
 #[derive(Clone)]
 pub struct VerificationSettings {
@@ -41,7 +44,7 @@ pub struct VerificationSettings {
     /// Limit of requests by source address (IPv6 by /64); `None` is off.
     pub per_source: Option<RateLimit>,
     /// The verification keys. A key that serves twice should be one `Arc`, so that its proofs share batches.
-    pub keys: Vec<((Environment, ProofKind), Arc<PreparedKey>)>,
+    pub keys: Vec<PlacedKey>,
     /// Who may ask for what.
     pub directory: Directory,
     /// Roots that are trusted beside those of the registry and those that the operator added.
@@ -113,6 +116,9 @@ pub(crate) struct VerifierShared {
     pub workers: Vec<WorkerRecord>,
     pub checker: Arc<dyn ProofChecker>,
     pub random: Arc<dyn Random>,
+    /// Proofs checked since the start: those that hold, and the others.
+    pub good: AtomicU64,
+    pub bad: AtomicU64,
     instance: String,
 }
 
@@ -161,6 +167,8 @@ impl VerifierShared {
             workers: (0..settings.workers.max(1)).map(|_| WorkerRecord::default()).collect(),
             checker: Arc::clone(&settings.checker),
             random,
+            good: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
             instance: instance.to_owned(),
         }
     }
@@ -171,7 +179,7 @@ pub(crate) struct VerificationShared {
     registry: RegistryHandle,
     store: Store,
     clock: Arc<dyn Clock>,
-    keys: Vec<((Environment, ProofKind), Arc<PreparedKey>)>,
+    keys: Vec<PlacedKey>,
     directory: ArcSwap<Directory>,
     trusted_roots: ArcSwap<TrustedRoots>,
     configured_roots: Vec<TrustedRoot>,
@@ -222,6 +230,19 @@ pub struct Verification {
     pub nullifier: Option<SeenNullifier>,
     /// Whether any verified nullifier was seen before.
     pub is_reuse: bool,
+}
+
+/// How the verifier is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifierStatistics {
+    /// Proofs that wait or are being checked.
+    pub proofs_inside: usize,
+    /// How many may be.
+    pub queue: usize,
+    /// Proofs that held, since the start.
+    pub good: u64,
+    /// Proofs that did not. Those that were refused for other reasons are not counted.
+    pub bad: u64,
 }
 
 /// A nullifier and when it was first seen.
@@ -356,7 +377,8 @@ impl VerificationHandle {
                 Ok(claim) => claim,
                 Err(failure) => return Ok(Err(failure)),
             };
-            let job = |reply| VerifierPoolMessage::Check(Job { key: Arc::clone(key), claim, deadline, reply });
+            let job =
+                |reply| VerifierPoolMessage::Check(Box::new(Job { key: Arc::clone(key), claim, deadline, reply }));
             match pool.call(job, deadline).await {
                 Ok(true) => Ok(Ok(())),
                 Ok(false) => Ok(Err(ItemFailure::DoesNotHold)),
@@ -416,6 +438,22 @@ impl VerificationHandle {
     /// Changes who may ask for what, from the next request on.
     pub fn set_directory(&self, directory: Directory) {
         self.shared.directory.store(Arc::new(directory));
+    }
+
+    /// How the verifier is doing.
+    pub fn statistics(&self) -> VerifierStatistics {
+        let verifier = &self.shared.verifier;
+        VerifierStatistics {
+            proofs_inside: verifier.pool.inside(),
+            queue: verifier.pool.limit(),
+            good: verifier.good.load(Ordering::Relaxed),
+            bad: verifier.bad.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Computes what the verification keys would compute at their first proof: a fraction of a second. Blocks the thread.
+    pub fn warm_up(&self) {
+        self.shared.keys.iter().for_each(|(_, key)| key.warm_up());
     }
 
     /// The trusted roots.

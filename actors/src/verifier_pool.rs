@@ -25,7 +25,7 @@ const RESTART_WINDOW: Duration = Duration::from_secs(60);
 /// What the pool is told.
 pub(crate) enum VerifierPoolMessage {
     /// Check a proof and answer whether it holds. Dropping the answer's port says that it was not checked.
-    Check(Job),
+    Check(Box<Job>),
     /// A worker has finished its batch.
     Idle(ActorId),
     /// Answer, to show that you are not stuck.
@@ -103,7 +103,7 @@ impl Actor for VerifierPool {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             VerifierPoolMessage::Ping(reply) => drop(reply.send(())),
-            VerifierPoolMessage::Check(job) => state.enqueue(job),
+            VerifierPoolMessage::Check(job) => state.enqueue(*job),
             VerifierPoolMessage::Idle(worker) => {
                 let found = state.busy.iter().position(|busy| busy.actor.get_id() == worker);
                 state.idle.extend(found.map(|found| state.busy.swap_remove(found)));

@@ -1,6 +1,7 @@
 //! A worker of the verifier pool: checks one batch at a time on a thread of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
@@ -34,6 +35,9 @@ impl Batch {
         let Self { key, claims, replies } = self;
         match shared.checker.which_hold(&key, &claims, shared.random.as_ref()) {
             Ok(verdicts) => {
+                let good = verdicts.iter().filter(|holds| **holds).count();
+                shared.good.fetch_add(good as u64, Ordering::Relaxed);
+                shared.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
                 for (reply, holds) in std::iter::zip(replies, verdicts) {
                     // Whoever asked may have gone.
                     drop(reply.send(holds));

@@ -35,6 +35,8 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         let hangup = signal(SignalKind::hangup())?;
         let daemon = Daemon::start(&config, clock, Arc::new(SystemRandom)).await?;
         announce(&config, &daemon.addresses());
+        let verification = daemon.verification();
+        tokio::task::spawn_blocking(move || verification.warm_up());
         let reloading = daemon.reloading();
         daemon.run(until_told(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");

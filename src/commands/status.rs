@@ -19,13 +19,16 @@ fn text(status: &Value) -> String {
     let mut lines = Vec::new();
     let reasons: Vec<&str> = status["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     lines.push(if reasons.is_empty() { "ready".to_owned() } else { format!("not ready: {}", reasons.join("; ")) });
-    for (name, value) in status["registry"].as_object().into_iter().flatten() {
-        lines.push(format!("  {:<18}{value}", name.replace('_', " ")));
+    for part in ["registry", "verifier"] {
+        lines.push(part.to_owned());
+        for (name, value) in status[part].as_object().into_iter().flatten() {
+            lines.push(format!("  {:<18}{value}", name.replace('_', " ")));
+        }
     }
     lines.push("actors".to_owned());
     for actor in status["actors"].as_array().into_iter().flatten() {
         let (name, state) = (actor["name"].as_str().unwrap_or_default(), actor["state"].as_str().unwrap_or_default());
-        lines.push(format!("  {name:<34}{state}, {} restarts", actor["restarts"]));
+        lines.push(format!("  {name:<38}{state}, {} restarts", actor["restarts"]));
     }
     lines.join("\n") + "\n"
 }
@@ -39,10 +42,10 @@ mod tests {
     #[test]
     fn a_status_in_words() {
         let status = json!({
-            "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3},
+            "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
         });
-        let expected = "not ready: one; two\n  open requests     3\nactors\n  selfsame-0/registry/batcher       running, 2 restarts\n";
+        let expected = "not ready: one; two\nregistry\n  open requests     3\nverifier\n  good              7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\n";
         assert_eq!(text(&status), expected);
     }
 }

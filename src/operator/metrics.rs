@@ -1,14 +1,14 @@
 //! `GET /metrics`: the numbers, in the Prometheus (OpenMetrics) text format.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::StatusCode;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use selfsame_actors::RegistryStatistics;
+use selfsame_actors::{RegistryStatistics, VerifierStatistics};
 
 use super::Operator;
 use super::error::OperatorError;
@@ -63,7 +63,7 @@ impl RegistryMetrics {
             (&self.finalized, statistics.finalized),
             (&self.failed, statistics.failed),
         ] {
-            counter.inner().fetch_max(value, std::sync::atomic::Ordering::Relaxed);
+            counter.inner().fetch_max(value, Ordering::Relaxed);
         }
         self.open_requests.set(statistics.open_requests as u64);
         self.status_waiters.set(statistics.status_waiters as u64);
@@ -73,9 +73,36 @@ impl RegistryMetrics {
     }
 }
 
+/// The verifier's numbers.
+pub struct VerifierMetrics {
+    good: Counter,
+    bad: Counter,
+    proofs_inside: Gauge<u64, AtomicU64>,
+}
+
+impl VerifierMetrics {
+    /// Makes the metrics and names them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("selfsame_verifier");
+        let metrics = Self { good: Counter::default(), bad: Counter::default(), proofs_inside: Gauge::default() };
+        registry.register("good_proofs", "Proofs that were checked and hold", metrics.good.clone());
+        registry.register("bad_proofs", "Proofs that were checked and do not hold", metrics.bad.clone());
+        let help = "Proofs that wait for a worker or are being checked";
+        registry.register("proofs_inside", help, metrics.proofs_inside.clone());
+        metrics
+    }
+
+    fn set(&self, statistics: &VerifierStatistics) {
+        self.good.inner().fetch_max(statistics.good, Ordering::Relaxed);
+        self.bad.inner().fetch_max(statistics.bad, Ordering::Relaxed);
+        self.proofs_inside.set(statistics.proofs_inside as u64);
+    }
+}
+
 /// All metrics.
 pub async fn metrics(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     operator.registry_metrics.set(&operator.service.registry().statistics());
+    operator.verifier_metrics.set(&operator.service.verification().statistics());
     let mut text = String::new();
     encode(&mut text, &operator.metrics)?;
     Ok(content(StatusCode::OK, CONTENT_TYPE, text))

@@ -21,7 +21,7 @@ use subtle::ConstantTimeEq;
 use crate::health;
 use crate::http::{Interface, Request, Router};
 use error::OperatorError;
-use metrics::RegistryMetrics;
+use metrics::{RegistryMetrics, VerifierMetrics};
 pub use simulator::Simulation;
 
 /// What the operator's interface is made from.
@@ -41,9 +41,10 @@ pub struct Operator {
     /// SHA-256 of the token: equal in length to the hash of whatever is given.
     token_hash: [u8; 32],
     simulation: Option<Simulation>,
-    /// Everything that `/metrics` shows; the registry's gauges are set when it is asked for.
+    /// Everything that `/metrics` shows; the gauges of registry and verifier are set when it is asked for.
     metrics: Registry,
     registry_metrics: RegistryMetrics,
+    verifier_metrics: VerifierMetrics,
 }
 
 impl Operator {
@@ -59,8 +60,10 @@ impl Operator {
 pub fn interface(setup: Setup, mut metrics: Registry) -> Interface {
     let Setup { service, clock, token, simulation } = setup;
     let registry_metrics = RegistryMetrics::register(&mut metrics);
+    let verifier_metrics = VerifierMetrics::register(&mut metrics);
     let token_hash = Sha256::digest(token).into();
-    let operator = Arc::new(Operator { service, clock, token_hash, simulation, metrics, registry_metrics });
+    let operator =
+        Arc::new(Operator { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics });
     Router::<Operator, OperatorError>::new("operator", operator)
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)

@@ -37,5 +37,9 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));
     }
+    let verifier = operator.service.verification().statistics();
+    if verifier.proofs_inside >= verifier.queue {
+        reasons.push(format!("{} proofs wait to be checked, the queue is full", verifier.proofs_inside));
+    }
     reasons
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::RegistryStatistics;
+use selfsame_actors::{RegistryStatistics, VerifierStatistics};
 use serde::Serialize;
 
 use super::Operator;
@@ -19,6 +19,7 @@ struct Status {
     ready: bool,
     reasons: Vec<String>,
     registry: Registry,
+    verifier: Verifier,
     actors: Vec<Actor>,
 }
 
@@ -34,6 +35,22 @@ struct Registry {
     status_waiters: usize,
     ledger_height: u64,
     applied_height: u64,
+}
+
+/// The verifier in numbers; proofs are counted since the start.
+#[derive(Debug, Serialize)]
+struct Verifier {
+    proofs_inside: usize,
+    queue: usize,
+    good: u64,
+    bad: u64,
+}
+
+impl From<VerifierStatistics> for Verifier {
+    fn from(statistics: VerifierStatistics) -> Self {
+        let VerifierStatistics { proofs_inside, queue, good, bad } = statistics;
+        Self { proofs_inside, queue, good, bad }
+    }
 }
 
 impl From<RegistryStatistics> for Registry {
@@ -71,6 +88,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         ready: reasons.is_empty(),
         reasons,
         registry: operator.service.registry().statistics().into(),
+        verifier: operator.service.verification().statistics().into(),
         actors: all_actors(&operator),
     };
     Ok(json(StatusCode::OK, &status))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
-use selfsame_actors::VerificationSettings;
+use selfsame_actors::{PlacedKey, VerificationSettings};
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
@@ -94,10 +94,7 @@ fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
 }
 
 /// The key of each environment and kind. The program's own keys are prepared once.
-fn keys(
-    config: &Config,
-    simulator_seed: &str,
-) -> Result<Vec<((Environment, ProofKind), Arc<PreparedKey>)>, SetupError> {
+fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<PlacedKey>, SetupError> {
     let mut keys = Vec::new();
     for environment in Environment::ALL {
         let configured = match environment {

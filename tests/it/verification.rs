@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ark_bn254::{Fq, Fq2, G2Affine};
 use futures_util::future::join_all;
 use reqwest::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use selfsame::config::{Config, RateLimit, Status, VerificationKey};
+use selfsame_protocol::groth16::point::{compress_g2, coordinate_number};
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{U256, number};
 use selfsame_wallet::operator::Operator;
@@ -226,6 +228,9 @@ async fn a_recorded_legacy_proof() {
     let respelled = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/nullifier", json!(padded))).await;
     assert_eq!(respelled.body["created_at"], first.body["created_at"]);
     assert_eq!(respelled.body["results"][0]["nullifier"], json!(padded));
+    let metrics = asker.http.get(asker.daemon.operator("/metrics")).send().await.expect("an answer");
+    let metrics = metrics.text().await.expect("text");
+    assert!(metrics.contains("selfsame_verifier_good_proofs_total 3\n"), "{metrics}");
     // And after a restart.
     let asker = asker.restart().await;
     let later = asker.ask(LEGACY_APP, &legacy()).await;
@@ -263,11 +268,30 @@ async fn other_forms_of_the_legacy_proof() {
     let off_curve = format!("0x{}", hex(&[wax, way + U256::from(1), wbx1, wbx0, wby1, wby0, wcx, wcy]));
     let swapped = format!("0x{}", hex(&[wax, way, wbx0, wbx1, wby0, wby1, wcx, wcy]));
     let infinity = format!("0x{}{}", "0".repeat(128), hex(&words[2..]));
-    for (proof, what) in
-        [(coordinate_at_modulus, "modulus"), (off_curve, "curve"), (swapped, "swapped"), (infinity, "infinity")]
-    {
+    let outside = outside_the_subgroup();
+    let outside = [outside.x.c1, outside.x.c0, outside.y.c1, outside.y.c0].map(|value| coordinate_number(&value));
+    let outside = format!("0x{}{}{}", hex(&words[..2]), hex(&outside), hex(&words[6..]));
+    for (proof, what) in [
+        (outside, "subgroup"),
+        (coordinate_at_modulus, "modulus"),
+        (off_curve, "curve"),
+        (swapped, "swapped"),
+        (infinity, "infinity"),
+    ] {
         let answer = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
         assert_eq!(answer.item_code(), "invalid_format", "{what}");
+    }
+}
+
+/// A point of the second curve that is not in its subgroup.
+fn outside_the_subgroup() -> G2Affine {
+    let mut x = Fq2::default();
+    loop {
+        x.c0 += Fq::from(1u64);
+        let point = G2Affine::get_point_from_x_unchecked(x, true);
+        if let Some(point) = point.filter(|point| !point.is_in_correct_subgroup_assuming_on_curve()) {
+            return point;
+        }
     }
 }
 
@@ -354,6 +378,9 @@ async fn a_recorded_session_proof() {
         insta::assert_json_snapshot!("session_success", asker.ask(SESSION_PARTY, &session()).await.body);
     }
     let item = |field: &str, value: Value| with(session(), &format!("/responses/0/{field}"), value);
+    let (real, imaginary) = compress_g2(&outside_the_subgroup());
+    let outside = with(item("proof/1", json!(imaginary.to_string())), "/responses/0/proof/2", json!(real.to_string()));
+    assert_eq!(asker.ask(SESSION_PARTY, &outside).await.item_code(), "invalid_proof");
     let other_session = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
     let no_session = format!("session_{}01{}", "0".repeat(64), "0".repeat(62));
     for (request, code) in [

@@ -56,7 +56,7 @@ impl PreparedKey {
     ) -> Result<Vec<bool>, InputCountError> {
         claims.iter().try_for_each(|claim| self.count_inputs(claim))?;
         let mut hold = Vec::with_capacity(claims.len());
-        self.divide(claims, coefficient, &mut hold);
+        self.divide(claims, false, coefficient, &mut hold);
         Ok(hold)
     }
 
@@ -65,17 +65,29 @@ impl PreparedKey {
         if found == expected { Ok(()) } else { Err(InputCountError { found, expected }) }
     }
 
-    fn divide(&self, claims: &[Claim], coefficient: &mut impl FnMut() -> u128, hold: &mut Vec<bool>) {
-        match claims {
-            [] => {}
-            [alone] => hold.push(self.holds_alone(alone)),
-            many if self.all_hold(many, coefficient) => hold.resize(hold.len() + many.len(), true),
-            many => {
-                let (left, right) = many.split_at(many.len() / 2);
-                self.divide(left, coefficient, hold);
-                self.divide(right, coefficient, hold);
-            }
+    /// Adds the answers of `claims`; whether all hold. `some_fail` when that is known already: a product of good proofs never
+    /// fails, so where one half of a failed batch holds, the other need not be checked to be divided.
+    fn divide(
+        &self,
+        claims: &[Claim],
+        some_fail: bool,
+        coefficient: &mut impl FnMut() -> u128,
+        hold: &mut Vec<bool>,
+    ) -> bool {
+        let all_hold = !some_fail
+            && match claims {
+                [] => true,
+                [alone] => self.holds_alone(alone),
+                many => self.all_hold(many, coefficient),
+            };
+        if all_hold || claims.len() < 2 {
+            hold.resize(hold.len() + claims.len(), all_hold);
+            return all_hold;
         }
+        let (left, right) = claims.split_at(claims.len() / 2);
+        let left_holds = self.divide(left, false, coefficient, hold);
+        self.divide(right, left_holds, coefficient, hold);
+        false
     }
 
     fn holds_alone(&self, claim: &Claim) -> bool {

@@ -26,6 +26,14 @@ function rate(finalized) {
   return perSecond;
 }
 
+function list(id, rows) {
+  element(id).replaceChildren(...rows.map(([name, value]) => {
+    const row = document.createElement("div");
+    row.append(make("dt", name), make("dd", value));
+    return row;
+  }));
+}
+
 function show(status) {
   element("version").textContent = status.version;
   const readiness = element("readiness");
@@ -42,12 +50,13 @@ function show(status) {
     ["Height", count(registry.applied_height) + " applied, " + count(registry.ledger_height) + " sealed"],
     ["Waiting for final states", count(registry.status_waiters)],
   ];
-  const list = rows.map(([name, value]) => {
-    const row = document.createElement("div");
-    row.append(make("dt", name), make("dd", value));
-    return row;
-  });
-  element("registry").replaceChildren(...list);
+  list("registry", rows);
+  const verifier = status.verifier;
+  list("verifier", [
+    ["Proofs inside", count(verifier.proofs_inside) + " of " + count(verifier.queue)],
+    ["Good proofs", count(verifier.good)],
+    ["Bad proofs", count(verifier.bad)],
+  ]);
 
   const actors = status.actors.map((actor) => {
     const row = document.createElement("tr");

@@ -1,0 +1,138 @@
+//! What checking proofs costs, beside the pairings that nobody gets around.
+//!
+//! The yardstick is measured again beside each line, so that a machine that slows down slows down both. docs/benchmarks.md
+//! explains the lines.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use ark_bn254::{Bn254, Fr, G1Affine, G2Affine};
+use ark_ec::pairing::Pairing;
+use ark_ec::{AffineRepr, CurveGroup};
+use selfsame_protocol::U256;
+use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::groth16::{Claim, PreparedKey, Proof};
+use selfsame_protocol::verification::hash::hash_to_field;
+
+/// How often a line and its yardstick are measured in turns.
+const SAMPLES: usize = 15;
+
+/// Proofs of a batch.
+const BATCH: usize = 64;
+
+fn main() {
+    // `cargo test --benches` passes no `--bench`: there is nothing to test here.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    // The curve library divides its work among threads; one core is what a worker has.
+    let one_core = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    match one_core {
+        Ok(pool) => pool.install(measure),
+        Err(error) => eprintln!("{error}"),
+    }
+}
+
+fn measure() {
+    println!("{:<44}{:>12}   {:<24}{:>12}{:>8}", "on one core", "measured", "yardstick", "", "ratio");
+    let pairings = Pairings::new();
+    for (name, inputs) in [("legacy", LEGACY_INPUTS), ("current", CURRENT_INPUTS)] {
+        let simulator = Simulator::from_seed(b"benchmark", inputs);
+        let key = PreparedKey::new(&simulator.verification_key());
+        key.warm_up();
+        let claims: Vec<Claim> = (0..BATCH as u64).map(|number| claim(&simulator, inputs, number)).collect();
+        let proof = proof(&simulator, inputs, 0);
+        let words = proof.to_current();
+        line(&format!("decode a compressed {name} proof"), &pairings, 1, || {
+            let _ = black_box(Proof::from_current(&words));
+        });
+        line(&format!("check one {name} proof"), &pairings, 1, || {
+            let _ = black_box(key.holds(&claims[0]));
+        });
+        let mut coefficient = coefficients();
+        line(&format!("check {BATCH} {name} proofs, each"), &pairings, BATCH, || {
+            let _ = black_box(key.which_hold(&claims, &mut coefficient));
+        });
+        let mut one_bad = claims.clone();
+        one_bad[BATCH / 2] = claim(&Simulator::from_seed(b"another", inputs), inputs, 1);
+        line("the same with one bad proof, each", &pairings, BATCH, || {
+            let _ = black_box(key.which_hold(&one_bad, &mut coefficient));
+        });
+    }
+}
+
+/// Three pairings and one final exponentiation: what a verification does at least.
+struct Pairings {
+    left: [G1Affine; 3],
+    right: [G2Affine; 3],
+}
+
+impl Pairings {
+    fn new() -> Self {
+        let multiple = |number: u64| Fr::from(number);
+        Self {
+            left: [2, 3, 5].map(|number| (G1Affine::generator() * multiple(number)).into_affine()),
+            right: [7, 11, 13].map(|number| (G2Affine::generator() * multiple(number)).into_affine()),
+        }
+    }
+
+    fn run(&self) {
+        let _ = black_box(Bn254::multi_pairing(black_box(self.left), black_box(self.right)));
+    }
+}
+
+/// Measures a line and its yardstick in turns and prints the medians. `parts` divides the line.
+fn line(name: &str, pairings: &Pairings, parts: usize, mut routine: impl FnMut()) {
+    let mut samples = Vec::new();
+    let mut yardsticks = Vec::new();
+    let mut ratios = Vec::new();
+    for _ in 0..SAMPLES {
+        let yardstick = time(|| pairings.run());
+        let sample = time(&mut routine).div_f64(parts as f64);
+        ratios.push(sample.div_duration_f64(yardstick));
+        samples.push(sample);
+        yardsticks.push(yardstick);
+    }
+    samples.sort_unstable();
+    yardsticks.sort_unstable();
+    ratios.sort_by(f64::total_cmp);
+    let middle = SAMPLES / 2;
+    let (sample, yardstick) = (format!("{:.2?}", samples[middle]), format!("{:.2?}", yardsticks[middle]));
+    println!("{name:<44}{sample:>12}   {:<24}{yardstick:>12}{:>8.2}", "3 bare pairings", ratios[middle]);
+}
+
+fn time(mut routine: impl FnMut()) -> Duration {
+    const REPEATED: u32 = 8;
+    let started = Instant::now();
+    for _ in 0..REPEATED {
+        routine();
+    }
+    started.elapsed() / REPEATED
+}
+
+fn element(seed: u64) -> Fr {
+    selfsame_protocol::tree::field_element(&hash_to_field(&seed.to_be_bytes())).unwrap_or_default()
+}
+
+fn inputs_of(inputs: usize, number: u64) -> Vec<Fr> {
+    (0..inputs as u64).map(|index| element(number * 100 + index)).collect()
+}
+
+fn proof(simulator: &Simulator, inputs: usize, number: u64) -> Proof {
+    let random = [element(number + 1_000_000), element(number + 2_000_000)];
+    simulator.prove(&inputs_of(inputs, number), random).expect("as many inputs as the simulator has")
+}
+
+fn claim(simulator: &Simulator, inputs: usize, number: u64) -> Claim {
+    Claim::new(proof(simulator, inputs, number), inputs_of(inputs, number))
+}
+
+fn coefficients() -> impl FnMut() -> u128 {
+    let mut drawn = 0u64;
+    move || {
+        drawn += 1;
+        let number: U256 = hash_to_field(&drawn.to_be_bytes());
+        number.wrapping_to()
+    }
+}
