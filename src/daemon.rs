@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus_client::registry::Registry;
 use selfsame_actors::{
     AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, VerificationHandle,
@@ -68,15 +68,18 @@ pub struct Daemon {
 pub struct Reloading {
     registry: RegistryHandle,
     verification: VerificationHandle,
+    simulation: Arc<ArcSwapOption<operator::Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
 }
 
 impl Reloading {
-    fn new(config: &Config, registry: RegistryHandle, verification: VerificationHandle) -> Self {
+    fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Self {
+        let simulation = simulator_seed.map(|seed| Arc::new(operator::Simulation::new(config, seed)));
         Self {
-            registry,
-            verification,
+            registry: service.registry(),
+            verification: service.verification(),
+            simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
         }
@@ -89,6 +92,7 @@ impl Reloading {
             // Checked with the rest of the configuration before.
             Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
         }
+        self.simulation.rcu(|simulation| simulation.as_ref().map(|simulation| Arc::new(simulation.over(config))));
         self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
@@ -143,12 +147,12 @@ impl Daemon {
             indexer: listeners.bound(config.listen.indexer),
             operator: listeners.bound(config.listen.operator),
         };
-        let reloading = Reloading::new(config, service.registry(), service.verification());
+        let reloading = Reloading::new(config, &service, simulator_seed);
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
             token,
-            simulation: simulator_seed.map(|seed| operator::Simulation::new(config, seed)),
+            simulation: Arc::clone(&reloading.simulation),
         };
         let servers = servers(config, operator, listeners, &random, &when_shutdown, &reloading)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })

@@ -53,16 +53,6 @@ impl<M: Message> Slot<M> {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Whether another call would be refused.
-    pub fn is_full(&self) -> bool {
-        self.inside() >= self.limit()
-    }
-
-    /// How many calls may wait for answers at a time.
-    pub fn limit(&self) -> usize {
-        self.limit.load(Ordering::Relaxed)
-    }
-
     /// Calls waiting for answers.
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::Relaxed)

@@ -1,5 +1,6 @@
 //! Proof verification from outside: one handle that takes a request through all its checks.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ use selfsame_protocol::verification::roots::{RootAge, TrustedRoot, TrustedRoots}
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, GroupCommit, Store, StoreError, VerifiedRequest};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
@@ -110,6 +111,9 @@ impl ProofChecker for Pairings {
     }
 }
 
+/// Locks for nullifiers that are being recorded: enough that two of different people rarely share one.
+const RECORDING_STRIPES: usize = 1024;
+
 /// What the pool, its workers and the handles share.
 pub(crate) struct VerifierShared {
     pub pool: Slot<VerifierPoolMessage>,
@@ -163,7 +167,8 @@ impl VerifierShared {
 
     pub fn new(instance: &str, settings: &VerificationSettings, random: Arc<dyn Random>) -> Self {
         Self {
-            pool: Slot::new(format!("{instance}/verifier"), settings.queue),
+            // What is inside is bounded by places, see [`VerificationShared`].
+            pool: Slot::new(format!("{instance}/verifier"), usize::MAX),
             workers: (0..settings.workers.max(1)).map(|_| WorkerRecord::default()).collect(),
             checker: Arc::clone(&settings.checker),
             random,
@@ -184,9 +189,16 @@ pub(crate) struct VerificationShared {
     trusted_roots: ArcSwap<TrustedRoots>,
     configured_roots: Vec<TrustedRoot>,
     patience: Duration,
+    queue: usize,
     per_source: Mutex<(Option<RateLimit>, RateLimiter<IpAddr>)>,
+    /// Places for proofs. A request takes all of its places when it comes, and each is given back when nothing is done for its
+    /// proof any more, whether or not somebody still waits for the answer.
+    places: Arc<Semaphore>,
     /// Bounds the work on requests before their proofs are queued: decoding points takes a fraction of a millisecond each.
-    preparing: Semaphore,
+    preparing: Arc<Semaphore>,
+    /// Who records a nullifier holds the lock of its stripe, so that many who race for one take turns instead of each other's
+    /// time.
+    recording: Vec<tokio::sync::Mutex<()>>,
     /// One change of the trusted roots at a time.
     adding_root: tokio::sync::Mutex<()>,
     group_commit: GroupCommit,
@@ -204,7 +216,8 @@ pub enum VerificationError {
     /// A nullifier has been verified as often as its action allows.
     #[error("{limit}")]
     MaxVerifications { app_id: String, limit: MaxVerificationsReached },
-    /// More proofs are inside than may be, or the verifier is restarting, or it took too long. Nothing was recorded.
+    /// More proofs are inside than may be, or the verifier is restarting, or it took too long. In the last case the nullifiers
+    /// may have been recorded all the same.
     #[error("{reason}; try again")]
     Unavailable { reason: String },
     /// The state could not be read or written.
@@ -268,9 +281,11 @@ impl VerificationHandle {
         clock: Arc<dyn Clock>,
         group_commit: GroupCommit,
     ) -> Result<Self, StoreError> {
-        let VerificationSettings { keys, directory, trusted_roots: configured_roots, patience, per_source, .. } =
-            settings;
-        let preparing = Semaphore::new(verifier.workers.len());
+        let VerificationSettings {
+            queue, keys, directory, trusted_roots: configured_roots, patience, per_source, ..
+        } = settings;
+        let places = Arc::new(Semaphore::new(queue.min(Semaphore::MAX_PERMITS)));
+        let preparing = Arc::new(Semaphore::new(verifier.workers.len()));
         let trusted_roots = configured_roots.iter().copied().chain(store.trusted_roots()?).collect();
         Ok(Self {
             shared: Arc::new(VerificationShared {
@@ -284,44 +299,60 @@ impl VerificationHandle {
                 configured_roots,
                 patience,
                 per_source: Mutex::new((per_source, RateLimiter::new())),
+                queue,
+                places,
                 preparing,
+                recording: (0..RECORDING_STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
                 adding_root: tokio::sync::Mutex::new(()),
                 group_commit,
             }),
         })
     }
 
+    /// Until when a request that comes now should be answered.
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.shared.patience
+    }
+
     /// Checks a request that was sent to the relying party `path`: who asks, then every proof, then whether its nullifiers
     /// have been seen. When this returns success, the nullifiers are recorded durably.
     ///
     /// # Errors
-    /// See [`VerificationError`]; nothing is recorded then.
-    pub async fn verify(&self, path: &str, request: VerificationRequest) -> Result<Verification, VerificationError> {
+    /// See [`VerificationError`].
+    pub async fn verify(
+        &self,
+        path: &str,
+        request: VerificationRequest,
+        deadline: Instant,
+    ) -> Result<Verification, VerificationError> {
         let shared = &self.shared;
-        let deadline = Instant::now() + shared.patience;
         let directory = shared.directory.load_full();
         let request = Arc::new(request);
         let Admitted { relying_party, environment, action: configured } = directory.admit(path, &request)?;
         let (rp_id, app_id) = (relying_party.rp_id, relying_party.app_id.clone());
-        let items = self.prepare(path, &request, &directory, deadline).await?;
+        let places = Arc::clone(&shared.places).try_acquire_many_owned(request.proofs.count());
+        let places = places.map_err(|_| unavailable("too many proofs are waiting"))?;
+        let items = self.prepare(path, &request, &directory, places, deadline).await?;
         let verdicts = self.check(items, (environment, request.proofs.kind()), deadline).await?;
         let results = results(&request.proofs, &verdicts);
         if results.iter().all(|result| !result.success) {
             return Err(VerificationError::AllFailed { app_id, results });
         }
-        let Some(action) = request.proofs.action() else {
-            return Ok(Verification { app_id, results, nullifier: None, is_reuse: false });
+        let (nullifier, is_reuse) = match request.proofs.action() {
+            None => (None, false),
+            Some(action) => {
+                let visit = Visit {
+                    action: ActionKey::new(rp_id, environment, action),
+                    action_text: action,
+                    description: &request.action_description,
+                    is_configured: configured.is_some(),
+                    max_verifications: configured.map_or(0, |action| action.max_verifications),
+                    user_presence_completed: request.user_presence_completed,
+                    nullifiers: verified_nullifiers(&request.proofs, &results),
+                };
+                self.record(&visit, &app_id, deadline).await?
+            }
         };
-        let visit = Visit {
-            action: ActionKey::new(rp_id, environment, action),
-            action_text: action,
-            description: &request.action_description,
-            is_configured: configured.is_some(),
-            max_verifications: configured.map_or(0, |action| action.max_verifications),
-            user_presence_completed: request.user_presence_completed,
-            nullifiers: verified_nullifiers(&request.proofs, &results),
-        };
-        let (first, is_reuse) = self.record(&visit, &app_id, deadline).await?;
         tracing::info!(
             app_id,
             environment = environment.name(),
@@ -329,42 +360,42 @@ impl VerificationHandle {
             user_presence_completed = request.user_presence_completed,
             "verified a proof"
         );
-        Ok(Verification { app_id, results, nullifier: first, is_reuse })
+        Ok(Verification { app_id, results, nullifier, is_reuse })
     }
 
-    /// Everything about the items that needs no pairing, off the async threads.
+    /// Everything about the items that needs no pairing, off the async threads. Each claim keeps its place.
     async fn prepare(
         &self,
         path: &str,
         request: &Arc<VerificationRequest>,
         directory: &Arc<Directory>,
+        places: OwnedSemaphorePermit,
         deadline: Instant,
-    ) -> Result<Vec<Result<Claim, ItemFailure>>, VerificationError> {
-        let verifier = &self.shared.verifier;
-        let permit = match timeout_at(deadline, self.shared.preparing.acquire()).await {
-            Ok(Ok(permit)) => permit,
+    ) -> Result<Vec<Result<PlacedClaim, ItemFailure>>, VerificationError> {
+        let turn = match timeout_at(deadline, Arc::clone(&self.shared.preparing).acquire_owned()).await {
+            Ok(Ok(turn)) => turn,
             _ => return Err(unavailable("too many requests are waiting")),
         };
-        if verifier.pool.is_full() {
-            return Err(unavailable("too many proofs are waiting"));
-        }
         let (shared, directory) = (Arc::clone(&self.shared), Arc::clone(directory));
         let (path, request) = (path.to_owned(), Arc::clone(request));
         let checked = spawn_blocking(move || {
+            // It is over when this is over, also if nobody waits for it any more.
+            let _turn = turn;
+            let mut places = places;
             let admitted = directory.admit(&path, &request)?;
             let now = shared.clock.unix_seconds();
             let roots = Roots { shared: &shared, now };
-            Ok(check_items(&request.proofs, admitted, &directory, &roots, now)?)
-        })
-        .await;
-        drop(permit);
-        checked.unwrap_or_else(|_| Err(unavailable("checking the request failed")))
+            let items = check_items(&request.proofs, admitted, &directory, &roots, now)?;
+            let mut placed = |claim| PlacedClaim { claim, place: places.split(1) };
+            Ok(items.into_iter().map(|item| item.map(&mut placed)).collect())
+        });
+        checked.await.unwrap_or_else(|_| Err(unavailable("checking the request failed")))
     }
 
     /// Lets the pool check the claims; the items in their order, each verified or with its failure.
     async fn check(
         &self,
-        items: Vec<Result<Claim, ItemFailure>>,
+        items: Vec<Result<PlacedClaim, ItemFailure>>,
         key: (Environment, ProofKind),
         deadline: Instant,
     ) -> Result<Vec<Result<(), ItemFailure>>, VerificationError> {
@@ -373,13 +404,15 @@ impl VerificationHandle {
         let (_, key) = found.ok_or_else(|| unavailable("the verification key is not loaded"))?;
         let pool = &self.shared.verifier.pool;
         let verdicts = items.into_iter().map(|item| async move {
-            let claim = match item {
-                Ok(claim) => claim,
+            let PlacedClaim { claim, place } = match item {
+                Ok(placed) => placed,
                 Err(failure) => return Ok(Err(failure)),
             };
-            let job =
-                |reply| VerifierPoolMessage::Check(Box::new(Job { key: Arc::clone(key), claim, deadline, reply }));
-            match pool.call(job, deadline).await {
+            let job = |reply| {
+                let key = Arc::clone(key);
+                VerifierPoolMessage::Check(Box::new(Job { key, claim, deadline, reply, place }))
+            };
+            match pool.probe(job, deadline).await {
                 Ok(true) => Ok(Ok(())),
                 Ok(false) => Ok(Err(ItemFailure::DoesNotHold)),
                 Err(error) => Err(error),
@@ -397,6 +430,9 @@ impl VerificationHandle {
         deadline: Instant,
     ) -> Result<(Option<SeenNullifier>, bool), VerificationError> {
         let now = self.shared.clock.now().as_millis() as u64;
+        let too_long =
+            |_| unavailable("recording the nullifiers took too long; they may have been recorded all the same");
+        let _turns = timeout_at(deadline, self.lock(visit)).await.map_err(too_long)?;
         loop {
             let verified = visit.records(&self.shared.store, now).map_err(|error| match error {
                 RecordError::Store(error) => error.into(),
@@ -410,13 +446,24 @@ impl VerificationHandle {
             let (decided, decision) = oneshot::channel();
             let decided = move |result| drop(decided.send(result));
             self.shared.group_commit.commit_if(conditions, changes, Box::new(decided));
-            match decision.await.unwrap_or(Err(StoreError::Closing))? {
+            let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
+            match decision.unwrap_or(Err(StoreError::Closing))? {
                 Decision::Written => return Ok((first, is_reuse)),
                 // Somebody else has verified the same nullifier or action in the meantime.
                 Decision::Changed if Instant::now() < deadline => {}
                 Decision::Changed => return Err(unavailable("the nullifier is being verified by many at once")),
             }
         }
+    }
+
+    /// Locks the stripes of a visit's nullifiers, in the order that everybody takes them in.
+    async fn lock(&self, visit: &Visit<'_>) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        let stripes: BTreeSet<usize> = visit.nullifiers.iter().map(stripe).collect();
+        let mut turns = Vec::with_capacity(stripes.len());
+        for stripe in stripes {
+            turns.push(self.shared.recording[stripe].lock().await);
+        }
+        turns
     }
 
     /// Counts a request of a source, or refuses it. A front-end asks first of all; embedders need not.
@@ -444,8 +491,8 @@ impl VerificationHandle {
     pub fn statistics(&self) -> VerifierStatistics {
         let verifier = &self.shared.verifier;
         VerifierStatistics {
-            proofs_inside: verifier.pool.inside(),
-            queue: verifier.pool.limit(),
+            proofs_inside: self.shared.queue.saturating_sub(self.shared.places.available_permits()),
+            queue: self.shared.queue,
             good: verifier.good.load(Ordering::Relaxed),
             bad: verifier.bad.load(Ordering::Relaxed),
         }
@@ -461,8 +508,14 @@ impl VerificationHandle {
         self.shared.trusted_roots.load_full()
     }
 
-    /// Trusts a root from now on, durably.
+    /// Trusts a root from now on, durably. Goes its way also if the caller does not wait for it.
     pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
+        let handle = self.clone();
+        let trusting = tokio::spawn(async move { handle.add_root(root).await });
+        trusting.await.unwrap_or(Err(StoreError::Closing))
+    }
+
+    async fn add_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
         let shared = &self.shared;
         let _alone = shared.adding_root.lock().await;
         let (written, durable) = oneshot::channel();
@@ -473,6 +526,17 @@ impl VerificationHandle {
         shared.trusted_roots.store(Arc::new(shared.configured_roots.iter().copied().chain(stored).collect()));
         Ok(())
     }
+}
+
+/// A claim with its place.
+struct PlacedClaim {
+    claim: Claim,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+fn stripe(nullifier: &U256) -> usize {
+    // Nullifiers are hashes: their last bits are as good as any.
+    nullifier.as_limbs()[0] as usize % RECORDING_STRIPES
 }
 
 fn unavailable(reason: &str) -> VerificationError {

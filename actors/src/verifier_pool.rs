@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::verification::VerifierShared;
@@ -39,6 +40,8 @@ pub(crate) struct Job {
     /// Nobody waits for the answer after this.
     pub deadline: Instant,
     pub reply: RpcReplyPort<bool>,
+    /// Given back when the job is done or dropped.
+    pub place: Option<OwnedSemaphorePermit>,
 }
 
 /// The actor.
@@ -196,8 +199,8 @@ impl VerifierPoolState {
 
     fn next_batch(&mut self, now: Instant, idle_workers: usize) -> Option<Batch> {
         for queue in &mut self.queues {
-            // Whoever waited for these has gone.
-            queue.waiting.retain(|(_, job)| job.deadline > now);
+            // Of the others, whoever waited has gone.
+            queue.waiting.retain(|(_, job)| job.deadline > now && !job.reply.is_closed());
         }
         self.queues.retain(|queue| !queue.waiting.is_empty());
         let oldest = self.queues.iter_mut().min_by_key(|queue| queue.waiting.front().map(|(arrived, _)| *arrived))?;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
 use crate::verification::VerifierShared;
@@ -20,13 +21,13 @@ pub(crate) enum WorkerMessage {
 pub(crate) struct Batch {
     key: Arc<PreparedKey>,
     claims: Vec<Claim>,
-    replies: Vec<RpcReplyPort<bool>>,
+    replies: Vec<(RpcReplyPort<bool>, Option<OwnedSemaphorePermit>)>,
 }
 
 impl Batch {
     /// Takes jobs, all of this key.
     pub fn new(key: Arc<PreparedKey>, jobs: impl Iterator<Item = Job>) -> Self {
-        let (claims, replies) = jobs.map(|job| (job.claim, job.reply)).unzip();
+        let (claims, replies) = jobs.map(|job| (job.claim, (job.reply, job.place))).unzip();
         Self { key, claims, replies }
     }
 
@@ -38,7 +39,7 @@ impl Batch {
                 let good = verdicts.iter().filter(|holds| **holds).count();
                 shared.good.fetch_add(good as u64, Ordering::Relaxed);
                 shared.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-                for (reply, holds) in std::iter::zip(replies, verdicts) {
+                for ((reply, _place), holds) in std::iter::zip(replies, verdicts) {
                     // Whoever asked may have gone.
                     drop(reply.send(holds));
                 }

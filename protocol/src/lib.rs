@@ -15,6 +15,7 @@
 //! | [`groth16`] | proofs: reading them strictly, checking them alone and in batches |
 //! | [`verification`] | the verification endpoint: requests, who may ask, what a proof must prove, nullifiers |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
+//! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`rate_limit`] | sliding windows |
 
 pub mod address;
@@ -31,6 +32,7 @@ pub mod number;
 mod published_types;
 pub mod rate_limit;
 pub mod registry;
+pub mod sign_in;
 pub mod signature;
 pub mod tree;
 pub mod verification;

@@ -32,13 +32,16 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
     let request = Request { head, body, id: id.clone(), pattern: target.pattern, connection: connection.clone() };
     let request_timeout = server.limits.load().request_timeout;
     let handled = handle(&target, request, request_timeout).await;
+    // An interface may answer a timeout with another status than ours.
+    let is_interrupted = matches!(handled, Err(Refusal::Timeout));
     let mut response = handled.unwrap_or_else(target.interface.refuse);
 
     let status = response.status();
     if let Some(cors) = cors {
         cors.grant(origin.as_ref(), response.headers_mut());
     }
-    if version < Version::HTTP_2 && leaves_body_unread(status) {
+    // Whoever is told so was, or may have been, interrupted in the middle of a body.
+    if version < Version::HTTP_2 && (is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if method == Method::HEAD {
@@ -83,11 +86,6 @@ fn require_host(head: &Parts) -> Result<(), Refusal> {
         0 if head.version != Version::HTTP_11 => Ok(()),
         count => Err(Refusal::BadRequest(format!("the header host is given {count} times, it must be there once"))),
     }
-}
-
-/// Whoever is told so was, or may have been, interrupted in the middle of a body.
-fn leaves_body_unread(status: StatusCode) -> bool {
-    status == StatusCode::PAYLOAD_TOO_LARGE || status == StatusCode::GATEWAY_TIMEOUT
 }
 
 /// `HEAD` is answered with the headers of `GET`, the body's length among them.

@@ -11,6 +11,7 @@ mod status;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use hyper::Method;
 use hyper::header::AUTHORIZATION;
 use prometheus_client::registry::Registry;
@@ -31,7 +32,7 @@ pub struct Setup {
     /// What changing calls carry.
     pub token: String,
     /// Where a key of staging is the simulator's.
-    pub simulation: Option<Simulation>,
+    pub simulation: Arc<ArcSwapOption<Simulation>>,
 }
 
 /// What the operator's handlers share.
@@ -40,7 +41,7 @@ pub struct Operator {
     clock: Arc<dyn Clock>,
     /// SHA-256 of the token: equal in length to the hash of whatever is given.
     token_hash: [u8; 32],
-    simulation: Option<Simulation>,
+    simulation: Arc<ArcSwapOption<Simulation>>,
     /// Everything that `/metrics` shows; the gauges of registry and verifier are set when it is asked for.
     metrics: Registry,
     registry_metrics: RegistryMetrics,

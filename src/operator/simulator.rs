@@ -70,8 +70,15 @@ impl Simulation {
     }
 }
 
+impl Simulation {
+    /// The same simulator over a configuration that was read again.
+    pub fn over(&self, config: &Config) -> Self {
+        Self::new(config, self.seed.clone())
+    }
+}
+
 /// The simulation; 404 where no key is the simulator's.
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
-    let simulation = operator.simulation.as_ref().ok_or(OperatorError::NoSimulator)?;
-    Ok(json(StatusCode::OK, simulation))
+    let simulation = operator.simulation.load_full().ok_or(OperatorError::NoSimulator)?;
+    Ok(json(StatusCode::OK, &*simulation))
 }

@@ -126,3 +126,40 @@ fn store_failed(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use hyper::header::RETRY_AFTER;
+
+    use super::*;
+
+    async fn answer(error: VerifyError) -> (u16, String, Option<String>) {
+        let response = error.into_response();
+        let status = response.status().as_u16();
+        let wait = response.headers().get(RETRY_AFTER).map(|value| value.to_str().expect("text").to_owned());
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["success"], false);
+        (status, body["code"].as_str().expect("a code").to_owned(), wait)
+    }
+
+    #[tokio::test]
+    async fn what_clients_cannot_provoke_at_will() {
+        let retry_after = Duration::from_millis(1500);
+        let reason = "too many proofs are waiting".to_owned();
+        let table: [(VerifyError, u16, &str, Option<&str>); 7] = [
+            (VerificationError::Unavailable { reason }.into(), 503, "verifier_unavailable", Some("1")),
+            (VerificationError::Store(StoreError::Closing).into(), 503, "verifier_unavailable", Some("1")),
+            (Refusal::Timeout.into(), 503, "verifier_unavailable", Some("1")),
+            (Refusal::Unavailable { retry_after }.into(), 503, "verifier_unavailable", Some("1")),
+            (Refusal::Internal.into(), 500, "internal_error", None),
+            (TooManyVerifications { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
+            (Refusal::TooManyRequests { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
+        ];
+        for (error, status, code, wait) in table {
+            let text = error.to_string();
+            assert_eq!(answer(error).await, (status, code.to_owned(), wait.map(str::to_owned)), "{text}");
+        }
+    }
+}

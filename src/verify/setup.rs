@@ -24,6 +24,9 @@ pub enum SetupError {
     /// The file of a verification key holds none.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Key { environment: Environment, kind: ProofKind, path: PathBuf, error: KeyError },
+    /// A key whose secrets are public, where people are verified.
+    #[error("verifier.keys.production.{kind}: the simulator's secrets are public, so it is never a key of production", kind = .kind.name())]
+    SimulatorInProduction { kind: ProofKind },
     /// A public key is none; checked with the rest of the configuration before.
     #[error("{place}: {error}")]
     PublicKey { place: String, error: PublicKeyError },
@@ -109,6 +112,9 @@ fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<PlacedKey>, SetupEr
             };
             let key = match source {
                 config::VerificationKey::Builtin => builtin(kind),
+                config::VerificationKey::Simulator if environment == Environment::Production => {
+                    return Err(SetupError::SimulatorInProduction { kind });
+                }
                 config::VerificationKey::Simulator => {
                     let simulator = Simulator::from_seed(simulator_seed.as_bytes(), inputs);
                     Arc::new(PreparedKey::new(&simulator.verification_key()))

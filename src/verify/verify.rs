@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::StatusCode;
-use selfsame_actors::{SeenNullifier, Verification};
+use selfsame_actors::{SeenNullifier, Verification, VerificationError};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::verification::answer::{
     SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
 };
+use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use serde_json::Value;
 
@@ -44,6 +45,7 @@ pub const BODY_LIMIT: usize = 256 * 1024;
     ),
 )]
 pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Response, VerifyError> {
+    let deadline = verify.verification.deadline();
     verify.verification.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
     let body: Value = from_object(&body)?;
@@ -53,8 +55,9 @@ pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Respons
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
         Proofs::Session { session_id, .. } => (None, Some(session_id.text.clone())),
     };
-    let rp_id = request.param("rp_id")?.into_owned();
-    let Verification { results, nullifier, is_reuse, .. } = verify.verification.verify(&rp_id, asked).await?;
+    let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
+    let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
+    let Verification { results, nullifier, is_reuse, .. } = verify.verification.verify(&rp_id, asked, deadline).await?;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,

@@ -12,6 +12,7 @@ use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::{Address, B256};
 
 use crate::ledger::Place;
+use crate::records::{RecordKey, StoredRecord};
 use crate::registry_store::{AppliedBlock, AppliedTip};
 use crate::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
 
@@ -69,6 +70,11 @@ pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions
 /// Roots that the operator added.
 pub(crate) const TRUSTED_ROOTS: Family<TrustedRoot, ()> = Family::new("trusted_roots");
 
+/// What sign-in remembers, each record for its time.
+pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records");
+/// When a record expires (Unix seconds), and which.
+pub(crate) const RECORD_EXPIRIES: Family<(u64, RecordKey), ()> = Family::new("record_expiries");
+
 /// Facts about the store itself; see `database.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
@@ -77,7 +83,7 @@ pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
 /// Every family.
-pub(crate) const ALL: [&str; 20] = [
+pub(crate) const ALL: [&str; 22] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -97,11 +103,13 @@ pub(crate) const ALL: [&str; 20] = [
     NULLIFIERS.name,
     ACTIONS.name,
     TRUSTED_ROOTS.name,
+    RECORDS.name,
+    RECORD_EXPIRIES.name,
     META,
 ];
 
 /// Families that are looked up by keys which may be absent: a Bloom filter spares the disk.
-pub(crate) const WITH_BLOOM_FILTER: [&str; 8] = [
+pub(crate) const WITH_BLOOM_FILTER: [&str; 9] = [
     ADDRESSES.name,
     ROOTS.name,
     BLOCK_HASHES.name,
@@ -110,6 +118,7 @@ pub(crate) const WITH_BLOOM_FILTER: [&str; 8] = [
     IDEMPOTENCY.name,
     NULLIFIERS.name,
     ACTIONS.name,
+    RECORDS.name,
 ];
 
 /// Families whose values are hashes: compressing them gains nothing.

@@ -429,6 +429,15 @@ async fn simulated_proofs_from_end_to_end() {
         let answer = asker.ask(DEV_APP, &uniqueness(person, action, &party)).await;
         assert_eq!((answer.status, &answer.body["message"]), (200, &json!(message)), "{answer:?}");
     }
+    // In decimal digits it is the same nullifier.
+    let mut decimal = uniqueness("alice", "vote", &party);
+    let nullifier: U256 =
+        number::parse(decimal["responses"][0]["nullifier"].as_str().expect("text")).expect("a number");
+    decimal["responses"][0]["nullifier"] = json!(nullifier.to_string());
+    let answer = asker.ask(DEV_APP, &decimal).await;
+    assert_eq!(answer.body["message"], "Proof verified successfully (nullifier reuse)", "{answer:?}");
+    assert_eq!(answer.body["nullifier"], first.body["nullifier"]);
+
     let sandbox = with(uniqueness("alice", "vote", &party), "/environment", json!("sandbox"));
     let sandbox = asker.ask(DEV_APP, &sandbox).await;
     assert_eq!(sandbox.body["environment"], "sandbox");
@@ -556,6 +565,14 @@ async fn early_errors() {
         let mut party = config.relying_parties[0].clone();
         (party.app_id, party.status) = ("app_staging_stopped".to_owned(), Status::Inactive);
         config.relying_parties.push(party);
+        config.actions.push(selfsame::config::Action {
+            app_id: LEGACY_APP.to_owned(),
+            action: "current only".to_owned(),
+            environment: Environment::Staging,
+            description: String::new(),
+            max_verifications: 0,
+            accept_legacy: false,
+        });
     })
     .await;
     let mut bodies = Vec::new();
@@ -575,6 +592,8 @@ async fn early_errors() {
         ("app_both", both, 400),
         (LEGACY_APP, bundle, 400),
         ("app_staging_current", legacy(), 400),
+        (LEGACY_APP, with(legacy(), "/action", json!("current only")), 400),
+        ("%ff", legacy(), 400),
     ] {
         let answer = asker.ask(path, &request).await;
         assert_eq!(answer.status, status, "{path} {answer:?}");

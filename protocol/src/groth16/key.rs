@@ -15,7 +15,7 @@ use crate::number::{self, NumberError};
 /// Public inputs of a legacy proof: root, nullifier, signal hash, external nullifier.
 pub const LEGACY_INPUTS: usize = 4;
 
-/// Public inputs of a current proof; [`crate::verification::check`] lists them.
+/// Public inputs of a current proof; [`crate::verification::items::CurrentInputs`] lists them.
 pub const CURRENT_INPUTS: usize = 15;
 
 /// The most public inputs that a key may be for: bounds the memory of its tables (0.5 MiB an input).

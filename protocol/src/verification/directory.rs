@@ -39,7 +39,7 @@ pub struct Action {
 pub struct Issuer {
     /// Issuer schema id.
     pub id: u64,
-    /// What a proof of it may be called, by environment.
+    /// What a proof of it may be called.
     pub identifiers: Vec<String>,
     pub environments: Vec<Environment>,
     pub public_key: PublicKey,
@@ -85,9 +85,15 @@ impl crate::encoding::Encoding for RelyingPartyId {
 /// Why a request is refused before its proofs are looked at, in the order of the checks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
-    #[error("{path:?} is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)")]
+    #[error(
+        "{} is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)",
+        super::request::quoted(path)
+    )]
     InvalidRelyingPartyId { path: String },
-    #[error("there is no relying party {path}; register its application, or use the id it was given")]
+    #[error(
+        "there is no relying party {}; register its application, or use the id it was given",
+        super::request::quoted(path)
+    )]
     UnknownRelyingParty { path: String },
     #[error("relying party {rp_id} is not active")]
     InactiveRelyingParty { rp_id: RelyingPartyId, app_id: String },

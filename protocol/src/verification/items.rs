@@ -5,7 +5,7 @@ use ark_bn254::Fr;
 use super::directory::{Admitted, Directory};
 use super::hash::external_nullifier;
 use super::identity::Environment;
-use super::request::{CurrentItem, LegacyItem, Proofs};
+use super::request::{CurrentItem, LegacyItem, Proofs, quoted};
 use super::roots::RootAge;
 use crate::U256;
 use crate::groth16::proof::ProofError;
@@ -47,7 +47,7 @@ pub enum ItemFailure {
     UnknownCurrentRoot,
     #[error("issuer_schema_id {id} is not a registered issuer of {environment}", environment = .environment.name())]
     UnknownIssuer { id: u64, environment: Environment },
-    #[error("issuer {id} issues {expected}, not {given:?}; identifier and issuer_schema_id must belong together")]
+    #[error("issuer {id} issues {expected}, not {given}; identifier and issuer_schema_id must belong together")]
     OtherIdentifier { id: u64, expected: String, given: String },
     #[error("expires_at_min {expires_at_min} is more than {EXPIRATION_TOLERANCE} seconds ago; ask for a new proof")]
     Expired { expires_at_min: u64 },
@@ -192,7 +192,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
         }
         let issuer = self.directory.issuer(id, environment).ok_or(ItemFailure::UnknownIssuer { id, environment })?;
         if !issuer.identifiers.contains(&item.identifier) {
-            let (expected, given) = (issuer.identifiers.join(" or "), item.identifier.clone());
+            let (expected, given) = (issuer.identifiers.join(" or "), quoted(&item.identifier));
             return Err(ItemFailure::OtherIdentifier { id, expected, given });
         }
         if expires_at_min.saturating_add(EXPIRATION_TOLERANCE) < self.now {

@@ -14,6 +14,9 @@ use crate::tree::is_below_field;
 /// The most items of a request.
 pub const MOST_RESPONSES: usize = 16;
 
+/// The longest action, description and identifier, in bytes of UTF-8.
+pub const LONGEST_TEXT: usize = 2048;
+
 /// Bounds of a legacy item's `max_age`, in seconds. The greater is the default.
 pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
 
@@ -78,6 +81,15 @@ impl Proofs {
             Self::Legacy { .. } => ProofKind::Legacy,
             Self::Uniqueness { .. } | Self::Session { .. } => ProofKind::Current,
         }
+    }
+
+    /// How many proofs there are: at most [`MOST_RESPONSES`].
+    pub fn count(&self) -> u32 {
+        let count = match self {
+            Self::Legacy { items, .. } => items.len(),
+            Self::Uniqueness { items, .. } | Self::Session { items, .. } => items.len(),
+        };
+        count as u32
     }
 
     /// The action's text; a session has none.
@@ -159,10 +171,13 @@ impl VerificationRequest {
                 let detail = "must be \"4.0\" when there is a session_id; protocol version 3.0 has no sessions";
                 return Err(body.wrong("protocol_version", detail));
             }
-            _ => return Err(body.wrong("protocol_version", format!("must be \"3.0\" or \"4.0\", not {version:?}"))),
+            _ => {
+                let detail = format!("must be \"3.0\" or \"4.0\", not {}", quoted(version));
+                return Err(body.wrong("protocol_version", detail));
+            }
         }
         let nonce = body.text("nonce")?;
-        let action = body.optional_text("action")?.filter(|action| !action.is_empty());
+        let action = body.bounded_text("action")?.filter(|action| !action.is_empty());
         let responses = body.responses()?;
         let proofs = match (session_id, version) {
             (Some(_), _) => {
@@ -188,8 +203,9 @@ impl VerificationRequest {
         };
         Ok(Self {
             environment: body.environment()?,
-            action_description: body.optional_text("action_description")?.unwrap_or_default().to_owned(),
-            user_presence_completed: body.optional_boolean("user_presence_completed")?.unwrap_or_default(),
+            action_description: body.bounded_text("action_description")?.unwrap_or_default().to_owned(),
+            // Whatever else stands there says nothing about presence, and is no reason to refuse.
+            user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
             has_integrity_bundle: body.optional("integrity_bundle").is_some(),
             proofs,
         })
@@ -199,7 +215,7 @@ impl VerificationRequest {
 fn legacy_item(item: &Fields<'_>) -> Result<LegacyItem, ValidationError> {
     let identifier = item.text("identifier")?;
     if !LEGACY_IDENTIFIERS.contains(&identifier) {
-        let detail = format!("must be one of {}, not {identifier:?}", LEGACY_IDENTIFIERS.join(", "));
+        let detail = format!("must be one of {}, not {}", LEGACY_IDENTIFIERS.join(", "), quoted(identifier));
         return Err(item.wrong("identifier", detail));
     }
     let max_age = item.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
@@ -231,7 +247,7 @@ fn current_item(item: &Fields<'_>, nullifier: NumberText, action: U256) -> Resul
     let [a, b1, b0, c, root] = item.numbers("proof", "A, B (two words), C and the root")?.map(|word| word.value);
     let signal_hash = item.optional_text("signal_hash")?;
     Ok(CurrentItem {
-        identifier: item.text("identifier")?.to_owned(),
+        identifier: item.required("identifier").and(item.bounded_text("identifier"))?.unwrap_or_default().to_owned(),
         issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
         nullifier,
         action,
@@ -279,9 +295,15 @@ impl<'a> Fields<'a> {
         Ok(self.optional_text(name)?.unwrap_or_default())
     }
 
-    fn optional_boolean(&self, name: &str) -> Result<Option<bool>, ValidationError> {
-        let Some(value) = self.optional(name) else { return Ok(None) };
-        value.as_bool().map(Some).ok_or_else(|| self.wrong_type(name, "true or false", value))
+    /// A text that is kept or given back.
+    fn bounded_text(&self, name: &str) -> Result<Option<&'a str>, ValidationError> {
+        let text = self.optional_text(name)?;
+        match text.map(str::len) {
+            Some(length) if length > LONGEST_TEXT => {
+                Err(self.wrong(name, format!("has {length} bytes, it must have at most {LONGEST_TEXT}")))
+            }
+            _ => Ok(text),
+        }
     }
 
     fn optional_integer(&self, name: &str) -> Result<Option<u64>, ValidationError> {
@@ -457,7 +479,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// A text for a message, in moderation.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{:?}…", &text[..end]),

@@ -1,0 +1,248 @@
+//! Authorization requests: which are good, and where the errors of the others go.
+//!
+//! Until client and redirect URI are known to belong together, an error is shown to the person and nobody is redirected anywhere.
+//! From then on it goes to the redirect URI.
+
+use super::claims::Scopes;
+use super::error::{ErrorKind, SignInError};
+use super::parameters::Parameters;
+use super::pkce;
+use super::response::{ResponseMode, ResponseType, Target};
+use crate::encode_fields;
+
+/// The parameters that mean something here. Each may be given once; all others are ignored.
+const KNOWN: [&str; 17] = [
+    "client_id",
+    "redirect_uri",
+    "state",
+    "response_type",
+    "response_mode",
+    "scope",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "prompt",
+    "max_age",
+    "id_token_hint",
+    "login_hint",
+    "display",
+    "acr_values",
+    "request",
+    "request_uri",
+];
+
+/// An application as an OAuth client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub id: String,
+    /// Absolute, compared byte for byte.
+    pub redirect_uris: Vec<String>,
+    /// Whether it has no secret.
+    pub is_public: bool,
+    /// Whether it has to use PKCE; public clients always have to.
+    pub require_pkce: bool,
+}
+
+/// A good request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationRequest {
+    pub client_id: String,
+    pub target: Target,
+    pub response_type: ResponseType,
+    pub scopes: Scopes,
+    pub nonce: Option<String>,
+    /// S256.
+    pub code_challenge: Option<String>,
+    /// `prompt=none`: answer without asking the person, or not at all.
+    pub is_silent: bool,
+    /// `prompt=login` (or another that wants the page): ask the person, whatever the browser's session says.
+    pub is_fresh: bool,
+    /// How old a sign-in may be, in seconds.
+    pub max_age: Option<u64>,
+    /// An earlier ID token of the person who is expected.
+    pub id_token_hint: Option<String>,
+}
+
+/// The part of a request that is kept until a person has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptRequest {
+    pub client_id: String,
+    pub target: Target,
+    pub response_type: ResponseType,
+    pub scopes: Scopes,
+    pub nonce: Option<String>,
+    pub code_challenge: Option<String>,
+}
+
+encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge } version 1 of "authorization request");
+
+impl From<AuthorizationRequest> for KeptRequest {
+    fn from(request: AuthorizationRequest) -> Self {
+        let AuthorizationRequest { client_id, target, response_type, scopes, nonce, code_challenge, .. } = request;
+        Self { client_id, target, response_type, scopes, nonce, code_challenge }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthorizeRefusal {
+    /// Shown to the person: nobody knows where to send them.
+    Shown(SignInError),
+    /// Sent to the client.
+    Sent { target: Target, error: SignInError },
+}
+
+impl AuthorizeRefusal {
+    /// What is wrong.
+    pub fn error(&self) -> &SignInError {
+        match self {
+            Self::Shown(error) | Self::Sent { error, .. } => error,
+        }
+    }
+}
+
+impl AuthorizationRequest {
+    /// Reads a request. `client` finds the client of an id, if there is one that is served.
+    pub fn read<'c>(
+        parameters: &Parameters,
+        client: impl FnOnce(&str) -> Option<&'c Client>,
+    ) -> Result<Self, AuthorizeRefusal> {
+        let (client, redirect_uri) = destination(parameters, client).map_err(AuthorizeRefusal::Shown)?;
+        let mode = response_mode_for_errors(parameters);
+        let state = parameters.get("state").map(str::to_owned);
+        let target = Target { redirect_uri, mode, state };
+        match Self::read_for(parameters, client, target.clone()) {
+            Ok(request) => Ok(request),
+            Err(error) => Err(AuthorizeRefusal::Sent { target, error }),
+        }
+    }
+
+    fn read_for(parameters: &Parameters, client: &Client, target: Target) -> Result<Self, SignInError> {
+        if let Some(name) = parameters.given_twice(&KNOWN) {
+            return Err(twice(name));
+        }
+        for (name, kind) in
+            [("request", ErrorKind::RequestNotSupported), ("request_uri", ErrorKind::RequestUriNotSupported)]
+        {
+            if parameters.get(name).is_some() {
+                return Err(SignInError::of(name, kind, format!("{name} is not supported; send plain parameters")));
+            }
+        }
+        let response_type = response_type(parameters)?;
+        let mode = response_mode(parameters, response_type)?;
+        let scopes = parameters.get("scope").ok_or_else(|| SignInError::required("scope"))?;
+        let scopes = Scopes::parse(scopes)
+            .ok_or_else(|| SignInError::of("scope", ErrorKind::InvalidScope, "scope must include openid"))?;
+        let nonce = parameters.get("nonce").map(str::to_owned);
+        if response_type.id_token && nonce.is_none() {
+            return Err(SignInError::required("nonce"));
+        }
+        let code_challenge = code_challenge(parameters, client, response_type)?;
+        let prompts: Vec<&str> = parameters.get("prompt").unwrap_or_default().split(' ').collect();
+        let is_silent = prompts.contains(&"none");
+        if is_silent && prompts.len() > 1 {
+            let detail = "prompt none cannot be combined with others";
+            return Err(SignInError::of("prompt", ErrorKind::InvalidRequest, detail));
+        }
+        let max_age = parameters.get("max_age").map(max_age).transpose()?;
+        Ok(Self {
+            client_id: client.id.clone(),
+            target: Target { mode, ..target },
+            response_type,
+            scopes,
+            nonce,
+            code_challenge,
+            is_silent,
+            is_fresh: prompts.iter().any(|prompt| ["login", "consent", "select_account"].contains(prompt)),
+            max_age,
+            id_token_hint: parameters.get("id_token_hint").map(str::to_owned),
+        })
+    }
+}
+
+/// The client, and the redirect URI that is one of its own.
+fn destination<'c>(
+    parameters: &Parameters,
+    client: impl FnOnce(&str) -> Option<&'c Client>,
+) -> Result<(&'c Client, String), SignInError> {
+    // With two of them, which one would be checked, and which one followed?
+    if let Some(name) = parameters.given_twice(&["client_id", "redirect_uri"]) {
+        return Err(twice(name));
+    }
+    let id = parameters.get("client_id").ok_or_else(|| SignInError::required("client_id"))?;
+    let unknown = || SignInError::of("client_id", ErrorKind::InvalidClientId, "no application has this client_id");
+    let client = client(id).ok_or_else(unknown)?;
+    let redirect_uri = parameters.get("redirect_uri").ok_or_else(|| SignInError::required("redirect_uri"))?;
+    if !client.redirect_uris.iter().any(|registered| registered == redirect_uri) {
+        let detail = "redirect_uri is not one of those registered for the application; they are compared byte for byte";
+        return Err(SignInError::of("redirect_uri", ErrorKind::InvalidRedirectUri, detail));
+    }
+    Ok((client, redirect_uri.to_owned()))
+}
+
+fn twice(name: &'static str) -> SignInError {
+    SignInError::of(name, ErrorKind::InvalidRequest, format!("{name} is given more than once"))
+}
+
+/// The mode that an error travels in, when the request may be wrong about anything. What would have carried a token through the
+/// browser never travels in a query.
+fn response_mode_for_errors(parameters: &Parameters) -> ResponseMode {
+    let words = parameters.get("response_type").unwrap_or_default().split(' ');
+    let has_front_channel_token = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
+    let default = if has_front_channel_token { ResponseMode::Fragment } else { ResponseMode::Query };
+    match parameters.get("response_mode").and_then(ResponseMode::parse) {
+        Some(ResponseMode::Query) | None => default,
+        Some(mode) => mode,
+    }
+}
+
+fn response_type(parameters: &Parameters) -> Result<ResponseType, SignInError> {
+    let text = parameters.get("response_type").ok_or_else(|| SignInError::required("response_type"))?;
+    ResponseType::parse(text).ok_or_else(|| {
+        let detail = format!("response_type must be one of: {}", ResponseType::SUPPORTED.join(", "));
+        SignInError::of("response_type", ErrorKind::UnsupportedResponseType, detail)
+    })
+}
+
+fn response_mode(parameters: &Parameters, response_type: ResponseType) -> Result<ResponseMode, SignInError> {
+    let wrong = |detail: String| SignInError::of("response_mode", ErrorKind::InvalidRequest, detail);
+    let Some(text) = parameters.get("response_mode") else { return Ok(response_type.default_mode()) };
+    let supported = ResponseMode::SUPPORTED.join(", ");
+    let mode = ResponseMode::parse(text).ok_or_else(|| wrong(format!("response_mode must be one of: {supported}")))?;
+    if mode == ResponseMode::Query && response_type.has_front_channel_token() {
+        return Err(wrong("response_mode query is for response_type code alone".to_owned()));
+    }
+    Ok(mode)
+}
+
+fn code_challenge(
+    parameters: &Parameters,
+    client: &Client,
+    response_type: ResponseType,
+) -> Result<Option<String>, SignInError> {
+    let wrong = |name: &'static str, detail: &str| Err(SignInError::of(name, ErrorKind::InvalidRequest, detail));
+    let method = parameters.get("code_challenge_method");
+    let Some(challenge) = parameters.get("code_challenge") else {
+        if method.is_some() {
+            return wrong("code_challenge", "code_challenge is missing, code_challenge_method is there");
+        }
+        if response_type.code && (client.is_public || client.require_pkce) {
+            return wrong("code_challenge", "code_challenge is missing; this client has to use PKCE with S256");
+        }
+        return Ok(None);
+    };
+    if method != Some("S256") {
+        return wrong("code_challenge_method", "code_challenge_method must be S256");
+    }
+    if !pkce::is_challenge(challenge) {
+        return wrong("code_challenge", "code_challenge must be the base64url text of a SHA-256 hash, 43 characters");
+    }
+    Ok(Some(challenge.to_owned()))
+}
+
+fn max_age(text: &str) -> Result<u64, SignInError> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        SignInError::of("max_age", ErrorKind::InvalidRequest, "max_age must be a whole number of seconds")
+    })
+}

@@ -1,0 +1,150 @@
+//! Error codes: the interface's own and those of the standards, and the body that carries both.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// The body of every error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ErrorBody {
+    /// The interface's code.
+    pub code: &'static str,
+    /// What is wrong and what would be right.
+    pub detail: String,
+    /// The parameter that is wrong, or null.
+    pub attribute: Option<&'static str>,
+    /// The standards' code.
+    pub error: &'static str,
+    /// The same as `detail`, under the standards' name.
+    pub error_description: String,
+}
+
+/// What is wrong with a request, with the parameter where there is one. The texts are fit for the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct SignInError {
+    pub kind: ErrorKind,
+    pub attribute: Option<&'static str>,
+    pub detail: String,
+}
+
+/// The reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Another method than the path takes.
+    MethodNotAllowed,
+    /// A parameter is missing.
+    Required,
+    /// No such client.
+    InvalidClientId,
+    /// The redirect URI is not one of the client's.
+    InvalidRedirectUri,
+    /// Another content type than a form.
+    InvalidContentType,
+    /// Credentials are missing or wrong.
+    Unauthenticated,
+    /// No access token where one is needed.
+    TokenMissing,
+    /// Another grant type than an authorization code.
+    UnsupportedGrantType,
+    /// No grant type.
+    MissingGrantType,
+    /// A code that is unknown, expired, used or another client's, or does not go with the other parameters.
+    InvalidGrant,
+    /// A token that is unknown or expired.
+    InvalidToken,
+    /// A parameter is malformed, contradicts another or is given twice.
+    InvalidRequest,
+    /// A response type that is not supported.
+    UnsupportedResponseType,
+    /// The scopes do not include `openid`.
+    InvalidScope,
+    /// The person refused.
+    AccessDenied,
+    /// `prompt=none`, but the person would have to sign in.
+    LoginRequired,
+    /// Request objects are not supported.
+    RequestNotSupported,
+    /// Nor are references to them.
+    RequestUriNotSupported,
+    /// Too many requests.
+    RateLimited,
+    /// No such path, or no such transaction.
+    NotFound,
+    /// Too much to do at the moment.
+    TemporarilyUnavailable,
+    /// A fault of ours.
+    ServerError,
+}
+
+impl ErrorKind {
+    /// The interface's code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::Required => "required",
+            Self::InvalidClientId => "invalid_client_id",
+            Self::InvalidRedirectUri => "invalid_redirect_uri",
+            Self::InvalidContentType => "invalid_content_type",
+            Self::Unauthenticated | Self::TokenMissing => "unauthenticated",
+            Self::UnsupportedGrantType | Self::MissingGrantType => "invalid_grant_type",
+            Self::RateLimited => "rate_limit",
+            Self::NotFound => "not_found",
+            other => other.standard_code(),
+        }
+    }
+
+    /// The code of RFC 6749, RFC 6750 or OpenID Connect Core.
+    pub fn standard_code(self) -> &'static str {
+        match self {
+            Self::MethodNotAllowed
+            | Self::Required
+            | Self::InvalidClientId
+            | Self::InvalidRedirectUri
+            | Self::InvalidContentType
+            | Self::TokenMissing
+            | Self::MissingGrantType
+            | Self::InvalidRequest
+            | Self::NotFound => "invalid_request",
+            Self::Unauthenticated => "invalid_client",
+            Self::UnsupportedGrantType => "unsupported_grant_type",
+            Self::InvalidGrant => "invalid_grant",
+            Self::InvalidToken => "invalid_token",
+            Self::UnsupportedResponseType => "unsupported_response_type",
+            Self::InvalidScope => "invalid_scope",
+            Self::AccessDenied => "access_denied",
+            Self::LoginRequired => "login_required",
+            Self::RequestNotSupported => "request_not_supported",
+            Self::RequestUriNotSupported => "request_uri_not_supported",
+            Self::RateLimited | Self::TemporarilyUnavailable => "temporarily_unavailable",
+            Self::ServerError => "server_error",
+        }
+    }
+}
+
+impl SignInError {
+    /// An error without a parameter of its own.
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, attribute: None, detail: detail.into() }
+    }
+
+    /// An error of a parameter.
+    pub fn of(attribute: &'static str, kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, attribute: Some(attribute), detail: detail.into() }
+    }
+
+    /// A parameter that is missing.
+    pub fn required(attribute: &'static str) -> Self {
+        Self::of(attribute, ErrorKind::Required, format!("required: {attribute}"))
+    }
+
+    /// The body.
+    pub fn body(&self) -> ErrorBody {
+        ErrorBody {
+            code: self.kind.code(),
+            detail: self.detail.clone(),
+            attribute: self.attribute,
+            error: self.kind.standard_code(),
+            error_description: self.detail.clone(),
+        }
+    }
+}

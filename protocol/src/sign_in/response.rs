@@ -1,0 +1,144 @@
+//! Response types and modes, and how a response travels to the redirect URI.
+
+use form_urlencoded::Serializer;
+
+use crate::encoding::{DecodeError, Encoding};
+
+/// What an authorization response carries: any combination that the provider supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ResponseType {
+    pub code: bool,
+    pub id_token: bool,
+    pub token: bool,
+}
+
+impl ResponseType {
+    /// All that are supported, as they are listed in discovery.
+    pub const SUPPORTED: [&'static str; 6] =
+        ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"];
+
+    /// Reads words in any order; `None` when the combination is not supported.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut response_type = Self { code: false, id_token: false, token: false };
+        for word in text.split(' ') {
+            let part = match word {
+                "code" => &mut response_type.code,
+                "id_token" => &mut response_type.id_token,
+                "token" => &mut response_type.token,
+                _ => return None,
+            };
+            // A word twice is another combination than all that are known.
+            if std::mem::replace(part, true) {
+                return None;
+            }
+        }
+        // An access token alone belongs to plain OAuth, which this is not.
+        (response_type.code || response_type.id_token).then_some(response_type)
+    }
+
+    /// Whether tokens travel through the browser.
+    pub fn has_front_channel_token(self) -> bool {
+        self.id_token || self.token
+    }
+
+    /// The mode unless another is asked for.
+    pub fn default_mode(self) -> ResponseMode {
+        if self.has_front_channel_token() { ResponseMode::Fragment } else { ResponseMode::Query }
+    }
+}
+
+/// How a response travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResponseMode {
+    /// Parameters of the redirect URI's query.
+    Query,
+    /// Parameters behind its `#`, which servers do not see.
+    Fragment,
+    /// A form that the browser posts.
+    FormPost,
+}
+
+impl ResponseMode {
+    /// All, as they are listed in discovery.
+    pub const SUPPORTED: [&'static str; 3] = ["query", "fragment", "form_post"];
+
+    /// Reads the parameter `response_mode`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "query" => Some(Self::Query),
+            "fragment" => Some(Self::Fragment),
+            "form_post" => Some(Self::FormPost),
+            _ => None,
+        }
+    }
+}
+
+impl Encoding for ResponseMode {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Query => 0,
+            Self::Fragment => 1,
+            Self::FormPost => 2,
+        });
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(Self::Query),
+            1 => Ok(Self::Fragment),
+            2 => Ok(Self::FormPost),
+            tag => Err(DecodeError::UnknownTag { kind: "a response mode", tag }),
+        }
+    }
+}
+
+impl Encoding for ResponseType {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.code) | u8::from(self.id_token) << 1 | u8::from(self.token) << 2);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let bits = u8::decode(input)?;
+        let response_type = Self { code: bits & 1 != 0, id_token: bits & 2 != 0, token: bits & 4 != 0 };
+        let is_known = bits < 8 && (response_type.code || response_type.id_token);
+        if is_known { Ok(response_type) } else { Err(DecodeError::UnknownTag { kind: "a response type", tag: bits }) }
+    }
+}
+
+/// Where a response goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// One of the client's, byte for byte.
+    pub redirect_uri: String,
+    pub mode: ResponseMode,
+    /// Given back as it came.
+    pub state: Option<String>,
+}
+
+crate::encode_fields!(Target { redirect_uri, mode, state });
+
+/// A response on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Send the browser there.
+    Redirect { location: String },
+    /// Let the browser post these there.
+    Post { action: String, fields: Vec<(&'static str, String)> },
+}
+
+impl Target {
+    /// Puts parameters on their way, with the state and the issuer (RFC 9207) behind them.
+    pub fn deliver(&self, mut fields: Vec<(&'static str, String)>, issuer: &str) -> Delivery {
+        fields.extend(self.state.clone().map(|state| ("state", state)));
+        fields.push(("iss", issuer.to_owned()));
+        let uri = &self.redirect_uri;
+        let separator = match self.mode {
+            ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
+            ResponseMode::Fragment => "#",
+            // A registered URI may have a query, which is kept.
+            ResponseMode::Query if uri.ends_with('?') || uri.ends_with('&') => "",
+            ResponseMode::Query if uri.contains('?') => "&",
+            ResponseMode::Query => "?",
+        };
+        let parameters = Serializer::new(String::new()).extend_pairs(fields).finish();
+        Delivery::Redirect { location: format!("{uri}{separator}{parameters}") }
+    }
+}

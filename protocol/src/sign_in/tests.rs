@@ -1,0 +1,309 @@
+use super::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
+use super::error::ErrorKind;
+use super::response::{Delivery, Target};
+use super::*;
+use crate::U256;
+
+const CALLBACK: &str = "https://app.example/callback?x=1";
+const LOCAL: &str = "http://127.0.0.1:3000/callback";
+const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+fn client() -> Client {
+    Client {
+        id: "app_a".to_owned(),
+        redirect_uris: vec![CALLBACK.to_owned(), LOCAL.to_owned()],
+        is_public: false,
+        require_pkce: false,
+    }
+}
+
+fn parameters(changes: &[(&str, &str)]) -> Parameters {
+    let good = [("client_id", "app_a"), ("redirect_uri", CALLBACK), ("response_type", "code"), ("scope", "openid")];
+    let kept = good.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    kept.chain(changes.iter().copied()).collect()
+}
+
+fn read_as(client: &Client, changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRefusal> {
+    AuthorizationRequest::read(&parameters(changes), |id| (id == client.id).then_some(client))
+}
+
+fn read(changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRefusal> {
+    read_as(&client(), changes)
+}
+
+#[test]
+fn good_requests() {
+    let request = read(&[]).expect("good");
+    assert_eq!((request.target.mode, request.scopes, request.max_age), (ResponseMode::Query, Scopes::default(), None));
+    assert!(!request.is_silent && !request.is_fresh);
+    for (response_type, mode) in [
+        ("code", ResponseMode::Query),
+        ("id_token", ResponseMode::Fragment),
+        ("id_token token", ResponseMode::Fragment),
+        ("token id_token", ResponseMode::Fragment),
+        ("code id_token", ResponseMode::Fragment),
+        ("code token", ResponseMode::Fragment),
+        ("token code id_token", ResponseMode::Fragment),
+    ] {
+        let request = read(&[("response_type", response_type), ("nonce", "n")]).expect(response_type);
+        assert_eq!(request.target.mode, mode, "{response_type}");
+        let form = read(&[("response_type", response_type), ("nonce", "n"), ("response_mode", "form_post")]);
+        assert_eq!(form.expect(response_type).target.mode, ResponseMode::FormPost, "{response_type}");
+    }
+    // `code token` returns no ID token through the browser, so it needs no nonce.
+    assert!(read(&[("response_type", "code token")]).is_ok());
+    let request = read(&[
+        ("scope", "profile  openid offline_access email"),
+        ("state", "a b&c"),
+        ("prompt", "login consent"),
+        ("max_age", "0"),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("ui_locales", "de"),
+        ("unknown", "1"),
+        ("unknown", "2"),
+        ("claims_locales", "de"),
+        ("response_mode", ""),
+    ]);
+    let request = request.expect("good");
+    assert_eq!(request.scopes, Scopes { email: true, profile: true });
+    assert_eq!((request.target.state.as_deref(), request.max_age, request.is_fresh), (Some("a b&c"), Some(0), true));
+    assert_eq!(request.code_challenge.as_deref(), Some(CHALLENGE));
+    assert!(read(&[("prompt", "none")]).expect("good").is_silent);
+}
+
+#[test]
+fn errors_that_are_shown_and_never_sent() {
+    let table = [
+        (vec![("client_id", "")], ErrorKind::Required, "client_id"),
+        (vec![("client_id", "app_b")], ErrorKind::InvalidClientId, "client_id"),
+        (vec![("client_id", "app_a"), ("client_id", "app_b")], ErrorKind::InvalidRequest, "client_id"),
+        (vec![("redirect_uri", "")], ErrorKind::Required, "redirect_uri"),
+        (vec![("redirect_uri", CALLBACK), ("redirect_uri", LOCAL)], ErrorKind::InvalidRequest, "redirect_uri"),
+    ];
+    for (changes, kind, attribute) in table {
+        let Err(AuthorizeRefusal::Shown(error)) = read(&changes) else { panic!("{changes:?} is shown") };
+        assert_eq!((error.kind, error.attribute), (kind, Some(attribute)), "{changes:?}");
+    }
+    // Whatever else a request says, a URI that is not registered is never followed.
+    for uri in [
+        "https://app.example/callback",
+        "https://app.example/callback?x=1&y=2",
+        "https://app.example/callback?x=1#",
+        "https://app.example/callback?x=1#fragment",
+        "https://app.example/callback/?x=1",
+        "https://app.example/Callback?x=1",
+        "https://APP.example/callback?x=1",
+        "https://app.example:443/callback?x=1",
+        "https://user@app.example/callback?x=1",
+        "https://app.example@evil.example/callback?x=1",
+        "https://app.example\\@evil.example/callback?x=1",
+        "https://app.example/%63allback?x=1",
+        "https://app.example/../callback?x=1",
+        "https://app.example/callback?x=1 ",
+        "http://app.example/callback?x=1",
+        "//app.example/callback?x=1",
+        "http://127.0.0.1:3001/callback",
+        "http://127.0.0.1/callback",
+        "http://localhost:3000/callback",
+        "http://127.0.0.1:3000/callback/",
+        "javascript:alert(1)",
+    ] {
+        for changes in
+            [vec![("redirect_uri", uri)], vec![("redirect_uri", uri), ("response_type", "x"), ("prompt", "none")]]
+        {
+            let Err(AuthorizeRefusal::Shown(error)) = read(&changes) else { panic!("{uri} is not followed") };
+            assert_eq!(error.kind, ErrorKind::InvalidRedirectUri, "{uri}");
+        }
+    }
+}
+
+#[test]
+fn errors_that_are_sent() {
+    use ResponseMode::{FormPost, Fragment, Query};
+    type Row = (Vec<(&'static str, &'static str)>, ErrorKind, &'static str, ResponseMode);
+    let table: Vec<Row> = vec![
+        (vec![("response_type", "")], ErrorKind::Required, "response_type", Query),
+        (vec![("response_type", "token")], ErrorKind::UnsupportedResponseType, "response_type", Fragment),
+        (vec![("response_type", "none")], ErrorKind::UnsupportedResponseType, "response_type", Query),
+        (vec![("response_type", "code code")], ErrorKind::UnsupportedResponseType, "response_type", Query),
+        (vec![("response_type", "code  id_token")], ErrorKind::UnsupportedResponseType, "response_type", Fragment),
+        (vec![("response_type", "Code")], ErrorKind::UnsupportedResponseType, "response_type", Query),
+        (
+            vec![("response_type", "code"), ("response_type", "id_token")],
+            ErrorKind::InvalidRequest,
+            "response_type",
+            Query,
+        ),
+        (vec![("scope", "")], ErrorKind::Required, "scope", Query),
+        (vec![("scope", "email")], ErrorKind::InvalidScope, "scope", Query),
+        (vec![("scope", "OpenID")], ErrorKind::InvalidScope, "scope", Query),
+        (vec![("response_type", "id_token")], ErrorKind::Required, "nonce", Fragment),
+        (vec![("response_type", "code id_token")], ErrorKind::Required, "nonce", Fragment),
+        (vec![("response_mode", "web_message")], ErrorKind::InvalidRequest, "response_mode", Query),
+        (
+            vec![("response_type", "id_token"), ("nonce", "n"), ("response_mode", "query")],
+            ErrorKind::InvalidRequest,
+            "response_mode",
+            Fragment,
+        ),
+        (
+            vec![("response_type", "code token"), ("response_mode", "query")],
+            ErrorKind::InvalidRequest,
+            "response_mode",
+            Fragment,
+        ),
+        (vec![("scope", "email"), ("response_mode", "form_post")], ErrorKind::InvalidScope, "scope", FormPost),
+        (vec![("state", "a"), ("state", "b")], ErrorKind::InvalidRequest, "state", Query),
+        (vec![("request", "x")], ErrorKind::RequestNotSupported, "request", Query),
+        (vec![("request_uri", "https://x")], ErrorKind::RequestUriNotSupported, "request_uri", Query),
+        (vec![("prompt", "none login")], ErrorKind::InvalidRequest, "prompt", Query),
+        (vec![("max_age", "-1")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("max_age", "+1")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("max_age", "99999999999999999999")], ErrorKind::InvalidRequest, "max_age", Query),
+        (vec![("code_challenge", CHALLENGE)], ErrorKind::InvalidRequest, "code_challenge_method", Query),
+        (
+            vec![("code_challenge", CHALLENGE), ("code_challenge_method", "plain")],
+            ErrorKind::InvalidRequest,
+            "code_challenge_method",
+            Query,
+        ),
+        (
+            vec![("code_challenge", "short"), ("code_challenge_method", "S256")],
+            ErrorKind::InvalidRequest,
+            "code_challenge",
+            Query,
+        ),
+        (vec![("code_challenge_method", "S256")], ErrorKind::InvalidRequest, "code_challenge", Query),
+    ];
+    for (changes, kind, attribute, mode) in table {
+        let Err(AuthorizeRefusal::Sent { target, error }) = read(&changes) else { panic!("{changes:?} is sent") };
+        assert_eq!((error.kind, error.attribute, target.mode), (kind, Some(attribute), mode), "{changes:?}");
+        assert_eq!(target.redirect_uri, CALLBACK);
+        if kind == ErrorKind::Required {
+            assert!(error.detail.starts_with(&format!("required: {attribute}")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn who_has_to_use_pkce() {
+    let public = Client { is_public: true, ..client() };
+    let strict = Client { require_pkce: true, ..client() };
+    let with_pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
+    for client in [&public, &strict] {
+        assert_eq!(read_as(client, &[]).expect_err("refused").error().attribute, Some("code_challenge"));
+        assert!(read_as(client, &with_pkce).is_ok());
+        // Without a code there is nothing to bind.
+        assert!(read_as(client, &[("response_type", "id_token"), ("nonce", "n")]).is_ok());
+        let hybrid = read_as(client, &[("response_type", "code id_token"), ("nonce", "n")]);
+        assert_eq!(hybrid.expect_err("refused").error().attribute, Some("code_challenge"));
+    }
+}
+
+#[test]
+fn responses_on_their_way() {
+    let issuer = "https://id.example";
+    let target = |uri: &str, mode, state: Option<&str>| Target {
+        redirect_uri: uri.to_owned(),
+        mode,
+        state: state.map(str::to_owned),
+    };
+    let fields = || vec![("code", "a+b".to_owned())];
+    for (uri, mode, state, expected) in [
+        (
+            LOCAL,
+            ResponseMode::Query,
+            Some("s"),
+            "http://127.0.0.1:3000/callback?code=a%2Bb&state=s&iss=https%3A%2F%2Fid.example",
+        ),
+        (
+            CALLBACK,
+            ResponseMode::Query,
+            None,
+            "https://app.example/callback?x=1&code=a%2Bb&iss=https%3A%2F%2Fid.example",
+        ),
+        (
+            CALLBACK,
+            ResponseMode::Fragment,
+            Some("<&>"),
+            "https://app.example/callback?x=1#code=a%2Bb&state=%3C%26%3E&iss=https%3A%2F%2Fid.example",
+        ),
+    ] {
+        let location = expected.to_owned();
+        assert_eq!(target(uri, mode, state).deliver(fields(), issuer), Delivery::Redirect { location });
+    }
+    let posted = target(CALLBACK, ResponseMode::FormPost, Some("\"><script>")).deliver(fields(), issuer);
+    let expected = vec![("code", "a+b".to_owned()), ("state", "\"><script>".to_owned()), ("iss", issuer.to_owned())];
+    assert_eq!(posted, Delivery::Post { action: CALLBACK.to_owned(), fields: expected });
+}
+
+fn provider(issuer: &str) -> Provider {
+    let text = str::to_owned;
+    Provider {
+        issuer: text(issuer),
+        name: text("World ID User"),
+        given_name: text("World ID"),
+        family_name: text("User"),
+    }
+}
+
+#[test]
+fn claims_of_a_person() {
+    let person = Person { nullifier: U256::from(0xabc), level: VerificationLevel::Orb, auth_time: 1000 };
+    let subject = format!("0x{}abc", "0".repeat(61));
+    assert_eq!(person.subject(), subject);
+    let provider = provider("https://id.example:8443/x");
+    let claims = provider.person_claims(&person, Scopes { email: true, profile: true });
+    let expected = serde_json::json!({
+        "sub": subject,
+        "https://id.example:8443/x/beta": {"likely_human": "strong", "credential_type": "orb"},
+        "https://id.example:8443/x/v1": {"verification_level": "orb"},
+        "email": format!("{subject}@id.example"),
+        "name": "World ID User", "given_name": "World ID", "family_name": "User",
+    });
+    assert_eq!(serde_json::Value::Object(claims), expected);
+    let device = Person { level: VerificationLevel::of_identifier("device"), ..person };
+    let claims = provider.person_claims(&device, Scopes::default());
+    assert_eq!(claims.len(), 3);
+    assert_eq!(claims["https://id.example:8443/x/beta"]["likely_human"], "weak");
+    let token = IdToken {
+        client_id: "app_a",
+        nonce: Some("n"),
+        issued_at: 2000,
+        expires_at: 5600,
+        id: "unique",
+        access_token: Some("jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"),
+        code: Some("Qcb0Orv1zh30vL1MPRsbm-diHiMwcLyZvn1arpZv-Jxf_11jnpEX3Tgfvk"),
+    };
+    let claims = provider.id_token_claims(&person, Scopes::default(), &token);
+    // The examples of OpenID Connect Core, appendix A.
+    assert_eq!(claims["at_hash"], "77QmUPtjPfzWtF2AnpK9RQ");
+    assert_eq!(claims["c_hash"], "LDktKdoQak3Pk0cnXxCltA");
+    let rest = ["iss", "aud", "iat", "exp", "jti", "auth_time", "nonce"].map(|name| claims[name].to_string());
+    assert_eq!(rest, ["\"https://id.example:8443/x\"", "\"app_a\"", "2000", "5600", "\"unique\"", "1000", "\"n\""]);
+    assert_eq!(provider_host("http://[::1]:8080"), "[::1]");
+    assert_eq!(provider_host("http://[::1]"), "[::1]");
+    assert_eq!(provider_host("https://id.example"), "id.example");
+}
+
+fn provider_host(issuer: &str) -> String {
+    provider(issuer).host().to_owned()
+}
+
+#[test]
+fn scopes() {
+    for (text, expected) in [
+        ("openid", Some("openid")),
+        ("email openid", Some("openid email")),
+        ("profile openid email address", Some("openid email profile")),
+        ("email", None),
+        ("", None),
+        ("openid2", None),
+    ] {
+        assert_eq!(Scopes::parse(text).map(Scopes::text).as_deref(), expected, "{text:?}");
+    }
+    let (none, email, all) =
+        (Scopes::default(), Scopes { email: true, profile: false }, Scopes { email: true, profile: true });
+    assert!(none.are_within(email) && email.are_within(all) && !all.are_within(email) && !email.are_within(none));
+}
