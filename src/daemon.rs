@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus_client::registry::Registry;
 use selfsame_actors::{
-    AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, VerificationHandle,
+    AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::registry::RuleParameters;
@@ -27,7 +27,7 @@ use crate::http::{
 };
 use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verify::setup::SetupError;
-use crate::{gateway, indexer, openapi, operator, verify};
+use crate::{gateway, indexer, openapi, operator, sign_in, verify};
 
 /// Why the daemon does not start, or ends by itself.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +68,7 @@ pub struct Daemon {
 pub struct Reloading {
     registry: RegistryHandle,
     verification: VerificationHandle,
+    sign_in: SignInHandle,
     simulation: Arc<ArcSwapOption<operator::Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
@@ -79,6 +80,7 @@ impl Reloading {
         Self {
             registry: service.registry(),
             verification: service.verification(),
+            sign_in: service.sign_in(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
@@ -92,6 +94,7 @@ impl Reloading {
             // Checked with the rest of the configuration before.
             Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
         }
+        self.sign_in.set_clients(sign_in::setup::clients(config));
         self.simulation.rcu(|simulation| simulation.as_ref().map(|simulation| Arc::new(simulation.over(config))));
         self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
         self.registry.set_limits(admission_limits(config));
@@ -103,6 +106,7 @@ impl Reloading {
 /// The addresses that the interfaces are bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
+    pub sign_in: SocketAddr,
     pub verify: SocketAddr,
     pub gateway: SocketAddr,
     pub indexer: SocketAddr,
@@ -110,10 +114,10 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// These addresses in the place of the configured ones, whose ports may have been 0.
-    pub fn over(&self, listen: &Listen) -> Listen {
-        let Self { verify, gateway, indexer, operator } = *self;
-        Listen { verify, gateway, indexer, operator, ..listen.clone() }
+    /// These addresses as configuration has them; there ports may have been 0.
+    pub fn listen(&self) -> Listen {
+        let Self { sign_in, verify, gateway, indexer, operator } = *self;
+        Listen { sign_in, verify, gateway, indexer, operator }
     }
 }
 
@@ -136,17 +140,20 @@ impl Daemon {
         let token = secret_file(&config.data_dir.join(OPERATOR_TOKEN), random.as_ref())?;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let verification = verify::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
-        let settings = Settings { verification, ..settings(config) };
-        let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
-        let service = Arc::new(service);
-        let (shutdown, when_shutdown) = shutdown();
         let listeners = bind(&config.listen).await?;
         let addresses = Addresses {
+            sign_in: listeners.bound(config.listen.sign_in),
             verify: listeners.bound(config.listen.verify),
             gateway: listeners.bound(config.listen.gateway),
             indexer: listeners.bound(config.listen.indexer),
             operator: listeners.bound(config.listen.operator),
         };
+        let id_url = config.urls.public(&addresses.listen()).id_url;
+        let sign_in = sign_in::setup::settings(config, &id_url);
+        let settings = Settings { verification, sign_in, ..settings(config) };
+        let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
+        let service = Arc::new(service);
+        let (shutdown, when_shutdown) = shutdown();
         let reloading = Reloading::new(config, &service, simulator_seed);
         let operator = operator::Setup {
             service: Arc::clone(&service),
@@ -277,6 +284,7 @@ impl Listeners {
 async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
     let mut listeners = BTreeMap::new();
     for (interface, address) in [
+        ("sign_in", listen.sign_in),
         ("verify", listen.verify),
         ("gateway", listen.gateway),
         ("indexer", listen.indexer),
@@ -313,6 +321,7 @@ fn servers(
     let handle = operator.service.registry();
     let verification = operator.service.verification();
     let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
+        (config.listen.sign_in, sign_in::interface(operator.service.sign_in())),
         (config.listen.verify, verify::interface(verification, descriptions(config.listen.verify), cors.clone())),
         (config.listen.gateway, gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone())),
         (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),

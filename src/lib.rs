@@ -14,4 +14,5 @@ mod openapi;
 pub mod operator;
 pub mod operator_client;
 pub mod secret_file;
+pub mod sign_in;
 pub mod verify;

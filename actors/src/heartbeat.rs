@@ -10,6 +10,8 @@ use tokio::time::Instant;
 use crate::batcher::BatcherMessage;
 use crate::registry::Shared;
 use crate::request_tracker::RequestTrackerMessage;
+use crate::session_registry::SessionRegistryMessage;
+use crate::sign_in::SignInShared;
 use crate::slot::Slot;
 use crate::tree_maintainer::TreeMaintainerMessage;
 use crate::verification::VerifierShared;
@@ -48,10 +50,12 @@ pub(crate) struct Heartbeat {
     started: Instant,
     shared: Arc<Shared>,
     verifier: Arc<VerifierShared>,
+    sign_in: Arc<SignInShared>,
     tree_maintainer: LastAnswer,
     batcher: LastAnswer,
     request_tracker: LastAnswer,
     verifier_pool: LastAnswer,
+    session_registry: LastAnswer,
 }
 
 /// Milliseconds since the heartbeat began.
@@ -59,15 +63,17 @@ pub(crate) struct Heartbeat {
 struct LastAnswer(AtomicU64);
 
 impl Heartbeat {
-    pub fn new(shared: Arc<Shared>, verifier: Arc<VerifierShared>) -> Self {
+    pub fn new(shared: Arc<Shared>, verifier: Arc<VerifierShared>, sign_in: Arc<SignInShared>) -> Self {
         Self {
             started: Instant::now(),
             shared,
             verifier,
+            sign_in,
             tree_maintainer: LastAnswer::default(),
             batcher: LastAnswer::default(),
             request_tracker: LastAnswer::default(),
             verifier_pool: LastAnswer::default(),
+            session_registry: LastAnswer::default(),
         }
     }
 
@@ -79,6 +85,7 @@ impl Heartbeat {
             self.health_of(batcher, &self.batcher),
             self.health_of(request_tracker, &self.request_tracker),
             self.health_of(&self.verifier.pool, &self.verifier_pool),
+            self.health_of(&self.sign_in.session_registry, &self.session_registry),
         ];
         health.extend(self.verifier.workers.iter().map(|worker| {
             let (name, busy) = worker.busy();
@@ -95,6 +102,9 @@ impl Heartbeat {
             () = self.ask(batcher, &self.batcher, BatcherMessage::Ping) => batcher.name(),
             () = self.ask(request_tracker, &self.request_tracker, RequestTrackerMessage::Ping) => request_tracker.name(),
             () = self.ask(&self.verifier.pool, &self.verifier_pool, VerifierPoolMessage::Ping) => self.verifier.pool.name(),
+            () = self.ask(&self.sign_in.session_registry, &self.session_registry, SessionRegistryMessage::Ping) => {
+                self.sign_in.session_registry.name()
+            }
             worker = self.stuck_worker() => return worker,
         }
         .to_owned()

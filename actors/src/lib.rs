@@ -6,7 +6,8 @@
 //! │   ├── tree maintainer   applies blocks; the only writer of accounts and tree
 //! │   ├── batcher           seals waiting requests into blocks
 //! │   └── request tracker   admits requests
-//! └── verifier pool         gives waiting proofs to its workers, one a core
+//! ├── verifier pool         gives waiting proofs to its workers, one a core
+//! └── session registry      ends what sign-in remembers in time, changes the signing keys
 //! ```
 //!
 //! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. [`RegistryHandle`] is what a
@@ -25,6 +26,9 @@ mod publication;
 mod registry;
 mod request_tracker;
 mod service;
+mod session_registry;
+mod sign_in;
+mod signing_keys;
 mod slot;
 mod submission;
 #[cfg(test)]
@@ -42,6 +46,12 @@ pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRan
 pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use service::{Service, ServiceError, Settings};
+pub use sign_in::{
+    Begun, ClientSecret, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION, SignInClient,
+    SignInFailure, SignInHandle, SignInSettings, TOKEN_LIFETIME, TRANSACTION_LIFETIME, TokenResponse, TransactionId,
+    nonce_of,
+};
+pub use signing_keys::{PublicJwk, SigningError};
 pub use submission::{RateLimitScope, Submission, SubmitError};
 pub use verification::{
     Pairings, PlacedKey, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError,

@@ -10,7 +10,7 @@ use ractor_supervisor::{
     ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
 };
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{GroupCommit, Ledger, Store, StoreError};
+use selfsame_storage::{EmbeddedRecords, GroupCommit, Ledger, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -20,6 +20,8 @@ use crate::heartbeat::{ActorHealth, Heartbeat};
 use crate::publication::Publication;
 use crate::registry::{AdmissionLimits, Counters, RateLimiter, RegistryHandle, Shared};
 use crate::request_tracker::RequestTracker;
+use crate::session_registry::SessionRegistry;
+use crate::sign_in::{SignInHandle, SignInSettings, SignInShared};
 use crate::slot::Slot;
 use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
 use crate::turns::Turns;
@@ -53,6 +55,8 @@ pub struct Settings {
     pub limits: AdmissionLimits,
     /// How proofs are verified.
     pub verification: VerificationSettings,
+    /// How people sign in.
+    pub sign_in: SignInSettings,
 }
 
 impl Settings {
@@ -65,6 +69,7 @@ impl Settings {
             max_wait: Duration::from_millis(5),
             limits: AdmissionLimits::default(),
             verification: VerificationSettings::default(),
+            sign_in: SignInSettings::default(),
         }
     }
 }
@@ -89,6 +94,7 @@ pub enum ServiceError {
 pub struct Service {
     registry: RegistryHandle,
     verification: VerificationHandle,
+    sign_in: SignInHandle,
     root: ActorRef<SupervisorMsg>,
     heartbeat: Arc<Heartbeat>,
     failure: watch::Receiver<Option<ServiceError>>,
@@ -184,8 +190,18 @@ impl Service {
             Arc::clone(&shared.clock),
             shared.group_commit.clone(),
         )?;
-        let root = spawn_root(&settings, &shared, &verifier, supervisor).await.map_err(start_error(&settings))?;
-        let heartbeat = Arc::new(Heartbeat::new(shared, verifier));
+        let records = EmbeddedRecords::new(shared.store.clone(), shared.group_commit.clone());
+        let sign_in = SignInHandle::new(
+            &settings.instance,
+            settings.sign_in.clone(),
+            Arc::new(records),
+            verification.clone(),
+            Arc::clone(&shared.clock),
+            Arc::clone(&shared.random),
+        );
+        let root = spawn_root(&settings, &shared, &verifier, &sign_in.shared, supervisor).await;
+        let root = root.map_err(start_error(&settings))?;
+        let heartbeat = Arc::new(Heartbeat::new(shared, verifier, Arc::clone(&sign_in.shared)));
         let watch = Arc::clone(&heartbeat);
         let watching = tokio::spawn(async move {
             let actor = watch.watch().await;
@@ -194,6 +210,7 @@ impl Service {
         Ok(Self {
             registry,
             verification,
+            sign_in,
             root,
             heartbeat,
             failure,
@@ -211,6 +228,11 @@ impl Service {
     /// Proof verification's handle.
     pub fn verification(&self) -> VerificationHandle {
         self.verification.clone()
+    }
+
+    /// Sign-in's handle.
+    pub fn sign_in(&self) -> SignInHandle {
+        self.sign_in.clone()
     }
 
     /// How the actors are doing.
@@ -250,7 +272,7 @@ impl Service {
     /// Stops the actors, then waits until everything that was handed in is durable and the store is no longer used.
     pub async fn stop(self) {
         self.stop_actors().await;
-        drop((self.registry, self.verification, self.heartbeat));
+        drop((self.registry, self.verification, self.sign_in, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
             // The thread ends when the last handle is gone.
@@ -267,11 +289,12 @@ fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<>
     move |error| ServiceError::Start { instance: instance.clone(), reason: error.to_string() }
 }
 
-/// Root (one for one) over the registry (rest for one) and the verifier pool.
+/// Root (one for one) over the registry (rest for one), the verifier pool and the session registry.
 async fn spawn_root(
     settings: &Settings,
     shared: &Arc<Shared>,
     verifier: &Arc<VerifierShared>,
+    sign_in: &Arc<SignInShared>,
     supervisor: ActorCell,
 ) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
     let registry = vec![
@@ -293,7 +316,9 @@ async fn spawn_root(
         reset_after: None,
     };
     let verifier = child(verifier.pool.name(), verifier, || VerifierPool);
-    let arguments = supervise(vec![registry, verifier], SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
+    let session_registry = child(sign_in.session_registry.name(), sign_in, || SessionRegistry);
+    let arguments =
+        supervise(vec![registry, verifier, session_registry], SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
     let name = format!("{}/root", settings.instance);
     Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
 }

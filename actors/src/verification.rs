@@ -332,7 +332,7 @@ impl VerificationHandle {
         let (rp_id, app_id) = (relying_party.rp_id, relying_party.app_id.clone());
         let places = Arc::clone(&shared.places).try_acquire_many_owned(request.proofs.count());
         let places = places.map_err(|_| unavailable("too many proofs are waiting"))?;
-        let items = self.prepare(path, &request, &directory, places, deadline).await?;
+        let items = self.prepare(path, &request, &directory, Directory::admit, places, deadline).await?;
         let verdicts = self.check(items, (environment, request.proofs.kind()), deadline).await?;
         let results = results(&request.proofs, &verdicts);
         if results.iter().all(|result| !result.success) {
@@ -363,12 +363,31 @@ impl VerificationHandle {
         Ok(Verification { app_id, results, nullifier, is_reuse })
     }
 
+    /// Whether the only proof of a request holds, for the sign-in of an application. Records nothing.
+    pub(crate) async fn check_one(
+        &self,
+        app_id: &str,
+        request: VerificationRequest,
+        deadline: Instant,
+    ) -> Result<Result<(), ItemFailure>, VerificationError> {
+        let directory = self.shared.directory.load_full();
+        let request = Arc::new(request);
+        let environment = directory.admit_sign_in(app_id, &request)?.environment;
+        let places = Arc::clone(&self.shared.places).try_acquire_many_owned(request.proofs.count());
+        let places = places.map_err(|_| unavailable("too many proofs are waiting"))?;
+        let admit = Directory::admit_sign_in;
+        let items = self.prepare(app_id, &request, &directory, admit, places, deadline).await?;
+        let verdicts = self.check(items, (environment, request.proofs.kind()), deadline).await?;
+        verdicts.into_iter().next().ok_or_else(|| unavailable("the request has no proof"))
+    }
+
     /// Everything about the items that needs no pairing, off the async threads. Each claim keeps its place.
     async fn prepare(
         &self,
         path: &str,
         request: &Arc<VerificationRequest>,
         directory: &Arc<Directory>,
+        admit: Admit,
         places: OwnedSemaphorePermit,
         deadline: Instant,
     ) -> Result<Vec<Result<PlacedClaim, ItemFailure>>, VerificationError> {
@@ -382,7 +401,7 @@ impl VerificationHandle {
             // It is over when this is over, also if nobody waits for it any more.
             let _turn = turn;
             let mut places = places;
-            let admitted = directory.admit(&path, &request)?;
+            let admitted = admit(&directory, &path, &request)?;
             let now = shared.clock.unix_seconds();
             let roots = Roots { shared: &shared, now };
             let items = check_items(&request.proofs, admitted, &directory, &roots, now)?;
@@ -527,6 +546,9 @@ impl VerificationHandle {
         Ok(())
     }
 }
+
+/// Decides whether the proofs of a request are looked at.
+type Admit = for<'d> fn(&'d Directory, &str, &VerificationRequest) -> Result<Admitted<'d>, AdmissionError>;
 
 /// A claim with its place.
 struct PlacedClaim {

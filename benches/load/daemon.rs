@@ -26,6 +26,7 @@ impl Daemon {
             .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
+            .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .stderr(Stdio::null());
         // The table that --dev prints names the addresses.
         let (process, table) = Running::start(&mut command, str::is_empty)?;

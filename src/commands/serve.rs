@@ -63,7 +63,7 @@ fn start_logging() {
 }
 
 fn announce(config: &Config, addresses: &Addresses) {
-    let urls = config.urls.public(&addresses.over(&config.listen));
+    let urls = config.urls.public(&addresses.listen());
     let operator = format!("http://{}", addresses.operator);
     tracing::info!(
         verify = urls.portal_url,
@@ -74,6 +74,7 @@ fn announce(config: &Config, addresses: &Addresses) {
     );
     if config.dev {
         let interfaces = [
+            ("sign-in", urls.id_url.as_str()),
             ("verification", urls.portal_url.as_str()),
             ("gateway", urls.gateway_url.as_str()),
             ("indexer", urls.indexer_url.as_str()),

@@ -335,6 +335,11 @@ impl App {
         self.name.as_deref().unwrap_or(&self.id)
     }
 
+    /// Gives it another name.
+    pub fn rename(&mut self, name: &str) {
+        self.name = Some(name.to_owned());
+    }
+
     /// The environments it accepts: by default staging for ids that begin `app_staging_`, production for all others.
     pub fn environments(&self) -> &[Environment] {
         match &self.environments {

@@ -47,6 +47,7 @@ impl TestDaemon {
         config.listen.indexer = SocketAddr::from(([127, 0, 0, 2], 0));
         config.listen.operator = SocketAddr::from(([127, 0, 0, 3], 0));
         config.listen.verify = SocketAddr::from(([127, 0, 0, 4], 0));
+        config.listen.sign_in = SocketAddr::from(([127, 0, 0, 5], 0));
         change(&mut config);
         let clock = Arc::new(ManualClock::at(now));
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
@@ -72,6 +73,11 @@ impl TestDaemon {
     /// URL of a path of the operator interface.
     pub fn operator(&self, path: &str) -> String {
         format!("http://{}{path}", self.addresses.operator)
+    }
+
+    /// URL of a path of the sign-in service.
+    pub fn sign_in(&self, path: &str) -> String {
+        format!("http://{}{path}", self.addresses.sign_in)
     }
 
     /// URL of a path of the verification interface.
@@ -113,6 +119,7 @@ impl Process {
             .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
+            .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -177,7 +184,7 @@ pub fn run(arguments: &[&str]) -> (bool, String) {
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     command.envs(variables.iter().copied());

@@ -17,5 +17,6 @@ mod limits;
 mod openapi;
 mod operator;
 mod people;
+mod sign_in;
 mod verification;
 mod wire;

@@ -206,7 +206,7 @@ impl Asker {
 
 /// A uniqueness request by the simulator.
 fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
-    let asked = Asked { app_id: DEV_APP, action, signal: "", environment: Environment::Staging };
+    let asked = Asked { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
     prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
 }
 
@@ -443,7 +443,7 @@ async fn simulated_proofs_from_end_to_end() {
     assert_eq!(sandbox.body["environment"], "sandbox");
     assert_eq!(sandbox.body["message"], "Proof verified successfully (nullifier reuse)");
 
-    let asked = Asked { app_id: DEV_APP, action: "", signal: "hello", environment: Environment::Staging };
+    let asked = Asked { app_id: DEV_APP, action: "", signal: "hello", environment: Environment::Staging, nonce: None };
     let session = prove::session(&key("alice"), &asked, &party, &mut random()).expect("a proof");
     let answer = asker.ask(DEV_APP, &session).await;
     assert_eq!((answer.status, &answer.body["session_id"]), (200, &session["session_id"]), "{answer:?}");
@@ -497,7 +497,7 @@ async fn every_verified_nullifier_is_recorded() {
     both["responses"] = json!([alice["responses"][0], bob["responses"][0]]);
     let answer = asker.ask(DEV_APP, &both).await;
     assert_eq!(answer.body["results"][1]["code"], "invalid_proof", "bob's proof is for another nonce: {answer:?}");
-    let asked = Asked { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging };
+    let asked = Asked { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
     let fixed = |bytes: &mut [u8; 32]| bytes.fill(7);
     let of = |person: &str| prove::uniqueness(&key(person), &asked, &party, &mut { fixed }).expect("a proof");
     let (carol, dave) = (of("carol"), of("dave"));

@@ -9,9 +9,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, U256, hex};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode, Url};
-use selfsame_protocol::gateway::{
-    BlockResponse, ConfigResponse, GatewayStatusResponse, ServiceApiError, ValidRootResponse,
-};
+use selfsame_protocol::gateway::{BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
     PendingRecoveryAgentResponse, RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
@@ -19,8 +17,8 @@ use selfsame_protocol::indexer::{
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId};
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// How often a request is sent before a busy service's answer counts.
 const ATTEMPTS: u32 = 5;
@@ -263,7 +261,7 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
     if status.is_success() {
         return json::from_object(&body).map_err(|error| unreadable(printable(&error.to_string())));
     }
-    let error = json::from_object(&body).unwrap_or_else(|_| ServiceApiError {
+    let error = json::from_object(&body).unwrap_or_else(|_| ErrorAnswer {
         code: "without a code".to_owned(),
         message: "the answer is no error object of the registry; is the address right?".to_owned(),
     });
@@ -274,6 +272,14 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
         message: printable(&error.message),
         retry_after,
     })
+}
+
+/// What is common to the errors of all services.
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    code: String,
+    #[serde(alias = "detail")]
+    message: String,
 }
 
 /// The pause that a busy service asks for, in its form of whole seconds.

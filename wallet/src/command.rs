@@ -11,6 +11,7 @@ use alloy_primitives::{Address, U256};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{address, number};
+use serde_json::Value;
 
 use crate::Random;
 use crate::account::{AccountError, Registry, Report};
@@ -20,6 +21,7 @@ use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::{self, Asked, LegacyRequest, ProveError};
+use crate::sign_in::SignInSession;
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -61,6 +63,8 @@ enum Action {
     },
     /// Print a verification request with a proof by this wallet, ready to be sent to the verification endpoint.
     Prove(Prove),
+    /// Answer a sign-in with a proof by this wallet.
+    SignIn(SignIn),
     #[command(flatten)]
     Change(Change),
 }
@@ -82,12 +86,30 @@ struct Prove {
     /// For production: the simulator makes no proofs for it.
     #[arg(long)]
     production: bool,
+    #[command(flatten)]
+    daemon: DaemonOptions,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct DaemonOptions {
     /// The daemon's operator interface: it trusts the wallet's legacy root, and knows the simulator's seed.
     #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
     operator: String,
     /// The daemon's data folder, which has the operator's token.
     #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
     data: PathBuf,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct SignIn {
+    /// What the page's QR code says, or a whole authorization URL: then the wallet also plays the browser, and prints where the
+    /// browser would be sent.
+    url: String,
+    /// Refuse instead.
+    #[arg(long)]
+    refuse: bool,
+    #[command(flatten)]
+    daemon: DaemonOptions,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -204,6 +226,7 @@ pub async fn run(
     let WalletCommand { options, action } = command;
     match action {
         Action::New => new(&options, random, out),
+        Action::SignIn(command) => sign_in(&options, command, random, out).await,
         Action::Prove(asked) => prove(&options, asked, random, out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
         Action::Change(change) => change_account(&options, change, random, clock, out).await,
@@ -240,28 +263,69 @@ async fn prove(
     random: &mut Random<'_>,
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let Prove { app, kind, action, signal, production, operator, data } = command;
+    let Prove { app, kind, action, signal, production, daemon } = command;
     let wallet = WalletFile::open(&options.wallet)?;
-    let operator = Operator::new(&operator)?;
     let environment = if production { Environment::Production } else { Environment::Staging };
-    let asked = Asked { app_id: &app, action: &action, signal: &signal, environment };
-    let body = match kind {
-        ProofKind::Legacy => {
-            let LegacyRequest { root, body } = prove::legacy(&wallet.key, &asked, random)?;
-            operator.trust_legacy_root(root, environment, &data).await?;
-            body
-        }
-        ProofKind::Uniqueness | ProofKind::Session => {
-            let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
-            let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
-            let party = operator.simulation().await?.party(&app, root.into())?;
-            match kind {
-                ProofKind::Session => prove::session(&wallet.key, &asked, &party, random)?,
-                _ => prove::uniqueness(&wallet.key, &asked, &party, random)?,
-            }
-        }
-    };
+    let asked = Asked { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
+    let body = proof(options, &daemon, &wallet, kind, &asked, random).await?;
     Ok(writeln!(out, "{body}")?)
+}
+
+/// A verification request with a proof.
+async fn proof(
+    options: &Options,
+    daemon: &DaemonOptions,
+    wallet: &WalletFile,
+    kind: ProofKind,
+    asked: &Asked<'_>,
+    random: &mut Random<'_>,
+) -> Result<Value, CommandError> {
+    let operator = Operator::new(&daemon.operator)?;
+    if matches!(kind, ProofKind::Legacy) {
+        let LegacyRequest { root, body } = prove::legacy(&wallet.key, asked, random)?;
+        operator.trust_legacy_root(root, asked.environment, &daemon.data).await?;
+        return Ok(body);
+    }
+    let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
+    let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
+    let party = operator.simulation().await?.party(asked.app_id, root.into())?;
+    Ok(match kind {
+        ProofKind::Session => prove::session(&wallet.key, asked, &party, random)?,
+        _ => prove::uniqueness(&wallet.key, asked, &party, random)?,
+    })
+}
+
+async fn sign_in(
+    options: &Options,
+    command: SignIn,
+    random: &mut Random<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let SignIn { url, refuse, daemon } = command;
+    let wallet = WalletFile::open(&options.wallet)?;
+    let session = SignInSession::open(&url).await?;
+    let asked = session.asked();
+    writeln!(out, "{} asks for: {}", asked.app_name, asked.scopes)?;
+    if refuse {
+        session.refuse().await?;
+        writeln!(out, "refused")?;
+    } else {
+        let kind = if asked.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
+        let wanted = Asked {
+            app_id: &asked.app_id,
+            action: &asked.action,
+            signal: &asked.signal,
+            environment: asked.environment,
+            nonce: Some(asked.nonce),
+        };
+        let body = proof(options, &daemon, &wallet, kind, &wanted, random).await?;
+        session.answer(&body).await?;
+        writeln!(out, "proved")?;
+    }
+    if let Some(target) = session.complete().await? {
+        writeln!(out, "{target}")?;
+    }
+    Ok(())
 }
 
 async fn change_account(

@@ -50,6 +50,8 @@ pub struct Asked<'a> {
     pub action: &'a str,
     pub signal: &'a str,
     pub environment: Environment,
+    /// What a current proof is for besides; random, if nobody says.
+    pub nonce: Option<U256>,
 }
 
 /// A legacy request, and the root of the identity tree that its proof is about: whoever checks the proof has to trust it.
@@ -73,7 +75,7 @@ pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>
     let root = tree.root();
     let body = json!({
         "protocol_version": "3.0",
-        "nonce": number::canonical(random_element(random)),
+        "nonce": number::canonical(asked.nonce.unwrap_or_else(|| random_element(random))),
         "action": asked.action,
         "environment": asked.environment.name(),
         "responses": [{
@@ -162,7 +164,7 @@ impl Simulated {
         party: &SimulatedParty,
         random: &mut Random<'_>,
     ) -> Result<(U256, Value), ProveError> {
-        let nonce = random_element(random);
+        let nonce = asked.nonce.unwrap_or_else(|| random_element(random));
         let signal_hash = if asked.signal.is_empty() { U256::ZERO } else { hash_text(asked.signal) };
         let inputs = current_inputs(&CurrentInputs {
             nullifier: self.nullifier,

@@ -146,6 +146,29 @@ impl Directory {
 
     /// Decides whether the proofs of a request are looked at. `path` is the id in the request's path.
     pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted<'_>, AdmissionError> {
+        let Admitted { relying_party, environment, .. } = self.admit_sign_in(path, request)?;
+        let app_id = || relying_party.app_id.clone();
+        if request.has_integrity_bundle {
+            return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
+        }
+        let key = |action| ActionKey::new(relying_party.rp_id, environment, action);
+        let action = request.proofs.action().and_then(|action| self.actions.get(&key(action)));
+        if matches!(request.proofs, Proofs::Legacy { .. }) {
+            let whose = if !relying_party.accept_legacy {
+                Some(format!("application {}", relying_party.app_id))
+            } else {
+                action.filter(|action| !action.accept_legacy).map(|action| format!("action {:?}", action.action))
+            };
+            if let Some(whose) = whose {
+                return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
+            }
+        }
+        Ok(Admitted { relying_party, environment, action })
+    }
+
+    /// Decides whether the proof of a sign-in is looked at: what an application or its actions accept at the verification endpoint
+    /// does not matter there.
+    pub fn admit_sign_in(&self, path: &str, request: &VerificationRequest) -> Result<Admitted<'_>, AdmissionError> {
         let relying_party = self.relying_party(path)?;
         let RelyingParty { rp_id, .. } = *relying_party;
         let app_id = || relying_party.app_id.clone();
@@ -168,22 +191,7 @@ impl Directory {
         if kind == ProofKind::Current && relying_party.oprf_public_key.is_none() {
             return Err(AdmissionError::NoOprfKey { app_id: app_id(), rp_id });
         }
-        if request.has_integrity_bundle {
-            return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
-        }
-        let key = |action| ActionKey::new(rp_id, environment, action);
-        let action = request.proofs.action().and_then(|action| self.actions.get(&key(action)));
-        if matches!(request.proofs, Proofs::Legacy { .. }) {
-            let whose = if !relying_party.accept_legacy {
-                Some(format!("application {}", relying_party.app_id))
-            } else {
-                action.filter(|action| !action.accept_legacy).map(|action| format!("action {:?}", action.action))
-            };
-            if let Some(whose) = whose {
-                return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
-            }
-        }
-        Ok(Admitted { relying_party, environment, action })
+        Ok(Admitted { relying_party, environment, action: None })
     }
 
     /// The issuer of an id, where its credentials count.

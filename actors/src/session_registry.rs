@@ -1,0 +1,67 @@
+//! The session registry: sees to it that what sign-in remembers ends in time, and that signing keys change.
+//!
+//! The records themselves are read and written by the handles ([`crate::SignInHandle`]) through compare-and-write, so nothing of
+//! a sign-in waits in this actor's mailbox and none is lost when it dies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+
+use crate::sign_in::SignInShared;
+
+/// How often it looks.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Expired records that are deleted at a time.
+const SWEEP: usize = 2000;
+
+/// What the session registry is told.
+pub(crate) enum SessionRegistryMessage {
+    /// Delete what has expired, change the signing key if it is time.
+    Look,
+    /// Answer, to show that you are not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+/// The actor.
+pub(crate) struct SessionRegistry;
+
+impl Actor for SessionRegistry {
+    type Msg = SessionRegistryMessage;
+    type State = Arc<SignInShared>;
+    type Arguments = Arc<SignInShared>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<SignInShared>,
+    ) -> Result<Arc<SignInShared>, ActorProcessingErr> {
+        shared.session_registry.occupy(myself.clone());
+        myself.send_interval(INTERVAL, || SessionRegistryMessage::Look);
+        Ok(shared)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        shared: &mut Arc<SignInShared>,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
+            SessionRegistryMessage::Look => {
+                let (records, now) = (Arc::clone(&shared.records), shared.clock.unix_seconds());
+                let swept = tokio::task::spawn_blocking(move || records.expire(now, SWEEP)).await??;
+                if swept > 0 {
+                    tracing::debug!(swept, "deleted expired records of sign-in");
+                }
+                if let Err(error) = shared.rotate_when_due().await {
+                    // The old key goes on; the next look tries again.
+                    tracing::error!(%error, "the signing key could not be changed");
+                }
+            }
+        }
+        Ok(())
+    }
+}

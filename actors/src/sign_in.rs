@@ -1,0 +1,776 @@
+//! Sign-in from outside: one handle that keeps authorization requests, answers, codes and tokens.
+//!
+//! Every step is one compare-and-write of the records that it read, so two that race cannot both succeed, and what was answered
+//! is on disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client, KeptRequest};
+use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_protocol::sign_in::pkce;
+use selfsame_protocol::sign_in::records::{AccessToken, Answer, AuthorizationCode, SigningKeys, TooYoung, Transaction};
+use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
+use selfsame_protocol::verification::items::ItemFailure;
+use selfsame_protocol::verification::request::VerificationRequest;
+use selfsame_protocol::verification::{Environment, ProofKind};
+use selfsame_protocol::{B256, U256};
+use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use crate::clock::{Clock, Random};
+use crate::session_registry::SessionRegistryMessage;
+use crate::signing_keys::{LoadedKeys, PublicJwk, SigningError, generate};
+use crate::slot::Slot;
+use crate::verification::{VerificationError, VerificationHandle};
+
+/// How long an access token and an ID token are good for, in seconds (seed section 8).
+pub const TOKEN_LIFETIME: u64 = 3600;
+
+/// How long an authorization request waits for a person, in seconds.
+pub const TRANSACTION_LIFETIME: u64 = 600;
+
+/// How old the root of a legacy proof may be, in seconds.
+pub const LEGACY_ROOT_AGE: u64 = 3600;
+
+/// The action of current proofs for sign-in; legacy proofs have the empty one.
+pub const SIGN_IN_ACTION: &str = "sign-in";
+
+/// How sign-in is set up.
+#[derive(Clone, Debug)]
+pub struct SignInSettings {
+    pub provider: Provider,
+    /// The applications that sign people in.
+    pub clients: Vec<SignInClient>,
+    pub code_lifetime: Duration,
+    pub key_rotation: Duration,
+    /// Whether introspection answers a token that is not alive with 200 as RFC 7662 has it, instead of 401.
+    pub answers_inactive_tokens_plainly: bool,
+}
+
+impl Default for SignInSettings {
+    /// No clients.
+    fn default() -> Self {
+        let text = str::to_owned;
+        Self {
+            provider: Provider {
+                issuer: text("http://127.0.0.1:8080"),
+                name: text("World ID User"),
+                given_name: text("World ID"),
+                family_name: text("User"),
+            },
+            clients: Vec::new(),
+            code_lifetime: Duration::from_secs(600),
+            key_rotation: Duration::from_secs(30 * 24 * 3600),
+            answers_inactive_tokens_plainly: false,
+        }
+    }
+}
+
+/// An application that signs people in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInClient {
+    pub client: Client,
+    /// What people see.
+    pub name: String,
+    pub secret: Option<ClientSecret>,
+    pub environment: Environment,
+    /// The kind of proof that it takes. The two kinds give different subjects.
+    pub proof: ProofKind,
+}
+
+/// A client secret as it is kept: a salt and SHA-256 of the salt and the secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientSecret {
+    pub salt: [u8; 16],
+    pub digest: [u8; 32],
+}
+
+impl ClientSecret {
+    /// Whether this is the secret; takes the same time whatever is wrong with it.
+    pub fn is(&self, secret: &str) -> bool {
+        let given: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(secret).finalize().into();
+        given.ct_eq(&self.digest).into()
+    }
+}
+
+impl std::fmt::Debug for ClientSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientSecret(hidden)")
+    }
+}
+
+pub(crate) struct SignInShared {
+    pub session_registry: Slot<SessionRegistryMessage>,
+    pub records: Arc<dyn Records>,
+    pub clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    verification: VerificationHandle,
+    settings: SignInSettings,
+    clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
+    keys: ArcSwapOption<LoadedKeys>,
+    /// One change of the keys at a time.
+    changing_keys: tokio::sync::Mutex<()>,
+    /// Who follows which transaction.
+    following: Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>,
+}
+
+/// A transaction's public name: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransactionId([u8; 16]);
+
+impl std::fmt::Display for TransactionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for TransactionId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let is_plain = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_plain && text.len() == 32);
+        number.map(|number| Self(number.to_be_bytes())).ok_or(())
+    }
+}
+
+impl TransactionId {
+    fn key(self) -> RecordKey {
+        RecordKey { kind: RecordKind::Transaction, id: B256::left_padding_from(&self.0) }
+    }
+}
+
+/// A transaction that was begun.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    pub id: TransactionId,
+    /// What its browser or program has to show again. Not kept here.
+    pub secret: String,
+    /// Unix seconds.
+    pub expires_at: u64,
+}
+
+/// What an authenticator is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProofRequest {
+    pub app_id: String,
+    pub app_name: String,
+    pub action: &'static str,
+    /// `0x` and 64 hex digits.
+    pub signal: String,
+    /// Of a current proof.
+    pub nonce: U256,
+    pub proof: ProofKind,
+    pub environment: Environment,
+    pub scopes: Scopes,
+    /// Unix seconds.
+    pub expires_at: u64,
+    pub is_answered: bool,
+}
+
+/// Why something did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SignInFailure {
+    /// The request is wrong.
+    #[error(transparent)]
+    Refused(#[from] SignInError),
+    /// The proof does not hold.
+    #[error("{0}")]
+    Proof(ItemFailure),
+    /// Too much to do at the moment.
+    #[error("{reason}; try again")]
+    Unavailable { reason: String },
+    /// The keys cannot be used.
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    /// The state could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Where a transaction stands for who follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Waiting,
+    /// Complete it: a proof was accepted, or the person refused.
+    Answered,
+    /// It was completed, or has expired.
+    Over,
+}
+
+/// The answer of the token endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TokenResponse {
+    pub access_token: String,
+    pub token_type: &'static str,
+    pub expires_in: u64,
+    pub scope: String,
+    pub id_token: String,
+}
+
+/// A live access token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveToken {
+    pub token: AccessToken,
+    /// Unix seconds.
+    pub expires_at: u64,
+}
+
+/// Sign-in, for front-ends and embedders. Cheap to clone.
+#[derive(Clone)]
+pub struct SignInHandle {
+    pub(crate) shared: Arc<SignInShared>,
+}
+
+/// A record with what it is kept as.
+struct Read<T> {
+    value: T,
+    stored: StoredRecord,
+}
+
+fn hash_of(text: &str) -> B256 {
+    B256::from(<[u8; 32]>::from(Sha256::digest(text)))
+}
+
+fn write<T: Encoding>(key: RecordKey, before: Option<&StoredRecord>, after: &T, expires_at: u64) -> RecordWrite {
+    let after = Some(StoredRecord { expires_at, value: encode(after) });
+    RecordWrite { key, before: before.cloned(), after }
+}
+
+fn not_found() -> SignInFailure {
+    SignInError::new(ErrorKind::NotFound, "no such sign-in is under way; it may have expired").into()
+}
+
+fn invalid_grant(attribute: &'static str, detail: &str) -> SignInFailure {
+    SignInError::of(attribute, ErrorKind::InvalidGrant, detail).into()
+}
+
+impl SignInShared {
+    fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<Read<T>>, StoreError> {
+        let now = self.clock.unix_seconds();
+        let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
+        let value = decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        Ok(Some(Read { value, stored }))
+    }
+
+    async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
+        let (decided, decision) = oneshot::channel();
+        self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
+        decision.await.unwrap_or(Err(StoreError::Closing))
+    }
+
+    /// 32 random bytes as text.
+    fn secret(&self) -> String {
+        let mut bytes = [0; 32];
+        self.random.fill(&mut bytes);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The signing keys, made at their first use.
+    async fn keys(&self) -> Result<Arc<LoadedKeys>, SignInFailure> {
+        if let Some(keys) = self.keys.load_full() {
+            return Ok(keys);
+        }
+        let _alone = self.changing_keys.lock().await;
+        if let Some(keys) = self.keys.load_full() {
+            return Ok(keys);
+        }
+        let stored = match self.get::<SigningKeys>(&KEYS)? {
+            Some(read) => read.value,
+            None => {
+                let now = self.clock.unix_seconds();
+                let random = Arc::clone(&self.random);
+                let made =
+                    spawn_blocking(move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]));
+                let [current, next] = made.await.map_err(|error| SigningError::Generate(error.to_string()))??;
+                let keys = SigningKeys::first(current, next, now);
+                self.write(vec![write(KEYS, None, &keys, u64::MAX)]).await?;
+                self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value
+            }
+        };
+        let keys = Arc::new(LoadedKeys::load(stored)?);
+        self.keys.store(Some(Arc::clone(&keys)));
+        Ok(keys)
+    }
+
+    /// Changes the signing key if it has signed for long enough.
+    pub async fn rotate_when_due(&self) -> Result<(), SignInFailure> {
+        // Keys that nobody has used yet are not loaded, and need no change.
+        let Some(keys) = self.keys.load_full() else { return Ok(()) };
+        let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
+        let due = promoted.saturating_add(self.settings.key_rotation.as_secs());
+        if self.clock.unix_seconds() < due {
+            return Ok(());
+        }
+        match self.rotate(false).await? {
+            Ok(()) => tracing::info!("the signing key was changed"),
+            Err(error) => tracing::warn!(%error, "the signing key is not changed yet"),
+        }
+        Ok(())
+    }
+
+    async fn rotate(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
+        self.keys().await?;
+        let _alone = self.changing_keys.lock().await;
+        let now = self.clock.unix_seconds();
+        let random = Arc::clone(&self.random);
+        let made = spawn_blocking(move || generate(&*random, now)).await;
+        let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
+        let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
+        let rotated = match read.value.rotate(new, now, TOKEN_LIFETIME, force) {
+            Ok(rotated) => rotated,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await?;
+        self.keys.store(Some(Arc::new(LoadedKeys::load(rotated)?)));
+        Ok(Ok(()))
+    }
+
+    /// Signs an ID token, off the async threads.
+    async fn id_token(
+        &self,
+        person: &Person,
+        scopes: Scopes,
+        client_id: &str,
+        nonce: Option<&str>,
+        access_token: Option<&str>,
+        code: Option<&str>,
+    ) -> Result<String, SignInFailure> {
+        let now = self.clock.unix_seconds();
+        let id = self.secret();
+        let token =
+            IdToken { client_id, nonce, issued_at: now, expires_at: now + TOKEN_LIFETIME, id: &id, access_token, code };
+        let claims = self.settings.provider.id_token_claims(person, scopes, &token);
+        let keys = self.keys().await?;
+        let signed = spawn_blocking(move || keys.sign(&claims)).await;
+        Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
+    }
+
+    fn bell(&self, id: TransactionId) {
+        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((bell, _)) = following.get(&id) {
+            bell.notify_waiters();
+        }
+    }
+}
+
+/// Where the signing keys are.
+const KEYS: RecordKey = RecordKey { kind: RecordKind::SigningKeys, id: B256::ZERO };
+
+impl SignInHandle {
+    pub(crate) fn new(
+        instance: &str,
+        settings: SignInSettings,
+        records: Arc<dyn Records>,
+        verification: VerificationHandle,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let shared = SignInShared {
+            session_registry: Slot::new(format!("{instance}/session-registry"), usize::MAX),
+            records,
+            clock,
+            random,
+            verification,
+            clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
+            settings,
+            keys: ArcSwapOption::empty(),
+            changing_keys: tokio::sync::Mutex::default(),
+            following: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// What the provider is called and says.
+    pub fn provider(&self) -> &Provider {
+        &self.shared.settings.provider
+    }
+
+    /// See [`SignInSettings::answers_inactive_tokens_plainly`].
+    pub fn answers_inactive_tokens_plainly(&self) -> bool {
+        self.shared.settings.answers_inactive_tokens_plainly
+    }
+
+    /// The client of an id.
+    pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
+        self.shared.clients.load().get(id).cloned()
+    }
+
+    /// Changes the clients, from the next request on.
+    pub fn set_clients(&self, clients: Vec<SignInClient>) {
+        self.shared.clients.store(Arc::new(by_id(clients)));
+    }
+
+    /// The public parts of the signing keys, oldest first. The first call makes the keys.
+    pub async fn published_keys(&self) -> Result<Vec<PublicJwk>, SignInFailure> {
+        let now = self.shared.clock.unix_seconds();
+        let keys = self.shared.keys().await?;
+        let alive = keys.stored.without_expired(now, TOKEN_LIFETIME);
+        let is_alive = |published: &&PublicJwk| alive.keys.iter().any(|key| key.id == published.kid);
+        Ok(keys.published.iter().filter(is_alive).cloned().collect())
+    }
+
+    /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`.
+    pub async fn rotate_keys(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
+        self.shared.rotate(force).await
+    }
+
+    /// Keeps an authorization request until a person has answered.
+    pub async fn begin(&self, request: AuthorizationRequest) -> Result<Begun, SignInFailure> {
+        let shared = &self.shared;
+        let mut id = [0; 16];
+        shared.random.fill(&mut id);
+        let id = TransactionId(id);
+        let mut signal = B256::ZERO;
+        shared.random.fill(&mut signal.0);
+        let secret = shared.secret();
+        let transaction = Transaction {
+            request: KeptRequest::from(request),
+            secret_hash: hash_of(&secret),
+            signal,
+            answer: None,
+            is_done: 0,
+        };
+        let expires_at = shared.clock.unix_seconds() + TRANSACTION_LIFETIME;
+        match shared.write(vec![write(id.key(), None, &transaction, expires_at)]).await? {
+            Decision::Written => Ok(Begun { id, secret, expires_at }),
+            Decision::Changed => {
+                Err(SignInFailure::Unavailable { reason: "the random source repeats itself".to_owned() })
+            }
+        }
+    }
+
+    /// What a transaction asks an authenticator for.
+    pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInFailure> {
+        let Read { value, stored } = self.shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
+        let client = self.client(&value.request.client_id).ok_or_else(not_found)?;
+        Ok(ProofRequest {
+            app_id: client.client.id.clone(),
+            app_name: client.name.clone(),
+            action: action_of(client.proof),
+            signal: format!("{:#x}", value.signal),
+            nonce: nonce_of(&value.signal),
+            proof: client.proof,
+            environment: client.environment,
+            scopes: value.request.scopes,
+            expires_at: stored.expires_at,
+            is_answered: value.answer.is_some(),
+        })
+    }
+
+    /// Takes a person's proof: `request` has it as its only item, made for the transaction's own values. The first accepted
+    /// proof uses the transaction up.
+    pub async fn answer(
+        &self,
+        id: TransactionId,
+        request: VerificationRequest,
+        identifier: &str,
+        nullifier: U256,
+    ) -> Result<(), SignInFailure> {
+        let shared = &self.shared;
+        let Read { value, .. } = shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
+        unanswered(&value)?;
+        let deadline = shared.verification.deadline();
+        let verdict = shared.verification.check_one(&value.request.client_id, request, deadline).await;
+        match verdict {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => return Err(SignInFailure::Proof(failure)),
+            Err(VerificationError::Unavailable { reason }) => return Err(SignInFailure::Unavailable { reason }),
+            Err(VerificationError::Store(error)) => return Err(error.into()),
+            Err(error) => return Err(SignInError::new(ErrorKind::InvalidRequest, error.to_string()).into()),
+        }
+        let level = VerificationLevel::of_identifier(identifier);
+        let person = Person { nullifier, level, auth_time: shared.clock.unix_seconds() };
+        self.settle(id, Answer::Proved(person)).await
+    }
+
+    /// Takes a person's refusal.
+    pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInFailure> {
+        self.settle(id, Answer::Refused).await
+    }
+
+    async fn settle(&self, id: TransactionId, answer: Answer) -> Result<(), SignInFailure> {
+        let Read { mut value, stored } = self.shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
+        unanswered(&value)?;
+        value.answer = Some(answer);
+        let expires_at = stored.expires_at;
+        match self.shared.write(vec![write(id.key(), Some(&stored), &value, expires_at)]).await? {
+            Decision::Written => {
+                self.shared.bell(id);
+                Ok(())
+            }
+            // Somebody else's answer came first.
+            Decision::Changed => Err(already_answered()),
+        }
+    }
+
+    /// Where a transaction stands, for who has its secret.
+    pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInFailure> {
+        let Some(Read { value, .. }) = self.shared.get::<Transaction>(&id.key())? else { return Ok(Progress::Over) };
+        owned(&value, secret)?;
+        Ok(match (&value.answer, value.is_done) {
+            (_, 1..) => Progress::Over,
+            (Some(_), 0) => Progress::Answered,
+            (None, 0) => Progress::Waiting,
+        })
+    }
+
+    /// Waits until a transaction is no longer waiting, or until `deadline`.
+    pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInFailure> {
+        let follower = Follower::new(&self.shared, id);
+        loop {
+            let bell = follower.bell.notified();
+            let progress = self.progress(id, secret)?;
+            if progress != Progress::Waiting || timeout_at(deadline, bell).await.is_err() {
+                return Ok(progress);
+            }
+        }
+    }
+
+    /// Gives out the response to an answered transaction, once.
+    pub async fn complete(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInFailure> {
+        let shared = &self.shared;
+        let Read { mut value, stored } = shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
+        owned(&value, secret)?;
+        let answer = match value.answer {
+            Some(answer) if value.is_done == 0 => answer,
+            Some(_) => return Err(not_found()),
+            None => {
+                let detail = "nobody has answered yet; follow the transaction first";
+                return Err(SignInError::new(ErrorKind::InvalidRequest, detail).into());
+            }
+        };
+        value.is_done = 1;
+        let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
+        let target = value.request.target.clone();
+        let fields = match answer {
+            Answer::Refused => {
+                let description = "the person refused".to_owned();
+                vec![("error", "access_denied".to_owned()), ("error_description", description)]
+            }
+            Answer::Proved(person) => self.grant(&value.request, person, &mut writes).await?,
+        };
+        match shared.write(writes).await? {
+            Decision::Written => Ok(target.deliver(fields, &shared.settings.provider.issuer)),
+            Decision::Changed => Err(not_found()),
+        }
+    }
+
+    /// The parameters of a successful response, and the records behind them.
+    async fn grant(
+        &self,
+        request: &KeptRequest,
+        person: Person,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Vec<(&'static str, String)>, SignInFailure> {
+        let shared = &self.shared;
+        let now = shared.clock.unix_seconds();
+        let KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge } = request.clone();
+        let ResponseType { code: has_code, id_token: has_id_token, token: has_token } = response_type;
+        let mut fields = Vec::new();
+        let code = has_code.then(|| shared.secret());
+        if let Some(code) = &code {
+            let valid_until = now + shared.settings.code_lifetime.as_secs();
+            let record = AuthorizationCode {
+                client_id: client_id.clone(),
+                redirect_uri: target.redirect_uri,
+                person,
+                scopes,
+                nonce: nonce.clone(),
+                code_challenge,
+                valid_until,
+                used_for: None,
+            };
+            writes.push(write(code_key(code), None, &record, valid_until));
+            fields.push(("code", code.clone()));
+        }
+        let token = has_token.then(|| shared.secret());
+        if let Some(token) = &token {
+            let record = AccessToken { client_id: client_id.clone(), person, scopes, issued_at: now };
+            writes.push(write(token_key(hash_of(token)), None, &record, now + TOKEN_LIFETIME));
+            fields.push(("access_token", token.clone()));
+            fields.push(("token_type", "Bearer".to_owned()));
+            fields.push(("expires_in", TOKEN_LIFETIME.to_string()));
+            fields.push(("scope", scopes.text()));
+        }
+        if has_id_token {
+            let id_token = shared
+                .id_token(&person, scopes, &client_id, nonce.as_deref(), token.as_deref(), code.as_deref())
+                .await?;
+            fields.push(("id_token", id_token));
+        }
+        Ok(fields)
+    }
+
+    /// Exchanges an authorization code for tokens. The code is used up by the first client of its own that shows it, whatever
+    /// else is wrong; a second use revokes what the first one gave.
+    pub async fn exchange(
+        &self,
+        client_id: &str,
+        code: &str,
+        redirect_uri: Option<&str>,
+        code_verifier: Option<&str>,
+    ) -> Result<TokenResponse, SignInFailure> {
+        let shared = &self.shared;
+        let key = code_key(code);
+        loop {
+            let invalid =
+                || invalid_grant("code", "the code is unknown, has expired, was used, or is another client's");
+            let Read { value: mut record, stored } = shared.get::<AuthorizationCode>(&key)?.ok_or_else(invalid)?;
+            if record.client_id != client_id {
+                return Err(invalid());
+            }
+            let now = shared.clock.unix_seconds();
+            if let Some(token_hash) = record.used_for {
+                self.revoke(token_hash).await?;
+                return Err(invalid());
+            }
+            if record.valid_until <= now {
+                return Err(invalid());
+            }
+            let wrong = mismatch(&record, redirect_uri, code_verifier);
+            let (person, scopes, nonce) = (record.person, record.scopes, record.nonce.clone());
+            let token = shared.secret();
+            let token_hash = hash_of(&token);
+            record.used_for = Some(if wrong.is_some() { B256::ZERO } else { token_hash });
+            // Long enough to know a second use for as long as the token lives.
+            let mut writes = vec![write(key, Some(&stored), &record, now + TOKEN_LIFETIME)];
+            if wrong.is_none() {
+                let access = AccessToken { client_id: client_id.to_owned(), person, scopes, issued_at: now };
+                writes.push(write(token_key(token_hash), None, &access, now + TOKEN_LIFETIME));
+            }
+            let id_token = match wrong {
+                Some(_) => None,
+                None => Some(shared.id_token(&person, scopes, client_id, nonce.as_deref(), Some(&token), None).await?),
+            };
+            match (shared.write(writes).await?, wrong, id_token) {
+                // Somebody else used it in the meantime: now this is the second use.
+                (Decision::Changed, ..) => {}
+                (Decision::Written, None, Some(id_token)) => {
+                    return Ok(TokenResponse {
+                        access_token: token,
+                        token_type: "Bearer",
+                        expires_in: TOKEN_LIFETIME,
+                        scope: scopes.text(),
+                        id_token,
+                    });
+                }
+                (Decision::Written, Some(wrong), _) => return Err(wrong),
+                (Decision::Written, None, None) => return Err(SigningError::Missing.into()),
+            }
+        }
+    }
+
+    async fn revoke(&self, token_hash: B256) -> Result<(), StoreError> {
+        let key = token_key(token_hash);
+        let Some(before) = self.shared.records.get(&key)? else { return Ok(()) };
+        self.shared.write(vec![RecordWrite { key, before: Some(before), after: None }]).await.map(drop)
+    }
+
+    /// The token of a text, if it is alive.
+    pub fn live_token(&self, token: &str) -> Result<Option<LiveToken>, StoreError> {
+        let read = self.shared.get::<AccessToken>(&token_key(hash_of(token)))?;
+        Ok(read.map(|Read { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
+    }
+}
+
+fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
+    clients.into_iter().map(|client| (client.client.id.clone(), Arc::new(client))).collect()
+}
+
+fn code_key(code: &str) -> RecordKey {
+    RecordKey { kind: RecordKind::AuthorizationCode, id: hash_of(code) }
+}
+
+fn token_key(token_hash: B256) -> RecordKey {
+    RecordKey { kind: RecordKind::AccessToken, id: token_hash }
+}
+
+/// The action of sign-in proofs.
+pub fn action_of(kind: ProofKind) -> &'static str {
+    match kind {
+        ProofKind::Legacy => "",
+        ProofKind::Current => SIGN_IN_ACTION,
+    }
+}
+
+/// The nonce that a current proof is for: from the signal, so that it is as random and as short-lived.
+pub fn nonce_of(signal: &B256) -> U256 {
+    selfsame_protocol::verification::hash::hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
+}
+
+fn owned(transaction: &Transaction, secret: &str) -> Result<(), SignInFailure> {
+    let is_owner: bool = hash_of(secret).as_slice().ct_eq(transaction.secret_hash.as_slice()).into();
+    // To a stranger it does not exist.
+    if is_owner { Ok(()) } else { Err(not_found()) }
+}
+
+fn unanswered(transaction: &Transaction) -> Result<(), SignInFailure> {
+    if transaction.answer.is_none() { Ok(()) } else { Err(already_answered()) }
+}
+
+fn already_answered() -> SignInFailure {
+    SignInError::new(ErrorKind::InvalidRequest, "this sign-in has been answered; begin another one").into()
+}
+
+/// What does not go with the code.
+fn mismatch(
+    record: &AuthorizationCode,
+    redirect_uri: Option<&str>,
+    code_verifier: Option<&str>,
+) -> Option<SignInFailure> {
+    if redirect_uri != Some(&record.redirect_uri) {
+        return Some(invalid_grant("redirect_uri", "redirect_uri must be the one of the authorization request"));
+    }
+    let wrong = |detail| Some(invalid_grant("code_verifier", detail));
+    match (&record.code_challenge, code_verifier) {
+        (None, None) => None,
+        (Some(_), None) => wrong("code_verifier is missing; the authorization request had a code_challenge"),
+        (None, Some(_)) => wrong("code_verifier is given; the authorization request had no code_challenge"),
+        (Some(challenge), Some(verifier)) => {
+            let is_right = pkce::is_verifier(verifier)
+                && bool::from(pkce::challenge(verifier).as_bytes().ct_eq(challenge.as_bytes()));
+            if is_right { None } else { wrong("code_verifier does not go with the code_challenge") }
+        }
+    }
+}
+
+/// Somebody who follows a transaction; dropping it ends that.
+struct Follower<'a> {
+    shared: &'a SignInShared,
+    id: TransactionId,
+    bell: Arc<Notify>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(shared: &'a SignInShared, id: TransactionId) -> Self {
+        let mut following = shared.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bell, sharing) = following.entry(id).or_default();
+        *sharing += 1;
+        Self { shared, id, bell: Arc::clone(bell) }
+    }
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        let mut following = self.shared.following.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sharing)) = following.get_mut(&self.id) {
+            *sharing -= 1;
+            if *sharing == 0 {
+                following.remove(&self.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `GET /.well-known/openid-configuration` and `GET /jwks`.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
+use selfsame_protocol::sign_in::discovery::Discovery;
+use serde_json::json as value;
+
+use super::error::SignInFault;
+use super::{SignIn, open_to_all};
+use crate::http::{Request, Response, json};
+
+/// How long clients may keep these, in seconds: shorter than a new key is published before it signs.
+const MAX_AGE: &str = "public, max-age=900";
+
+/// The provider's description of itself.
+pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInFault> {
+    Ok(cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
+}
+
+/// The public parts of the signing keys.
+pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInFault> {
+    let keys = sign_in.handle.published_keys().await?;
+    Ok(cacheable(json(StatusCode::OK, &value!({ "keys": keys }))))
+}
+
+fn cacheable(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
+    open_to_all(response)
+}

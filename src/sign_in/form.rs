@@ -1,0 +1,100 @@
+//! Forms, and the credentials of clients in them or beside them.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::AUTHORIZATION;
+use selfsame_actors::{SignInClient, SignInHandle};
+use selfsame_protocol::sign_in::Parameters;
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+
+use super::error::SignInFault;
+use crate::http::{Refusal, Request};
+
+/// The longest form.
+pub const FORM_LIMIT: usize = 64 * 1024;
+
+/// Reads a form whose known parameters are given at most once.
+pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<Parameters, SignInFault> {
+    // Before the body: whoever sends something else learns so first.
+    request.require_content_type("application/x-www-form-urlencoded").map_err(|refusal| match refusal {
+        Refusal::UnsupportedMediaType(detail) => SignInError::new(ErrorKind::InvalidContentType, detail).into(),
+        other => SignInFault::from(other),
+    })?;
+    let parameters = Parameters::parse(&request.read_body(FORM_LIMIT).await?);
+    match parameters.given_twice(known) {
+        Some(name) => {
+            let detail = format!("{name} is given more than once");
+            Err(SignInError::of(name, ErrorKind::InvalidRequest, detail).into())
+        }
+        None => Ok(parameters),
+    }
+}
+
+/// Who calls: by HTTP Basic, by `client_id` and `client_secret` in the form, or, where `public` clients may call, by `client_id`
+/// alone.
+pub fn authenticate(
+    sign_in: &SignInHandle,
+    request: &Request,
+    form: &Parameters,
+    public: bool,
+) -> Result<Arc<SignInClient>, SignInFault> {
+    let unauthenticated = || SignInError::new(ErrorKind::Unauthenticated, "client credentials are missing or wrong");
+    let (form_id, form_secret) = (form.get("client_id"), form.get("client_secret"));
+    let header = request.header(&AUTHORIZATION)?;
+    let (id, secret) = match header {
+        Some(_) if form_secret.is_some() => {
+            let detail = "client credentials are given in the header and in the form; use one of them";
+            return Err(SignInError::new(ErrorKind::InvalidRequest, detail).into());
+        }
+        Some(header) => {
+            let (id, secret) = basic(header).ok_or_else(unauthenticated)?;
+            if form_id.is_some_and(|form_id| form_id != id) {
+                let detail = "client_id is another one than that of the header";
+                return Err(SignInError::of("client_id", ErrorKind::InvalidRequest, detail).into());
+            }
+            (id, Some(secret))
+        }
+        None => (form_id.ok_or_else(unauthenticated)?.to_owned(), form_secret.map(str::to_owned)),
+    };
+    let client = sign_in.client(&id).ok_or_else(unauthenticated)?;
+    let is_authentic = match (&client.secret, secret) {
+        (Some(kept), Some(given)) => kept.is(&given),
+        (None, None) => public && client.client.is_public,
+        _ => false,
+    };
+    if is_authentic { Ok(client) } else { Err(unauthenticated().into()) }
+}
+
+/// Id and secret of a Basic header, each form-decoded (RFC 6749, section 2.3.1).
+fn basic(header: &str) -> Option<(String, String)> {
+    let (scheme, encoded) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let text = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
+    let (id, secret) = text.split_once(':')?;
+    let decode = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(|text| text.into_owned())
+    };
+    Some((decode(id)?, decode(secret)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_headers() {
+        let header = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
+        assert_eq!(basic(&header("app_a:sk_b")), pair("app_a", "sk_b"));
+        assert_eq!(basic(&header("a%3Ab:c+d%2B:e")), pair("a:b", "c d+:e"));
+        assert_eq!(basic(&header("app_a:sk_b").replace("Basic", "bAsIc")), pair("app_a", "sk_b"));
+        for text in ["", "Basic", "Basic !", "Bearer YTpi", &header("no colon"), &header("%ff:x")] {
+            assert_eq!(basic(text), None, "{text:?}");
+        }
+    }
+}

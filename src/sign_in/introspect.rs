@@ -1,0 +1,41 @@
+//! `POST /introspect`: whether an access token is alive (RFC 7662).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use selfsame_actors::SignInFailure;
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use serde_json::json as value;
+
+use super::SignIn;
+use super::error::SignInFault;
+use super::form::{authenticate, read_form};
+use crate::http::{Request, Response, json};
+
+const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];
+
+/// Describes a live token of the caller. Any other token, another client's too, is answered alike.
+pub async fn introspect(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
+    let form = read_form(&mut request, &KNOWN).await?;
+    let client = authenticate(&sign_in.handle, &request, &form, false)?;
+    let token = form.get("token").ok_or_else(|| SignInError::required("token"))?;
+    let live = sign_in.handle.live_token(token).map_err(SignInFailure::from)?;
+    let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {
+        if sign_in.handle.answers_inactive_tokens_plainly() {
+            return Ok(json(StatusCode::OK, &value!({"active": false})));
+        }
+        let detail = "the token is unknown or has expired";
+        return Err(SignInFault::Inactive(SignInError::of("token", ErrorKind::InvalidToken, detail)));
+    };
+    let answer = value!({
+        "active": true,
+        "client_id": live.token.client_id,
+        "exp": live.expires_at,
+        "iat": live.token.issued_at,
+        "iss": sign_in.handle.provider().issuer,
+        "scope": live.token.scopes.text(),
+        "sub": live.token.person.subject(),
+        "token_type": "Bearer",
+    });
+    Ok(json(StatusCode::OK, &answer))
+}

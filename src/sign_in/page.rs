@@ -1,0 +1,148 @@
+//! The pages that people see. No external resource, no inline style; each page's scripts are named in its policy.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::StatusCode;
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use qrcode::QrCode;
+use qrcode::render::svg;
+use selfsame_actors::Begun;
+use selfsame_protocol::sign_in::claims::Scopes;
+use selfsame_protocol::sign_in::error::SignInError;
+use sha2::{Digest, Sha256};
+
+use super::error::SignInFault;
+use crate::http::{Response, content};
+
+/// Posts the form of a page; the button is for browsers that run no scripts.
+const SUBMIT: &str = "document.forms[0].submit();";
+
+/// The page of a sign-in: what the application will receive, and how to answer. `root` is the path that the service is at.
+pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
+    let base = format!("{root}/authorize/{}", begun.id);
+    let body = html! {
+        main data-transaction=(base) data-expires=(begun.expires_at) {
+            h1 { "Sign in to " (client_name) }
+            p { "Prove that you are one person. " (client_name) " will receive:" }
+            ul {
+                li { "an identifier that is yours with this application and with no other" }
+                li { "how you were verified" }
+                @if scopes.email { li { "a mail address made of that identifier" } }
+                @if scopes.profile { li { "a name that says nothing about you" } }
+            }
+            @if let Some(image) = qr_code(request_url) {
+                figure {
+                    (PreEscaped(image))
+                    figcaption { "Scan this with your authenticator" }
+                }
+            }
+            p { a.button href=(request_url) rel="nofollow" { "Use the authenticator on this device" } }
+            p #progress role="status" aria-live="polite" { "Waiting for your answer." }
+            p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
+            p.quiet { "This page is good for " span #countdown { "ten minutes" } "." }
+        }
+        script src={ (root) "/sign-in.js" } defer {}
+    };
+    let policy = "script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; form-action 'none'";
+    respond(root, StatusCode::OK, &format!("Sign in to {client_name}"), &body, policy)
+}
+
+/// An error that nobody else is told of.
+pub fn error(root: &str, status: StatusCode, error: &SignInError) -> Response {
+    let body = html! {
+        main {
+            h1 { "This sign-in cannot begin" }
+            p { "The application that sent you here made a mistake. Nothing was shared with it." }
+            dl {
+                dt { "What is wrong" } dd { (error.detail) }
+                @if let Some(attribute) = error.attribute { dt { "Parameter" } dd { code { (attribute) } } }
+                dt { "Code" } dd { code { (error.kind.code()) } }
+            }
+        }
+    };
+    respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
+}
+
+/// A page that posts itself to the application.
+pub fn form_post(root: &str, action: &str, fields: &[(&'static str, String)]) -> Response {
+    let body = html! {
+        main {
+            h1 { "Back to the application" }
+            form method="post" action=(action) {
+                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                button type="submit" { "Continue" }
+            }
+        }
+        script { (PreEscaped(SUBMIT)) }
+    };
+    // The script is known by its hash; the form may go to the application and nowhere else.
+    let hash = STANDARD.encode(Sha256::digest(SUBMIT));
+    let target = origin(action);
+    let policy = format!("script-src 'sha256-{hash}'; style-src 'self'; img-src data:; form-action {target}");
+    respond(root, StatusCode::OK, "Back to the application", &body, &policy)
+}
+
+/// How the pages look.
+pub async fn style() -> Result<Response, SignInFault> {
+    Ok(file("text/css; charset=utf-8", include_str!("page/sign-in.css")))
+}
+
+/// What keeps the page of a sign-in up to date.
+pub async fn script() -> Result<Response, SignInFault> {
+    Ok(file("text/javascript; charset=utf-8", include_str!("page/sign-in.js")))
+}
+
+fn file(content_type: &'static str, text: &'static str) -> Response {
+    let mut response = content(StatusCode::OK, content_type, text);
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Scheme, host and port of a redirect URI.
+fn origin(uri: &str) -> &str {
+    let start = uri.find("://").map_or(0, |position| position + 3);
+    let end = uri[start..].find(['/', '?', '#']).map_or(uri.len(), |length| start + length);
+    &uri[..end]
+}
+
+fn respond(root: &str, status: StatusCode, title: &str, body: &Markup, policy: &str) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                title { (title) }
+                link rel="icon" href="data:,";
+                link rel="stylesheet" href={ (root) "/sign-in.css" };
+            }
+            body { (body) }
+        }
+    };
+    let mut response = content(status, "text/html; charset=utf-8", page.into_string());
+    let headers = response.headers_mut();
+    let policy = format!("default-src 'none'; {policy}; base-uri 'none'; frame-ancestors 'none'");
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The QR code of a text as an SVG element; `None` for a text that is too long for one.
+fn qr_code(text: &str) -> Option<String> {
+    let code = QrCode::new(text).ok()?;
+    let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
+    // Only the element: the declaration before it belongs to files.
+    image.find("<svg").map(|start| image[start..].to_owned())
+}

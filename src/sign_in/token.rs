@@ -1,0 +1,39 @@
+//! `POST /token`: an authorization code for tokens.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+
+use super::error::SignInFault;
+use super::form::{authenticate, read_form};
+use super::{SignIn, open_to_all};
+use crate::http::{InterfaceError, Request, Response, json};
+
+const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
+
+/// Exchanges a code. In this order: form, client, grant type, code.
+pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+    // Scripts read the errors too.
+    Ok(open_to_all(exchange(&sign_in, request).await.unwrap_or_else(SignInFault::into_response)))
+}
+
+async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {
+    let form = read_form(&mut request, &KNOWN).await?;
+    let client = authenticate(&sign_in.handle, &request, &form, true)?;
+    match form.get("grant_type") {
+        Some("authorization_code") => {}
+        Some(other) => {
+            let detail = format!("grant_type must be authorization_code, not {:?}", other.get(..80).unwrap_or(other));
+            return Err(SignInError::of("grant_type", ErrorKind::UnsupportedGrantType, detail).into());
+        }
+        None => {
+            let detail = "grant_type is missing; it must be authorization_code";
+            return Err(SignInError::of("grant_type", ErrorKind::MissingGrantType, detail).into());
+        }
+    }
+    let code = form.get("code").ok_or_else(|| SignInError::required("code"))?;
+    let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
+    let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
+    Ok(json(StatusCode::OK, &tokens))
+}

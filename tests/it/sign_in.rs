@@ -1,0 +1,707 @@
+//! Sign-in over HTTP: whole flows with the wallet answering, and everything that must not work.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use reqwest::header::{
+    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+    SET_COOKIE, WWW_AUTHENTICATE,
+};
+use reqwest::redirect::Policy;
+use reqwest::{RequestBuilder, Response, Url};
+use selfsame::config::{Config, ProofKind};
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::sign_in::SignInSession;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{START, TestDaemon, folder};
+use crate::people::key;
+
+const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+/// Its twin, in production.
+const TWIN: &str = "app_5e1f5a3e000000000000000000000002";
+const SECRET: &str = "sk_dev_only";
+const CALLBACK: &str = "http://localhost:3000/callback";
+const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+/// A relying party, its user's browser and wallet, and a daemon.
+struct Party {
+    daemon: TestDaemon,
+    http: reqwest::Client,
+    folder: TempDir,
+}
+
+/// The parameters of an authorization request.
+fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let usual = [
+        ("client_id", APP),
+        ("redirect_uri", CALLBACK),
+        ("response_type", "code"),
+        ("scope", "openid email profile"),
+        ("state", "the state"),
+        ("nonce", "the nonce"),
+    ];
+    let kept = usual.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    kept.chain(changes.iter().copied()).collect()
+}
+
+impl Party {
+    /// People sign in with the simulator's proofs, which cost nothing.
+    async fn start() -> Self {
+        Self::start_with(|config| config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current)).await
+    }
+
+    async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = folder();
+        let daemon = TestDaemon::start_with(folder.path(), change).await;
+        let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client");
+        Self { daemon, http, folder }
+    }
+
+    fn issuer(&self) -> String {
+        self.daemon.sign_in("")
+    }
+
+    fn authorization_url(&self, changes: &[(&str, &str)]) -> String {
+        let url = Url::parse_with_params(&self.daemon.sign_in("/authorize"), parameters(changes)).expect("a URL");
+        url.into()
+    }
+
+    async fn get(&self, url: &str, accept: &str) -> Response {
+        self.http.get(url).header(ACCEPT, accept).send().await.expect("an answer")
+    }
+
+    /// Lets `person` answer a sign-in by the JSON form; where the browser is sent, or what it posts.
+    async fn sign_in(&self, person: &str, changes: &[(&str, &str)]) -> String {
+        let session = SignInSession::open(&self.authorization_url(changes)).await.expect("begun");
+        self.answer(&session, person).await.expect("accepted");
+        session.complete().await.expect("completed").expect("a target")
+    }
+
+    async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), selfsame_wallet::client::ClientError> {
+        let asked = session.asked();
+        let wanted = Asked {
+            app_id: &asked.app_id,
+            action: &asked.action,
+            signal: &asked.signal,
+            environment: asked.environment,
+            nonce: Some(asked.nonce),
+        };
+        let operator = Operator::new(&self.daemon.operator("")).expect("an address");
+        let body = if asked.is_legacy() {
+            let request = prove::legacy(&key(person), &wanted, &mut random()).expect("a proof");
+            let trusting = operator.trust_legacy_root(request.root, Environment::Staging, self.folder.path());
+            trusting.await.expect("trusted");
+            request.body
+        } else {
+            let root = self.daemon.client().root().await.expect("an answer").root;
+            let party = operator.simulation().await.expect("an answer").party(APP, root.into()).expect("known");
+            prove::uniqueness(&key(person), &wanted, &party, &mut random()).expect("a proof")
+        };
+        session.answer(&body).await
+    }
+
+    /// A code for `person`.
+    async fn code(&self, person: &str, changes: &[(&str, &str)]) -> String {
+        fragment_or_query(&self.sign_in(person, changes).await)["code"].clone()
+    }
+
+    async fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
+        let request = self.http.post(self.daemon.sign_in(path)).basic_auth(APP, Some(SECRET)).form(form);
+        Answer::of(request.send().await.expect("an answer")).await
+    }
+
+    async fn exchange(&self, code: &str) -> Answer {
+        let form = [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK)];
+        self.post("/token", &form).await
+    }
+
+    /// The claims of an ID token, its signature verified with the published keys.
+    async fn claims(&self, token: &str) -> Value {
+        let keys = Answer::of(self.get(&self.daemon.sign_in("/jwks"), "*/*").await).await.body;
+        let header = jsonwebtoken::decode_header(token).expect("a header");
+        let published = keys["keys"].as_array().expect("keys");
+        let key = published.iter().find(|key| key["kid"] == json!(header.kid)).expect("the key is published");
+        let text = |name: &str| key[name].as_str().expect("text");
+        let key = DecodingKey::from_rsa_components(text("n"), text("e")).expect("a key");
+        let mut validation = Validation::new(Algorithm::RS256);
+        // The daemon's clock is not ours.
+        validation.validate_exp = false;
+        validation.set_audience(&[APP]);
+        validation.set_issuer(&[self.issuer()]);
+        jsonwebtoken::decode::<Value>(token, &key, &validation).expect("a good token").claims
+    }
+}
+
+/// Requests with a form.
+trait Form {
+    fn form(self, pairs: &[(&str, &str)]) -> Self;
+}
+
+impl Form for RequestBuilder {
+    fn form(self, pairs: &[(&str, &str)]) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        self.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
+    }
+}
+
+fn random() -> impl FnMut(&mut [u8; 32]) + Send {
+    use selfsame_actors::{Random, SystemRandom};
+    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: reqwest::header::HeaderMap,
+    body: Value,
+}
+
+impl Answer {
+    async fn of(response: Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.expect("text");
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Self { status, headers, body }
+    }
+
+    fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
+        self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
+    }
+
+    /// Asserts the five fields of an error.
+    #[track_caller]
+    fn refused(&self, status: u16, code: &str, error: &str) -> &str {
+        let fields = ["code", "error"].map(|name| self.body[name].as_str().unwrap_or_default());
+        assert_eq!((self.status, fields), (status, [code, error]), "{self:?}");
+        assert_eq!(self.body["detail"], self.body["error_description"]);
+        assert!(self.body.as_object().is_some_and(|body| body.contains_key("attribute")), "{self:?}");
+        self.body["detail"].as_str().expect("a detail")
+    }
+}
+
+/// The parameters behind `?` or `#`.
+fn fragment_or_query(location: &str) -> BTreeMap<String, String> {
+    let url = Url::parse(location).unwrap_or_else(|error| panic!("{error}: {location}"));
+    let text = url.fragment().or(url.query()).unwrap_or_default();
+    form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+}
+
+#[tokio::test]
+async fn a_code_with_a_genuine_proof() {
+    let party = Party::start_with(|_| {}).await;
+    let location = party.sign_in("alice", &[]).await;
+    assert!(location.starts_with("http://localhost:3000/callback?code="), "{location}");
+    let response = fragment_or_query(&location);
+    assert_eq!((&*response["state"], &*response["iss"], response.len()), ("the state", &*party.issuer(), 3));
+    let tokens = party.exchange(&response["code"]).await;
+    assert_eq!((tokens.status, tokens.header(CACHE_CONTROL)), (200, "no-store"), "{tokens:?}");
+    let shape = ["token_type", "expires_in", "scope"].map(|name| tokens.body[name].clone());
+    assert_eq!(shape, [json!("Bearer"), json!(3600), json!("openid email profile")]);
+
+    let claims = party.claims(tokens.body["id_token"].as_str().expect("a token")).await;
+    let now = START.as_secs();
+    let (subject, issuer) = (claims["sub"].as_str().expect("text"), party.issuer());
+    assert!(subject.starts_with("0x") && subject.len() == 66 && *subject == subject.to_lowercase(), "{subject}");
+    for (name, expected) in [
+        ("nonce", json!("the nonce")),
+        ("aud", json!(APP)),
+        ("iat", json!(now)),
+        ("exp", json!(now + 3600)),
+        ("auth_time", json!(now)),
+        ("email", json!(format!("{subject}@127.0.0.5"))),
+        ("name", json!("World ID User")),
+        (&format!("{issuer}/v1"), json!({"verification_level": "orb"})),
+        (&format!("{issuer}/beta"), json!({"likely_human": "strong", "credential_type": "orb"})),
+    ] {
+        assert_eq!(claims[name], expected, "{name}");
+    }
+    assert!(claims["at_hash"].is_string() && claims["c_hash"].is_null() && claims["jti"].is_string(), "{claims}");
+
+    let token = tokens.body["access_token"].as_str().expect("a token");
+    let url = party.daemon.sign_in("/userinfo");
+    let mut answers = Vec::new();
+    for request in [
+        party.http.get(&url).bearer_auth(token),
+        party.http.post(&url).bearer_auth(token),
+        party.http.post(&url).form(&[("access_token", token)]),
+    ] {
+        let answer = Answer::of(request.send().await.expect("an answer")).await;
+        assert_eq!((answer.status, answer.header(ACCESS_CONTROL_ALLOW_ORIGIN)), (200, "*"), "{answer:?}");
+        answers.push(answer.body);
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    for (name, value) in answers[0].as_object().expect("claims") {
+        assert_eq!(claims[name], *value, "user-info and ID token say the same of {name}");
+    }
+    let introspected = party.post("/introspect", &[("token", token)]).await;
+    let expected = json!({
+        "active": true, "client_id": APP, "exp": now + 3600, "iat": now, "iss": issuer, "scope": "openid email profile",
+        "sub": subject, "token_type": "Bearer",
+    });
+    assert_eq!((introspected.status, introspected.body), (200, expected));
+    // The same person again has the same subject; an hour later the token is dead.
+    let again = party.exchange(&party.code("alice", &[]).await).await;
+    assert_eq!(party.claims(again.body["id_token"].as_str().expect("a token")).await["sub"], *subject);
+    party.daemon.clock.advance(Duration::from_secs(3600));
+    party.post("/introspect", &[("token", token)]).await.refused(401, "invalid_token", "invalid_token");
+}
+
+#[tokio::test]
+async fn every_response_type_and_mode() {
+    let party = Party::start().await;
+    for (response_type, parts) in [
+        ("id_token", vec!["id_token"]),
+        ("id_token token", vec!["access_token", "id_token"]),
+        ("token id_token", vec!["access_token", "id_token"]),
+        ("code id_token", vec!["code", "id_token"]),
+        ("code token", vec!["access_token", "code"]),
+        ("code id_token token", vec!["access_token", "code", "id_token"]),
+    ] {
+        let location = party.sign_in("alice", &[("response_type", response_type)]).await;
+        assert!(location.starts_with("http://localhost:3000/callback#"), "{location}");
+        let response = fragment_or_query(&location);
+        let found: Vec<&str> =
+            ["access_token", "code", "id_token"].into_iter().filter(|part| response.contains_key(*part)).collect();
+        assert_eq!(found, parts, "{response_type}");
+        assert_eq!((&*response["state"], &*response["iss"]), ("the state", &*party.issuer()));
+        if let Some(token) = response.get("id_token") {
+            let claims = party.claims(token).await;
+            assert_eq!(claims["nonce"], "the nonce");
+            assert_eq!(claims["at_hash"].is_string(), parts.contains(&"access_token"), "{response_type}");
+            assert_eq!(claims["c_hash"].is_string(), parts.contains(&"code"), "{response_type}");
+        }
+        if let Some(token) = response.get("access_token") {
+            assert_eq!((&*response["token_type"], &*response["expires_in"]), ("Bearer", "3600"));
+            assert_eq!(party.post("/introspect", &[("token", token)]).await.body["active"], true);
+        }
+        if let Some(code) = response.get("code") {
+            assert_eq!(party.exchange(code).await.status, 200, "{response_type}");
+        }
+    }
+    for response_type in ["code", "id_token", "code id_token token"] {
+        let changes = [("response_type", response_type), ("response_mode", "form_post"), ("state", "\"><b>")];
+        let posted: Value = serde_json::from_str(&party.sign_in("alice", &changes).await).expect("JSON");
+        assert_eq!((&posted["action"], &posted["fields"]["state"]), (&json!(CALLBACK), &json!("\"><b>")), "{posted}");
+    }
+    let fragment = party.sign_in("alice", &[("response_mode", "fragment")]).await;
+    assert!(fragment.starts_with("http://localhost:3000/callback#code="), "{fragment}");
+}
+
+#[tokio::test]
+async fn codes_are_used_once_by_their_client_with_what_they_were_asked_with() {
+    let party = Party::start().await;
+    let used = party.code("alice", &[]).await;
+    let first = party.exchange(&used).await;
+    let token = first.body["access_token"].as_str().expect("a token");
+    party.exchange(&used).await.refused(400, "invalid_grant", "invalid_grant");
+    // The second use revoked what the first one gave.
+    party.post("/introspect", &[("token", token)]).await.refused(401, "invalid_token", "invalid_token");
+
+    // Another client's try neither succeeds nor uses it up.
+    let code = party.code("alice", &[]).await;
+    let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
+    let other = party.http.post(party.daemon.sign_in("/token")).basic_auth(TWIN, Some(SECRET)).form(&form);
+    Answer::of(other.send().await.expect("an answer")).await.refused(400, "invalid_grant", "invalid_grant");
+    assert_eq!(party.exchange(&code).await.status, 200);
+
+    // Whatever else is wrong leaves it used.
+    let pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
+    for (asked, changes, attribute) in [
+        (vec![], vec![("redirect_uri", "http://127.0.0.1:3000/callback")], "redirect_uri"),
+        (vec![], vec![("redirect_uri", "")], "redirect_uri"),
+        (vec![], vec![("code_verifier", VERIFIER)], "code_verifier"),
+        (pkce.to_vec(), vec![], "code_verifier"),
+        (pkce.to_vec(), vec![("code_verifier", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXx")], "code_verifier"),
+        (pkce.to_vec(), vec![("code_verifier", "short")], "code_verifier"),
+    ] {
+        let code = party.code("alice", &asked).await;
+        let mut form = vec![("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK)];
+        form.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+        form.extend(changes);
+        let answer = party.post("/token", &form).await;
+        answer.refused(400, "invalid_grant", "invalid_grant");
+        assert_eq!(answer.body["attribute"], attribute, "{answer:?}");
+        form.retain(|(name, _)| !["redirect_uri", "code_verifier"].contains(name));
+        form.extend([("redirect_uri", CALLBACK), ("code_verifier", VERIFIER)]);
+        party.post("/token", &form).await.refused(400, "invalid_grant", "invalid_grant");
+    }
+    let code = party.code("alice", &pkce).await;
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("code", &*code),
+        ("redirect_uri", CALLBACK),
+        ("code_verifier", VERIFIER),
+    ];
+    assert_eq!(party.post("/token", &form).await.status, 200);
+
+    let late = party.code("alice", &[]).await;
+    party.daemon.clock.advance(Duration::from_secs(600));
+    party.exchange(&late).await.refused(400, "invalid_grant", "invalid_grant");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_token_requests_that_race_one_succeeds_also_across_a_restart() {
+    let mut party = Party::start().await;
+    let code = party.code("alice", &[]).await;
+    let answers = join_all((0..8).map(|_| party.exchange(&code))).await;
+    let granted: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 200).collect();
+    assert_eq!(granted.len(), 1, "{answers:?}");
+    // The others were second uses.
+    let token = granted[0].body["access_token"].as_str().expect("a token").to_owned();
+    party.post("/introspect", &[("token", &token)]).await.refused(401, "invalid_token", "invalid_token");
+
+    let (before, after) = (party.code("alice", &[]).await, party.code("bob", &[]).await);
+    let granted = party.exchange(&before).await;
+    let token = granted.body["access_token"].as_str().expect("a token").to_owned();
+    let id_token = granted.body["id_token"].as_str().expect("a token").to_owned();
+    let address = party.daemon.addresses.sign_in;
+    let Party { daemon, http, folder } = party;
+    daemon.stop().await;
+    let daemon = TestDaemon::start_with(folder.path(), |config| {
+        config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
+        config.listen.sign_in = address;
+    })
+    .await;
+    party = Party { daemon, http, folder };
+    assert_eq!(party.post("/introspect", &[("token", &token)]).await.body["active"], true);
+    party.claims(&id_token).await;
+    assert_eq!(party.exchange(&after).await.status, 200);
+    party.exchange(&before).await.refused(400, "invalid_grant", "invalid_grant");
+    party.post("/introspect", &[("token", &token)]).await.refused(401, "invalid_token", "invalid_token");
+}
+
+#[tokio::test]
+async fn a_transaction_belongs_to_its_browser_and_is_answered_once() {
+    let party = Party::start().await;
+    let begun = Answer::of(party.get(&party.authorization_url(&[]), "application/json").await).await;
+    assert_eq!(begun.status, 200, "{begun:?}");
+    let transaction = begun.body["transaction"].as_str().expect("an id");
+    let secret = begun.body["secret"].as_str().expect("a secret");
+    assert_eq!((transaction.len(), &begun.body["expires_at"]), (32, &json!(START.as_secs() + 600)));
+    let url = |path: &str| party.daemon.sign_in(&format!("/authorize/{transaction}/{path}"));
+    // A stranger learns nothing, and gets nothing.
+    for stranger in ["", "wrong", transaction] {
+        for path in ["progress", "complete"] {
+            let answer = party.http.get(url(path)).bearer_auth(stranger).send().await.expect("an answer");
+            Answer::of(answer).await.refused(404, "not_found", "invalid_request");
+        }
+    }
+    let early = party.http.get(url("complete")).bearer_auth(secret).send().await.expect("an answer");
+    Answer::of(early).await.refused(400, "invalid_request", "invalid_request");
+    let asked = Answer::of(party.get(&url("request"), "*/*").await).await;
+    let shown = ["app_id", "action", "environment", "scopes", "answered"].map(|name| asked.body[name].clone());
+    assert_eq!(shown, [json!(APP), json!("sign-in"), json!("staging"), json!("openid email profile"), json!(false)]);
+    assert!(asked.body["signal"].as_str().is_some_and(|signal| signal.starts_with("0x") && signal.len() == 66));
+
+    let session = SignInSession::open(&url("request")).await.expect("begun");
+    let following = party.http.get(url("progress")).bearer_auth(secret).send();
+    let (progress, answered) = tokio::join!(following, party.answer(&session, "alice"));
+    answered.expect("accepted");
+    assert_eq!(Answer::of(progress.expect("an answer")).await.body, json!({"state": "answered"}));
+    let again = party.answer(&session, "bob").await.expect_err("answered already");
+    assert!(again.to_string().contains("has been answered"), "{again}");
+    assert!(session.refuse().await.is_err());
+    // A cookie is as good as the header.
+    let cookie = format!("other=1; selfsame_transaction={secret}");
+    let done = party.http.get(url("complete")).header("Cookie", &cookie).send().await.expect("an answer");
+    assert_eq!((done.status().as_u16(), &done.headers()[CACHE_CONTROL]), (303, &"no-store".parse().expect("a value")));
+    let second = party.http.get(url("complete")).bearer_auth(secret).send().await.expect("an answer");
+    Answer::of(second).await.refused(404, "not_found", "invalid_request");
+    let over = party.http.get(url("progress")).bearer_auth(secret).send().await.expect("an answer");
+    assert_eq!(Answer::of(over).await.body, json!({"state": "over"}));
+
+    let refused = SignInSession::open(&party.authorization_url(&[])).await.expect("begun");
+    refused.refuse().await.expect("taken");
+    let target = refused.complete().await.expect("completed").expect("a target");
+    let response = fragment_or_query(&target);
+    assert_eq!((&*response["error"], &*response["state"]), ("access_denied", "the state"), "{target}");
+
+    let late = SignInSession::open(&party.authorization_url(&[])).await.expect("begun");
+    party.daemon.clock.advance(Duration::from_secs(600));
+    let error = party.answer(&late, "alice").await.expect_err("too late");
+    assert_eq!(error.code(), Some("not_found"), "{error}");
+}
+
+#[tokio::test]
+async fn proofs_that_are_no_answer() {
+    let party = Party::start().await;
+    let session = SignInSession::open(&party.authorization_url(&[])).await.expect("begun");
+    let asked = session.asked().clone();
+    let operator = Operator::new(&party.daemon.operator("")).expect("an address");
+    let root = party.daemon.client().root().await.expect("an answer").root;
+    let simulated = operator.simulation().await.expect("an answer").party(APP, root.into()).expect("known");
+    let wanted = Asked {
+        app_id: APP,
+        action: &asked.action,
+        signal: &asked.signal,
+        environment: asked.environment,
+        nonce: Some(asked.nonce),
+    };
+    let good = prove::uniqueness(&key("alice"), &wanted, &simulated, &mut random()).expect("a proof");
+    let other =
+        |change: Asked<'_>| prove::uniqueness(&key("alice"), &change, &simulated, &mut random()).expect("a proof");
+    let mut two = good.clone();
+    two["responses"] = json!([good["responses"][0], good["responses"][0]]);
+    let mut legacy = good.clone();
+    legacy["protocol_version"] = json!("3.0");
+    let mut in_session = good.clone();
+    in_session["session_id"] = json!("session_1");
+    for (body, what) in [
+        (other(Asked { signal: "0x00", ..wanted.clone() }), "another signal"),
+        (other(Asked { action: "vote", ..wanted.clone() }), "another action"),
+        (other(Asked { nonce: None, ..wanted.clone() }), "another nonce"),
+        (two, "two proofs"),
+        (legacy, "another kind"),
+        (in_session, "a session"),
+        (json!({"error": "other"}), "another error"),
+        (json!({}), "nothing"),
+    ] {
+        let error = session.answer(&body).await.expect_err(what);
+        assert_eq!(error.code(), Some("invalid_request"), "{what}: {error}");
+    }
+    // What the body says about action, nonce and environment does not count.
+    let mut claimed = good;
+    claimed["action"] = json!("vote");
+    claimed["nonce"] = json!("0x1");
+    claimed["environment"] = json!("production");
+    session.answer(&claimed).await.expect("accepted");
+}
+
+#[tokio::test]
+async fn errors_of_the_authorization_endpoint() {
+    let party = Party::start().await;
+    for (changes, code, error) in [
+        (vec![("client_id", "")], "required", "invalid_request"),
+        (vec![("client_id", "app_unknown")], "invalid_client_id", "invalid_request"),
+        (vec![("redirect_uri", "")], "required", "invalid_request"),
+        (vec![("redirect_uri", "http://localhost:3000/callback/")], "invalid_redirect_uri", "invalid_request"),
+        (
+            vec![("redirect_uri", "https://evil.example/<script>alert(1)</script>")],
+            "invalid_redirect_uri",
+            "invalid_request",
+        ),
+    ] {
+        let url = party.authorization_url(&changes);
+        Answer::of(party.get(&url, "application/json").await).await.refused(400, code, error);
+        let page = party.get(&url, "text/html").await;
+        assert_eq!((page.status().as_u16(), page.headers().get(LOCATION)), (400, None));
+        assert!(page.headers()[CONTENT_TYPE].to_str().expect("text").starts_with("text/html"));
+        let text = page.text().await.expect("text");
+        assert!(text.contains(code) && !text.contains("<script>"), "{text}");
+    }
+    for (changes, code, error, in_fragment) in [
+        (vec![("response_type", "")], "required", "invalid_request", false),
+        (vec![("response_type", "token")], "unsupported_response_type", "unsupported_response_type", true),
+        (vec![("scope", "")], "required", "invalid_request", false),
+        (vec![("scope", "email")], "invalid_scope", "invalid_scope", false),
+        (vec![("response_type", "id_token"), ("nonce", "")], "required", "invalid_request", true),
+        (vec![("response_type", "id_token"), ("response_mode", "query")], "invalid_request", "invalid_request", true),
+        (vec![("prompt", "none")], "login_required", "login_required", false),
+        (vec![("request", "x")], "request_not_supported", "request_not_supported", false),
+        (vec![("request_uri", "x")], "request_uri_not_supported", "request_uri_not_supported", false),
+        (vec![("code_challenge", CHALLENGE)], "invalid_request", "invalid_request", false),
+    ] {
+        let url = party.authorization_url(&changes);
+        Answer::of(party.get(&url, "application/json").await).await.refused(400, code, error);
+        let redirect = party.get(&url, "text/html").await;
+        let location = redirect.headers()[LOCATION].to_str().expect("text").to_owned();
+        assert_eq!((redirect.status().as_u16(), location.contains("callback#")), (303, in_fragment), "{location}");
+        let response = fragment_or_query(&location);
+        assert_eq!(
+            (&*response["error"], &*response["state"], &*response["iss"]),
+            (error, "the state", &*party.issuer())
+        );
+        assert_eq!(response["error_description"].starts_with("required: "), code == "required", "{location}");
+    }
+    // By POST it is the same.
+    let posted = party.http.post(party.daemon.sign_in("/authorize")).form(&parameters(&[("scope", "email")]));
+    assert_eq!(posted.send().await.expect("an answer").status(), 303);
+    let put = party.http.put(party.daemon.sign_in("/authorize")).send().await.expect("an answer");
+    Answer::of(put).await.refused(405, "method_not_allowed", "invalid_request");
+}
+
+#[tokio::test]
+async fn the_page_people_see() {
+    let party = Party::start_with(|config| config.apps[0].rename("<b>Bold & \"Co\"</b>")).await;
+    let page = party.get(&party.authorization_url(&[]), "text/html,application/xhtml+xml").await;
+    assert_eq!(page.status(), 200);
+    let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
+    for part in ["selfsame_transaction=", "; Path=/authorize/", "; Max-Age=600", "; HttpOnly", "; SameSite=Lax"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure"), "the issuer is http: {cookie}");
+    let policy = page.headers()[CONTENT_SECURITY_POLICY].to_str().expect("text").to_owned();
+    assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+    let text = page.text().await.expect("text");
+    assert!(text.contains("&lt;b&gt;Bold &amp; &quot;Co&quot;&lt;/b&gt;") && !text.contains("<b>"), "{text}");
+    assert!(text.contains("<svg") && text.contains("/request\"") && text.contains("mail address"), "{text}");
+    assert!(!text.contains("style=") && !text.contains("<style"), "{text}");
+    for (path, content_type) in [("/sign-in.css", "text/css"), ("/sign-in.js", "text/javascript")] {
+        assert!(text.contains(path), "{text}");
+        let file = party.get(&party.daemon.sign_in(path), "*/*").await;
+        assert!(file.headers()[CONTENT_TYPE].to_str().expect("text").starts_with(content_type));
+    }
+    // The way back by form, as a browser gets it.
+    let changes = [("response_mode", "form_post"), ("state", "\"><script>alert(1)</script>"), ("prompt", "none")];
+    let form = party.get(&party.authorization_url(&changes), "text/html").await;
+    let policy = form.headers()[CONTENT_SECURITY_POLICY].to_str().expect("text").to_owned();
+    assert!(
+        policy.contains("form-action http://localhost:3000;") && policy.contains("script-src 'sha256-"),
+        "{policy}"
+    );
+    let text = form.text().await.expect("text");
+    assert!(text.contains("action=\"http://localhost:3000/callback\"") && text.contains("login_required"), "{text}");
+    assert!(text.contains("&lt;script&gt;") && text.matches("<script>").count() == 1, "{text}");
+}
+
+#[tokio::test]
+async fn errors_of_the_other_endpoints() {
+    let party = Party::start().await;
+    let code = party.code("alice", &[]).await;
+    let granted = party.exchange(&code).await;
+    let token = granted.body["access_token"].as_str().expect("a token");
+    let url = |path: &str| party.daemon.sign_in(path);
+    let answer =
+        |request: reqwest::RequestBuilder| async { Answer::of(request.send().await.expect("an answer")).await };
+    let good = [("grant_type", "authorization_code"), ("code", "x"), ("redirect_uri", CALLBACK)];
+
+    for path in ["/token", "/introspect"] {
+        let methods = answer(party.http.put(url(path))).await;
+        methods.refused(405, "method_not_allowed", "invalid_request");
+        assert!(methods.header(ALLOW).contains("POST"), "{methods:?}");
+        let content = party.http.post(url(path)).basic_auth(APP, Some(SECRET)).json(&json!({}));
+        answer(content).await.refused(400, "invalid_content_type", "invalid_request");
+        for request in [
+            party.http.post(url(path)).form(&good),
+            party.http.post(url(path)).basic_auth(APP, Some("wrong")).form(&good),
+            party.http.post(url(path)).basic_auth("app_unknown", Some(SECRET)).form(&good),
+            party.http.post(url(path)).header("Authorization", "Basic !!!").form(&good),
+            party.http.post(url(path)).form(&[("client_id", APP)]),
+            party.http.post(url(path)).form(&[("client_id", APP), ("client_secret", "wrong")]),
+        ] {
+            let refused = answer(request).await;
+            refused.refused(401, "unauthenticated", "invalid_client");
+            assert!(refused.header(WWW_AUTHENTICATE).starts_with("Basic "), "{refused:?}");
+            assert_eq!(refused.header(CACHE_CONTROL), "no-store");
+        }
+        let both = party
+            .http
+            .post(url(path))
+            .basic_auth(APP, Some(SECRET))
+            .form(&[("client_id", APP), ("client_secret", SECRET)]);
+        answer(both).await.refused(400, "invalid_request", "invalid_request");
+    }
+    for (form, code, error, attribute) in [
+        (vec![("code", "x")], "invalid_grant_type", "invalid_request", "grant_type"),
+        (vec![("grant_type", "password")], "invalid_grant_type", "unsupported_grant_type", "grant_type"),
+        (vec![("grant_type", "authorization_code")], "required", "invalid_request", "code"),
+        (vec![("grant_type", "authorization_code"), ("code", "")], "required", "invalid_request", "code"),
+        (vec![("grant_type", "authorization_code"), ("code", "unknown")], "invalid_grant", "invalid_grant", "code"),
+        (vec![("code", "x"), ("code", "y")], "invalid_request", "invalid_request", "code"),
+    ] {
+        let refused = party.post("/token", &form).await;
+        refused.refused(400, code, error);
+        assert_eq!(refused.body["attribute"], attribute, "{refused:?}");
+        assert_eq!((refused.header(CACHE_CONTROL), refused.header(ACCESS_CONTROL_ALLOW_ORIGIN)), ("no-store", "*"));
+    }
+    // Credentials in the form are as good, and a content type may have parameters.
+    let form = [("client_id", APP), ("client_secret", SECRET), ("token", token)];
+    assert_eq!(answer(party.http.post(url("/introspect")).form(&form)).await.body["active"], true);
+    let body = format!("token={token}");
+    let charset = "application/x-www-form-urlencoded; charset=UTF-8";
+    let request =
+        party.http.post(url("/introspect")).basic_auth(APP, Some(SECRET)).header(CONTENT_TYPE, charset).body(body);
+    assert_eq!(answer(request).await.body["active"], true);
+
+    party.post("/introspect", &[]).await.refused(400, "required", "invalid_request");
+    let unknown = party.post("/introspect", &[("token", "unknown")]).await;
+    unknown.refused(401, "invalid_token", "invalid_token");
+    assert_eq!((&unknown.body["active"], unknown.header(WWW_AUTHENTICATE)), (&json!(false), ""));
+    // Another client's token is answered like one that never was.
+    let stranger = party.http.post(url("/introspect")).basic_auth(TWIN, Some(SECRET)).form(&[("token", token)]);
+    assert_eq!(answer(stranger).await.body, unknown.body);
+
+    let missing = answer(party.http.get(url("/userinfo"))).await;
+    missing.refused(401, "unauthenticated", "invalid_request");
+    assert_eq!(missing.header(WWW_AUTHENTICATE), "Bearer realm=\"selfsame\"");
+    let bad = answer(party.http.get(url("/userinfo")).bearer_auth("unknown")).await;
+    bad.refused(401, "invalid_token", "invalid_token");
+    assert!(bad.header(WWW_AUTHENTICATE).contains("error=\"invalid_token\""), "{bad:?}");
+    let twice = party.http.post(url("/userinfo")).bearer_auth(token).form(&[("access_token", token)]);
+    answer(twice).await.refused(400, "invalid_request", "invalid_request");
+    answer(party.http.get(url("/nowhere"))).await.refused(404, "not_found", "invalid_request");
+}
+
+#[tokio::test]
+async fn discovery_and_keys() {
+    let party = Party::start().await;
+    let document = Answer::of(party.get(&party.daemon.sign_in("/.well-known/openid-configuration"), "*/*").await).await;
+    assert_eq!((document.status, document.header(ACCESS_CONTROL_ALLOW_ORIGIN)), (200, "*"));
+    let issuer = party.issuer();
+    let mut body = document.body;
+    for name in ["authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri", "introspection_endpoint"]
+    {
+        let url = body[name].as_str().expect("a URL").to_owned();
+        assert!(url.starts_with(&format!("{issuer}/")), "{url}");
+    }
+    assert_eq!(body["issuer"], *issuer);
+    // The port is another one in every run.
+    body = serde_json::from_str(&body.to_string().replace(&issuer, "https://id.example")).expect("JSON");
+    insta::assert_json_snapshot!("discovery", body);
+    let keys = Answer::of(party.get(&party.daemon.sign_in("/jwks"), "*/*").await).await;
+    let published = keys.body["keys"].as_array().expect("keys");
+    assert_eq!(published.len(), 2, "the next key is published too");
+    for key in published {
+        let names: Vec<&str> = key.as_object().expect("a key").keys().map(String::as_str).collect();
+        assert_eq!(names, ["alg", "e", "kid", "kty", "n", "use"], "public parts only");
+        assert_eq!((&key["kty"], &key["use"], &key["alg"]), (&json!("RSA"), &json!("sig"), &json!("RS256")));
+    }
+    assert_ne!(published[0]["kid"], published[1]["kid"]);
+    let alias = Answer::of(party.get(&party.daemon.sign_in("/jwks.json"), "*/*").await).await;
+    assert_eq!(alias.body, keys.body);
+    for path in ["/.well-known/openid-configuration", "/jwks", "/token", "/userinfo"] {
+        let url = party.daemon.sign_in(path);
+        let options = party.http.request(reqwest::Method::OPTIONS, &url).header("Origin", "https://app.example");
+        let options = options.header("Access-Control-Request-Method", "POST").send().await.expect("an answer");
+        assert_eq!(
+            (options.status().as_u16(), &options.headers()[ACCESS_CONTROL_ALLOW_ORIGIN]),
+            (204, &"*".parse().expect("a value")),
+            "{path}"
+        );
+        let delete = Answer::of(party.http.delete(&url).send().await.expect("an answer")).await;
+        delete.refused(405, "method_not_allowed", "invalid_request");
+        assert!(delete.header(ALLOW).contains("OPTIONS"), "{delete:?}");
+    }
+}
+
+#[tokio::test]
+async fn public_clients_prove_themselves_by_pkce() {
+    let party = Party::start_with(|config| {
+        config.apps[0].proof = ProofKind::Current;
+        config.apps[0].public = true;
+        config.apps[0].client_secret_hash = None;
+    })
+    .await;
+    let refused = Answer::of(party.get(&party.authorization_url(&[]), "application/json").await).await;
+    refused.refused(400, "invalid_request", "invalid_request");
+    assert_eq!(refused.body["attribute"], "code_challenge");
+    let code = party.code("alice", &[("code_challenge", CHALLENGE), ("code_challenge_method", "S256")]).await;
+    let mut form =
+        vec![("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", CALLBACK), ("client_id", APP)];
+    form.push(("code_verifier", VERIFIER));
+    let answer = party.http.post(party.daemon.sign_in("/token")).form(&form).send().await.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    let token = Answer::of(answer).await.body["access_token"].as_str().expect("a token").to_owned();
+    // It has no secret to introspect with.
+    let form = [("client_id", APP), ("token", &token)];
+    let introspected =
+        party.http.post(party.daemon.sign_in("/introspect")).form(&form).send().await.expect("an answer");
+    Answer::of(introspected).await.refused(401, "unauthenticated", "invalid_client");
+}
