@@ -15,7 +15,9 @@ use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client, KeptRe
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 use selfsame_protocol::sign_in::pkce;
-use selfsame_protocol::sign_in::records::{AccessToken, Answer, AuthorizationCode, SigningKeys, TooYoung, Transaction};
+use selfsame_protocol::sign_in::records::{
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKeys, TooYoung, Transaction,
+};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
 use selfsame_protocol::verification::items::ItemFailure;
 use selfsame_protocol::verification::request::VerificationRequest;
@@ -55,6 +57,8 @@ pub struct SignInSettings {
     pub clients: Vec<SignInClient>,
     pub code_lifetime: Duration,
     pub key_rotation: Duration,
+    /// How long a browser knows who signed in.
+    pub session_lifetime: Duration,
     /// Whether introspection answers a token that is not alive with 200 as RFC 7662 has it, instead of 401.
     pub answers_inactive_tokens_plainly: bool,
 }
@@ -73,6 +77,7 @@ impl Default for SignInSettings {
             clients: Vec::new(),
             code_lifetime: Duration::from_secs(600),
             key_rotation: Duration::from_secs(30 * 24 * 3600),
+            session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
         }
     }
@@ -208,6 +213,26 @@ pub enum Progress {
     Answered,
     /// It was completed, or has expired.
     Over,
+}
+
+/// The session cookie of who completes a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionCookie<'a> {
+    /// A browser that has one.
+    Given(&'a str),
+    /// A browser that has none.
+    Missing,
+    /// A program, which keeps none.
+    Unwanted,
+}
+
+/// A completed transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Where the browser goes on.
+    pub delivery: Delivery,
+    /// The secret of a session that was begun, for the browser's cookie.
+    pub new_session: Option<String>,
 }
 
 /// The answer of the token endpoint.
@@ -427,8 +452,55 @@ impl SignInHandle {
         self.shared.rotate(force).await
     }
 
+    /// The subject that a request's `id_token_hint` names, if it has one.
+    pub async fn expected_subject(&self, request: &AuthorizationRequest) -> Result<Option<String>, SignInFailure> {
+        let Some(hint) = &request.id_token_hint else { return Ok(None) };
+        let subject = self.shared.keys().await?.subject_of(hint);
+        let wrong = || {
+            let detail = "id_token_hint was not issued here, or so long ago that its key is gone";
+            SignInError::of("id_token_hint", ErrorKind::InvalidRequest, detail)
+        };
+        Ok(Some(subject.ok_or_else(wrong)?))
+    }
+
+    /// The person whom a browser's session knows for a request, if the request may be answered without asking.
+    pub fn known_person(
+        &self,
+        request: &AuthorizationRequest,
+        expected_subject: Option<&str>,
+        session: &str,
+    ) -> Result<Option<Person>, StoreError> {
+        let Some(client) = self.client(&request.client_id) else { return Ok(None) };
+        let Some(Read { value, .. }) = self.shared.get::<BrowserSession>(&session_key(session))? else {
+            return Ok(None);
+        };
+        let now = self.shared.clock.unix_seconds();
+        let known = value.of(&request.client_id, client.proof);
+        let known = known.filter(|known| request.is_answered_by(known.person.auth_time, known.scopes, now));
+        let person = known.map(|known| known.person);
+        Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
+    }
+
+    /// Answers a request for somebody whom the browser's session knows.
+    pub async fn grant_known(&self, request: AuthorizationRequest, person: Person) -> Result<Delivery, SignInFailure> {
+        let shared = &self.shared;
+        let request = request.kept(None);
+        let mut writes = Vec::new();
+        let fields = self.grant(&request, person, &mut writes).await?;
+        match shared.write(writes).await? {
+            Decision::Written => Ok(request.target.deliver(fields, &shared.settings.provider.issuer)),
+            Decision::Changed => {
+                Err(SignInFailure::Unavailable { reason: "the random source repeats itself".to_owned() })
+            }
+        }
+    }
+
     /// Keeps an authorization request until a person has answered.
-    pub async fn begin(&self, request: AuthorizationRequest) -> Result<Begun, SignInFailure> {
+    pub async fn begin(
+        &self,
+        request: AuthorizationRequest,
+        expected_subject: Option<String>,
+    ) -> Result<Begun, SignInFailure> {
         let shared = &self.shared;
         let mut id = [0; 16];
         shared.random.fill(&mut id);
@@ -437,7 +509,7 @@ impl SignInHandle {
         shared.random.fill(&mut signal.0);
         let secret = shared.secret();
         let transaction = Transaction {
-            request: KeptRequest::from(request),
+            request: request.kept(expected_subject),
             secret_hash: hash_of(&secret),
             signal,
             answer: None,
@@ -539,8 +611,14 @@ impl SignInHandle {
         }
     }
 
-    /// Gives out the response to an answered transaction, once.
-    pub async fn complete(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInFailure> {
+    /// Gives out the response to an answered transaction, once. A browser's session, if there is one to be kept, then knows the
+    /// person for this client.
+    pub async fn complete(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        session: SessionCookie<'_>,
+    ) -> Result<Completed, SignInFailure> {
         let shared = &self.shared;
         let Read { mut value, stored } = shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
         owned(&value, secret)?;
@@ -555,17 +633,68 @@ impl SignInHandle {
         value.is_done = 1;
         let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
         let target = value.request.target.clone();
+        let error = |code: &str, description: &str| {
+            vec![("error", code.to_owned()), ("error_description", description.to_owned())]
+        };
+        let mut new_session = None;
+        let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
-            Answer::Refused => {
-                let description = "the person refused".to_owned();
-                vec![("error", "access_denied".to_owned()), ("error_description", description)]
+            Answer::Refused => error("access_denied", "the person refused"),
+            Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
+                error("login_required", "somebody else has signed in than id_token_hint names")
             }
-            Answer::Proved(person) => self.grant(&value.request, person, &mut writes).await?,
+            Answer::Proved(person) => {
+                new_session = self.remember(&value.request, person, session, &mut writes)?;
+                self.grant(&value.request, person, &mut writes).await?
+            }
         };
         match shared.write(writes).await? {
-            Decision::Written => Ok(target.deliver(fields, &shared.settings.provider.issuer)),
+            Decision::Written => {
+                let delivery = target.deliver(fields, &shared.settings.provider.issuer);
+                Ok(Completed { delivery, new_session })
+            }
+            // Somebody else completed it, or another tab changed the session in this moment.
+            Decision::Changed if self.progress(id, secret)? == Progress::Answered => Err(SignInFailure::Unavailable {
+                reason: "this browser is signing in elsewhere at the same time".to_owned(),
+            }),
             Decision::Changed => Err(not_found()),
         }
+    }
+
+    /// Puts a person into the browser's session; the secret of a new one.
+    fn remember(
+        &self,
+        request: &KeptRequest,
+        person: Person,
+        session: SessionCookie<'_>,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Option<String>, SignInFailure> {
+        let shared = &self.shared;
+        let Some(client) = self.client(&request.client_id) else { return Ok(None) };
+        let known =
+            ClientSession { client_id: request.client_id.clone(), proof: client.proof, person, scopes: request.scopes };
+        let existing = match session {
+            SessionCookie::Unwanted => return Ok(None),
+            SessionCookie::Missing => None,
+            SessionCookie::Given(secret) => {
+                let key = session_key(secret);
+                shared.get::<BrowserSession>(&key)?.map(|read| (key, read))
+            }
+        };
+        if let Some((key, Read { value, stored })) = existing {
+            writes.push(write(key, Some(&stored), &value.with(known), stored.expires_at));
+            return Ok(None);
+        }
+        // A cookie that we did not give is never taken over.
+        let secret = shared.secret();
+        let expires_at = shared.clock.unix_seconds() + shared.settings.session_lifetime.as_secs();
+        writes.push(write(session_key(&secret), None, &BrowserSession::default().with(known), expires_at));
+        Ok(Some(secret))
+    }
+
+    /// How long a browser knows who signed in.
+    pub fn session_lifetime(&self) -> Duration {
+        self.shared.settings.session_lifetime
     }
 
     /// The parameters of a successful response, and the records behind them.
@@ -577,7 +706,7 @@ impl SignInHandle {
     ) -> Result<Vec<(&'static str, String)>, SignInFailure> {
         let shared = &self.shared;
         let now = shared.clock.unix_seconds();
-        let KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge } = request.clone();
+        let KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, .. } = request.clone();
         let ResponseType { code: has_code, id_token: has_id_token, token: has_token } = response_type;
         let mut fields = Vec::new();
         let code = has_code.then(|| shared.secret());
@@ -692,6 +821,10 @@ fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
 
 fn code_key(code: &str) -> RecordKey {
     RecordKey { kind: RecordKind::AuthorizationCode, id: hash_of(code) }
+}
+
+fn session_key(secret: &str) -> RecordKey {
+    RecordKey { kind: RecordKind::BrowserSession, id: hash_of(secret) }
 }
 
 fn token_key(token_hash: B256) -> RecordKey {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use hyper::header::{ACCEPT, CACHE_CONTROL, HeaderValue, LOCATION, SET_COOKIE};
+use hyper::header::{ACCEPT, CACHE_CONTROL, COOKIE, HeaderValue, LOCATION, SET_COOKIE};
 use hyper::{Method, StatusCode};
-use selfsame_actors::Begun;
+use selfsame_actors::{Begun, SignInFailure, TRANSACTION_LIFETIME};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRefusal, Parameters};
@@ -23,34 +23,59 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         true => read_form(&mut request, &[]).await?,
         false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
     };
-    match begin(&sign_in, &parameters).await {
-        Ok((begun, client_name)) => shown(&sign_in, &begun, &client_name, wants_json),
-        Err(Begin::Fault(fault)) => Err(fault),
-        Err(Begin::Refused(refusal)) if wants_json => Err(refusal.error().clone().into()),
-        Err(Begin::Refused(AuthorizeRefusal::Shown(error))) => {
+    match begin(&sign_in, &parameters, cookie(&request, SESSION_COOKIE)).await {
+        Ok(Begin::Shown { begun, client_name }) => shown(&sign_in, &begun, &client_name, wants_json),
+        Ok(Begin::Known(delivery)) => Ok(delivered(&sign_in, delivery)),
+        Err(Stopped::Fault(fault)) => Err(fault),
+        Err(Stopped::Refused(refusal)) if wants_json => Err(refusal.error().clone().into()),
+        Err(Stopped::Refused(AuthorizeRefusal::Shown(error))) => {
             Ok(page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error))
         }
-        Err(Begin::Refused(AuthorizeRefusal::Sent { target, error })) => Ok(sent(&sign_in, &target, &error)),
+        Err(Stopped::Refused(AuthorizeRefusal::Sent { target, error })) => Ok(sent(&sign_in, &target, &error)),
     }
 }
 
+/// How a good request goes on.
 enum Begin {
+    /// The person is asked.
+    Shown { begun: Begun, client_name: String },
+    /// The browser's session knows the person.
+    Known(Delivery),
+}
+
+enum Stopped {
     Refused(AuthorizeRefusal),
     Fault(SignInFault),
 }
 
-async fn begin(sign_in: &SignIn, parameters: &Parameters) -> Result<(Begun, String), Begin> {
+impl From<SignInFailure> for Stopped {
+    fn from(failure: SignInFailure) -> Self {
+        Self::Fault(failure.into())
+    }
+}
+
+async fn begin(sign_in: &SignIn, parameters: &Parameters, session: Option<&str>) -> Result<Begin, Stopped> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
-    let request = AuthorizationRequest::read(parameters, |_| known).map_err(Begin::Refused)?;
-    if request.is_silent {
-        // Browsers keep no session here yet, so everybody would have to sign in.
-        let error = SignInError::of("prompt", ErrorKind::LoginRequired, "nobody is signed in in this browser");
-        return Err(Begin::Refused(AuthorizeRefusal::Sent { target: request.target, error }));
+    let request = AuthorizationRequest::read(parameters, |_| known).map_err(Stopped::Refused)?;
+    let refused = |error| Stopped::Refused(AuthorizeRefusal::Sent { target: request.target.clone(), error });
+    let expected = match sign_in.handle.expected_subject(&request).await {
+        Err(SignInFailure::Refused(error)) => return Err(refused(error)),
+        expected => expected?,
+    };
+    if let Some(session) = session {
+        let person = sign_in.handle.known_person(&request, expected.as_deref(), session);
+        if let Some(person) = person.map_err(SignInFailure::from)? {
+            return Ok(Begin::Known(sign_in.handle.grant_known(request, person).await?));
+        }
     }
-    let name = client.map(|client| client.name.clone()).unwrap_or_default();
-    let begun = sign_in.handle.begin(request).await.map_err(|failure| Begin::Fault(failure.into()))?;
-    Ok((begun, name))
+    if request.is_silent {
+        let detail = "the person has to sign in: nobody this request is about is signed in in this browser";
+        return Err(refused(SignInError::of("prompt", ErrorKind::LoginRequired, detail)));
+    }
+    let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
+    let begun = sign_in.handle.begin(request, expected).await?;
+    Ok(Begin::Shown { begun, client_name })
 }
 
 /// Whether the caller is a program that wants JSON.
@@ -75,22 +100,34 @@ fn shown(sign_in: &SignIn, begun: &Begun, client_name: &str, wants_json: bool) -
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let mut response = page::sign_in(sign_in.root(), begun, &request_url, client_name, proof_request.scopes);
     // Each transaction has a cookie of its own, so that several can be under way in one browser.
-    let secure = if issuer.starts_with("https:") { "; Secure" } else { "" };
-    let path = format!("{}/authorize/{}", sign_in.root(), begun.id);
-    let cookie = format!(
-        "{}={}; Path={path}; Max-Age={}; HttpOnly; SameSite=Lax{secure}",
-        COOKIE,
-        begun.secret,
-        selfsame_actors::TRANSACTION_LIFETIME
-    );
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-        response.headers_mut().append(SET_COOKIE, cookie);
-    }
+    let path = format!("/authorize/{}", begun.id);
+    set_cookie(sign_in, &mut response, TRANSACTION_COOKIE, &begun.secret, &path, TRANSACTION_LIFETIME);
     Ok(response)
 }
 
+/// Gives a browser a secret for a path of ours: no script reads it, no other site's form sends it.
+pub fn set_cookie(sign_in: &SignIn, response: &mut Response, name: &str, secret: &str, path: &str, seconds: u64) {
+    let secure = if sign_in.handle.provider().issuer.starts_with("https:") { "; Secure" } else { "" };
+    let path = format!("{}{path}", sign_in.root());
+    let path = if path.is_empty() { "/" } else { &path };
+    let cookie = format!("{name}={secret}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+}
+
+/// The value of a cookie.
+pub fn cookie<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(given, _)| *given == name).map(|(_, value)| value)
+}
+
 /// The cookie that has a transaction's secret.
-pub const COOKIE: &str = "selfsame_transaction";
+pub const TRANSACTION_COOKIE: &str = "selfsame_transaction";
+
+/// The cookie that has a browser session's.
+pub const SESSION_COOKIE: &str = "selfsame_session";
 
 /// An error on its way to the client.
 fn sent(sign_in: &SignIn, target: &Target, error: &SignInError) -> Response {

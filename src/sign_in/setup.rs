@@ -20,6 +20,7 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
         clients: clients(config),
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
+        session_lifetime: sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == 200,
     }
 }

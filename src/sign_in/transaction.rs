@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, COOKIE};
-use selfsame_actors::{LEGACY_ROOT_AGE, Progress, ProofRequest, SIGN_IN_ACTION, TransactionId};
+use hyper::header::AUTHORIZATION;
+use selfsame_actors::{
+    Completed, LEGACY_ROOT_AGE, Progress, ProofRequest, SIGN_IN_ACTION, SessionCookie, TransactionId,
+};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
@@ -17,7 +19,7 @@ use serde_json::{Value, json as value};
 use tokio::time::Instant;
 
 use super::SignIn;
-use super::authorize::{self, accepts_json, delivered};
+use super::authorize::{SESSION_COOKIE, TRANSACTION_COOKIE, accepts_json, cookie, delivered, set_cookie};
 use super::error::SignInFault;
 use crate::http::{Request, Response, json};
 
@@ -138,15 +140,25 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 /// Sends the browser back to the application, once.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
-    let delivery = sign_in.handle.complete(id, &secret).await?;
-    match delivery {
+    let session = match cookie(&request, SESSION_COOKIE) {
+        _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
+        Some(session) => SessionCookie::Given(session),
+        None => SessionCookie::Missing,
+    };
+    let Completed { delivery, new_session } = sign_in.handle.complete(id, &secret, session).await?;
+    let mut response = match delivery {
         Delivery::Post { action, fields } if accepts_json(&request) => {
             let fields: serde_json::Map<String, Value> =
                 fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-            Ok(json(StatusCode::OK, &value!({"action": action, "fields": fields})))
+            json(StatusCode::OK, &value!({"action": action, "fields": fields}))
         }
-        delivery => Ok(delivered(&sign_in, delivery)),
+        delivery => delivered(&sign_in, delivery),
+    };
+    if let Some(session) = new_session {
+        let seconds = sign_in.handle.session_lifetime().as_secs();
+        set_cookie(&sign_in, &mut response, SESSION_COOKIE, &session, "", seconds);
     }
+    Ok(response)
 }
 
 fn transaction_id(request: &Request) -> Result<TransactionId, SignInFault> {
@@ -159,9 +171,7 @@ fn secret(request: &Request) -> Result<String, SignInFault> {
     if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
         return Ok(secret.to_owned());
     }
-    let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let found = pairs.find(|(name, _)| *name == authorize::COOKIE).map(|(_, secret)| secret.to_owned());
+    let found = cookie(request, TRANSACTION_COOKIE).map(str::to_owned);
     let missing = || SignInError::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
     found.ok_or_else(|| missing().into())
 }

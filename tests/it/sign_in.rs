@@ -705,3 +705,94 @@ async fn public_clients_prove_themselves_by_pkce() {
         party.http.post(party.daemon.sign_in("/introspect")).form(&form).send().await.expect("an answer");
     Answer::of(introspected).await.refused(401, "unauthenticated", "invalid_client");
 }
+
+impl Party {
+    /// Signs `person` in by the page, as a browser with these cookies does; where it is sent, and the session it was given.
+    async fn by_the_page(&self, person: &str, changes: &[(&str, &str)], session: &str) -> (String, Option<String>) {
+        let page = self.browse(changes, session).await;
+        assert_eq!(page.status(), 200, "the page is shown");
+        let cookie = page.headers()[SET_COOKIE].to_str().expect("text").split(';').next().expect("a pair").to_owned();
+        let path = page.headers()[SET_COOKIE].to_str().expect("text").split("; Path=").nth(1).expect("a path");
+        let base = self.daemon.sign_in(path.split(';').next().expect("a path"));
+        let opened = SignInSession::open(&format!("{base}/request")).await.expect("begun");
+        self.answer(&opened, person).await.expect("accepted");
+        let cookies = format!("{cookie}; {session}");
+        let done = self.http.get(format!("{base}/complete")).header("Cookie", cookies).send().await.expect("an answer");
+        let location = done.headers()[LOCATION].to_str().expect("text").to_owned();
+        let given = done.headers().get(SET_COOKIE).map(|cookie| cookie.to_str().expect("text").to_owned());
+        (location, given)
+    }
+
+    async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
+        let request = self.http.get(self.authorization_url(changes)).header(ACCEPT, "text/html");
+        request.header("Cookie", session).send().await.expect("an answer")
+    }
+
+    /// The response that a browser with a session gets without a page.
+    async fn silently(&self, changes: &[(&str, &str)], session: &str) -> BTreeMap<String, String> {
+        let answer = self.browse(changes, session).await;
+        assert_eq!(answer.status(), 303, "{changes:?}");
+        fragment_or_query(answer.headers()[LOCATION].to_str().expect("text"))
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_knows_who_signed_in() {
+    let party = Party::start().await;
+    let (location, given) = party.by_the_page("alice", &[("scope", "openid email")], "").await;
+    let given = given.expect("a session");
+    for part in ["selfsame_session=", "; Path=/;", "; Max-Age=86400;", "; HttpOnly", "; SameSite=Lax"] {
+        assert!(given.contains(part), "{given}");
+    }
+    let session = given.split(';').next().expect("a pair");
+    let first = party.exchange(&fragment_or_query(&location)["code"]).await;
+    let id_token = first.body["id_token"].as_str().expect("a token").to_owned();
+    let alice = party.claims(&id_token).await;
+
+    party.daemon.clock.advance(Duration::from_secs(100));
+    for changes in [
+        vec![("scope", "openid")],
+        vec![("scope", "openid email"), ("prompt", "none")],
+        vec![("scope", "openid"), ("max_age", "100")],
+        vec![("scope", "openid"), ("prompt", "none"), ("id_token_hint", &*id_token)],
+    ] {
+        let response = party.silently(&changes, session).await;
+        let tokens = party.exchange(&response["code"]).await;
+        let claims = party.claims(tokens.body["id_token"].as_str().expect("a token")).await;
+        assert_eq!((&claims["sub"], &claims["auth_time"]), (&alice["sub"], &alice["auth_time"]), "{changes:?}");
+    }
+    // More than was approved, a fresh sign-in, a younger one: the page, or an error when none may be shown.
+    for changes in [
+        vec![("scope", "openid profile")],
+        vec![("scope", "openid"), ("max_age", "99")],
+        vec![("scope", "openid"), ("prompt", "login")],
+        vec![("client_id", TWIN), ("scope", "openid")],
+    ] {
+        assert_eq!(party.browse(&changes, session).await.status(), 200, "{changes:?}");
+        if changes.iter().all(|(name, _)| *name != "prompt") {
+            let silent = [&changes[..], &[("prompt", "none")]].concat();
+            assert_eq!(party.silently(&silent, session).await["error"], "login_required", "{changes:?}");
+        }
+    }
+    // A cookie that was not given here is worth nothing, and is not taken over.
+    let forged = "selfsame_session=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    assert_eq!(party.silently(&[("prompt", "none")], forged).await["error"], "login_required");
+    let (_, other) = party.by_the_page("bob", &[("scope", "openid")], forged).await;
+    assert!(!other.expect("a session of its own").contains("AAAAAAAA"));
+
+    // Bob in alice's browser: the session is his now, and her token no longer names who is there.
+    let (location, given) = party.by_the_page("bob", &[("scope", "openid"), ("prompt", "login")], session).await;
+    assert_eq!(given, None, "the cookie stays");
+    let bob = party.exchange(&fragment_or_query(&location)["code"]).await;
+    assert_ne!(party.claims(bob.body["id_token"].as_str().expect("a token")).await["sub"], alice["sub"]);
+    let hint = [("scope", "openid"), ("prompt", "none"), ("id_token_hint", &*id_token)];
+    assert_eq!(party.silently(&hint, session).await["error"], "login_required");
+    let hint = [("scope", "openid"), ("prompt", "login"), ("id_token_hint", &*id_token)];
+    let (location, _) = party.by_the_page("bob", &hint, session).await;
+    assert_eq!(fragment_or_query(&location)["error"], "login_required", "somebody else than the hint names");
+    let forged = format!("{}x", id_token);
+    assert_eq!(party.silently(&[("id_token_hint", &*forged)], session).await["error"], "invalid_request");
+
+    party.daemon.clock.advance(Duration::from_secs(24 * 3600));
+    assert_eq!(party.silently(&[("prompt", "none")], session).await["error"], "login_required");
+}

@@ -72,14 +72,24 @@ pub struct KeptRequest {
     pub scopes: Scopes,
     pub nonce: Option<String>,
     pub code_challenge: Option<String>,
+    /// The only person whom the client wants to see.
+    pub expected_subject: Option<String>,
 }
 
-encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge } version 1 of "authorization request");
+encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject } version 1 of "authorization request");
 
-impl From<AuthorizationRequest> for KeptRequest {
-    fn from(request: AuthorizationRequest) -> Self {
-        let AuthorizationRequest { client_id, target, response_type, scopes, nonce, code_challenge, .. } = request;
-        Self { client_id, target, response_type, scopes, nonce, code_challenge }
+impl AuthorizationRequest {
+    /// What is kept of it. `expected_subject` is the person whom its `id_token_hint` names.
+    pub fn kept(self, expected_subject: Option<String>) -> KeptRequest {
+        let Self { client_id, target, response_type, scopes, nonce, code_challenge, .. } = self;
+        KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
+    }
+
+    /// Whether a sign-in of `auth_time` that approved some scopes answers this request without the person (OpenID Connect Core,
+    /// section 3.1.2.1): it is asked for no fresh one, is young enough, and wants no more than was approved.
+    pub fn is_answered_by(&self, auth_time: u64, approved: Scopes, now: u64) -> bool {
+        let is_young = self.max_age.is_none_or(|max_age| now.saturating_sub(auth_time) <= max_age);
+        !self.is_fresh && is_young && self.scopes.are_within(approved)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::authorize::KeptRequest;
 use super::claims::{Person, Scopes};
+use crate::verification::ProofKind;
 use crate::{B256, encode_fields};
 
 /// An authorization request on its way: it waits for a person, is answered, and is done when its response is given out.
@@ -76,6 +77,45 @@ pub struct AccessToken {
 }
 
 encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of "access token");
+
+/// What a browser knows of people: for each client the one who signed in there, and for no other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrowserSession {
+    pub clients: Vec<ClientSession>,
+}
+
+encode_fields!(BrowserSession { clients } version 1 of "browser session");
+
+/// Who signed in to a client, and what they approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSession {
+    pub client_id: String,
+    /// The kind of proof: the two kinds give different subjects.
+    pub proof: ProofKind,
+    pub person: Person,
+    pub scopes: Scopes,
+}
+
+encode_fields!(ClientSession { client_id, proof, person, scopes });
+
+/// The most clients that one browser's session knows; the oldest goes first.
+pub const MOST_CLIENTS: usize = 64;
+
+impl BrowserSession {
+    /// Who signed in to a client with this kind of proof.
+    pub fn of(&self, client_id: &str, proof: ProofKind) -> Option<&ClientSession> {
+        self.clients.iter().find(|session| session.client_id == client_id && session.proof == proof)
+    }
+
+    /// The session after somebody signed in to a client.
+    pub fn with(mut self, new: ClientSession) -> Self {
+        self.clients.retain(|session| session.client_id != new.client_id);
+        self.clients.push(new);
+        let surplus = self.clients.len().saturating_sub(MOST_CLIENTS);
+        self.clients.drain(..surplus);
+        self
+    }
+}
 
 /// The keys that ID tokens are signed with, oldest first: published ones that signed tokens which may be alive, the current one,
 /// the next one.

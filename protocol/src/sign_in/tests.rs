@@ -307,3 +307,15 @@ fn scopes() {
         (Scopes::default(), Scopes { email: true, profile: false }, Scopes { email: true, profile: true });
     assert!(none.are_within(email) && email.are_within(all) && !all.are_within(email) && !email.are_within(none));
 }
+
+#[test]
+fn what_a_session_answers() {
+    let approved = Scopes { email: true, profile: false };
+    let answered = |changes: &[(&str, &str)]| read(changes).expect("good").is_answered_by(1000, approved, 1100);
+    assert!(answered(&[]) && answered(&[("scope", "openid email")]) && answered(&[("prompt", "none")]));
+    assert!(answered(&[("max_age", "100")]) && !answered(&[("max_age", "99")]) && !answered(&[("max_age", "0")]));
+    assert!(!answered(&[("scope", "openid profile")]));
+    for prompt in ["login", "consent", "select_account"] {
+        assert!(!answered(&[("prompt", prompt)]), "{prompt}");
+    }
+}
