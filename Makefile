@@ -3,7 +3,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client lint bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties lint bench prerequisites
 
 # Builds the daemon and starts it with what trying it out needs (data in ./selfsame-data).
 run: build
@@ -15,13 +15,22 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint
 	$(CARGO) test --release --workspace
-	$(MAKE) test-published-client
+	$(MAKE) test-published-client test-relying-parties
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # The published client library of wallets, in a workspace of its own, against the daemon's program.
 test-published-client: build
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml
+
+# Relying parties with libraries that applications use, from their lock files, against the daemon's program.
+test-relying-parties: build
+	scripts/prerequisites.sh relying-parties
+	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
+	cd tests/relying_parties/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
+	python3 -m venv $(BUILD_OUTPUT)/relying-parties
+	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
+	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
 
 lint:
 	$(CARGO) fmt --all --check

@@ -29,6 +29,9 @@ pub enum Command {
     /// The trusted roots of a running daemon
     #[command(subcommand)]
     Roots(Roots),
+    /// The keys that a running daemon signs ID tokens with
+    #[command(subcommand)]
+    Keys(Keys),
     /// How a running daemon is doing; exit status 1 when it is not ready
     Status(OperatorOptions),
     /// The development authenticator: make keys, create and change accounts, make proofs
@@ -90,6 +93,24 @@ pub enum Roots {
     },
     /// Show the trusted roots: kind, environment, time, root
     List {
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+}
+
+/// `selfsame keys`.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Show the signing keys: id, state, since when it is published
+    List {
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Let the next key sign, and publish another one behind it
+    Rotate {
+        /// Also if clients may not know the next key yet
+        #[arg(long)]
+        now: bool,
         #[command(flatten)]
         options: OperatorOptions,
     },

@@ -180,6 +180,11 @@ impl Daemon {
         self.service.verification()
     }
 
+    /// Sign-in, for whoever shares this process.
+    pub fn sign_in(&self) -> SignInHandle {
+        self.service.sign_in()
+    }
+
     /// The registry, for whoever shares this process.
     pub fn registry(&self) -> RegistryHandle {
         self.service.registry()

@@ -47,9 +47,9 @@ pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use service::{Service, ServiceError, Settings};
 pub use sign_in::{
-    Begun, ClientSecret, Completed, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION, SessionCookie,
-    SignInClient, SignInFailure, SignInHandle, SignInSettings, TOKEN_LIFETIME, TRANSACTION_LIFETIME, TokenResponse,
-    TransactionId, nonce_of,
+    Begun, ClientSecret, Completed, KeyState, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION,
+    SessionCookie, SignInClient, SignInFailure, SignInHandle, SignInSettings, TOKEN_LIFETIME, TRANSACTION_LIFETIME,
+    TokenResponse, TransactionId, nonce_of,
 };
 pub use signing_keys::{PublicJwk, SigningError};
 pub use submission::{RateLimitScope, Submission, SubmitError};

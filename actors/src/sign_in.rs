@@ -16,7 +16,8 @@ use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, Veri
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKeys, TooYoung, Transaction,
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys, TooYoung,
+    Transaction,
 };
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
 use selfsame_protocol::verification::items::ItemFailure;
@@ -213,6 +214,17 @@ pub enum Progress {
     Answered,
     /// It was completed, or has expired.
     Over,
+}
+
+/// A signing key, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyState {
+    /// `kid`.
+    pub id: String,
+    /// `retired`, `current` or `next`.
+    pub state: &'static str,
+    /// Unix seconds.
+    pub published_at: u64,
 }
 
 /// The session cookie of who completes a transaction.
@@ -445,6 +457,21 @@ impl SignInHandle {
         let alive = keys.stored.without_expired(now, TOKEN_LIFETIME);
         let is_alive = |published: &&PublicJwk| alive.keys.iter().any(|key| key.id == published.kid);
         Ok(keys.published.iter().filter(is_alive).cloned().collect())
+    }
+
+    /// The signing keys, oldest first, with what each does. The first call makes the keys.
+    pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInFailure> {
+        let now = self.shared.clock.unix_seconds();
+        let keys = self.shared.keys().await?.stored.without_expired(now, TOKEN_LIFETIME).keys;
+        let state = |key: &SigningKey| match (key.promoted_at, key.retired_at) {
+            (_, Some(_)) => "retired",
+            (Some(_), None) => "current",
+            (None, None) => "next",
+        };
+        Ok(keys
+            .iter()
+            .map(|key| KeyState { id: key.id.clone(), state: state(key), published_at: key.published_at })
+            .collect())
     }
 
     /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`.

@@ -1,6 +1,7 @@
 //! The commands of `selfsame`.
 
 mod app;
+mod keys;
 mod registry;
 mod roots;
 mod serve;
@@ -20,6 +21,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
         Command::Registry(command) => registry::run(command),
         Command::App(command) => app::run(command),
         Command::Roots(command) => block_on(roots::run(command)),
+        Command::Keys(command) => block_on(keys::run(command)),
         Command::Status(options) => block_on(status::run(options)),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command),

@@ -37,6 +37,13 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         announce(&config, &daemon.addresses());
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
+        let sign_in = daemon.sign_in();
+        tokio::spawn(async move {
+            // Made at its first start, which takes a second or two.
+            if let Err(error) = sign_in.published_keys().await {
+                tracing::error!(%error, "the signing keys cannot be prepared");
+            }
+        });
         let reloading = daemon.reloading();
         daemon.run(until_told(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use selfsame_actors::SignInFailure;
 use selfsame_protocol::json::BodyError;
 use selfsame_storage::StoreError;
 
@@ -28,6 +29,9 @@ pub enum OperatorError {
     /// The metrics could not be written out.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
+    /// The signing keys cannot be read or changed.
+    #[error(transparent)]
+    SignIn(#[from] SignInFailure),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -48,6 +52,10 @@ impl InterfaceError for OperatorError {
             Self::NoSimulator => answer(StatusCode::NOT_FOUND, "not_found"),
             Self::Metrics(error) => {
                 tracing::error!(%error, "the metrics could not be written");
+                ErrorCodes::OPERATOR.respond(&Refusal::Internal)
+            }
+            Self::SignIn(error) => {
+                tracing::error!(%error, "the signing keys cannot be read or changed");
                 ErrorCodes::OPERATOR.respond(&Refusal::Internal)
             }
             Self::Store(error) => {

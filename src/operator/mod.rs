@@ -2,6 +2,7 @@
 
 mod actors;
 mod error;
+mod keys;
 mod metrics;
 mod page;
 mod ready;
@@ -73,6 +74,8 @@ pub fn interface(setup: Setup, mut metrics: Registry) -> Interface {
         .route(Method::GET, "/status", status::status)
         .route(Method::GET, "/roots", roots::list)
         .route(Method::POST, "/roots", roots::add)
+        .route(Method::GET, "/keys", keys::list)
+        .route(Method::POST, "/keys/rotate", keys::rotate)
         .route(Method::GET, "/simulator", simulator::simulator)
         .route(Method::GET, "/", |_, _| page::page())
         .route(Method::GET, "/page.js", |_, _| page::script())

@@ -144,5 +144,5 @@ async fn metrics_move_and_stay_small() {
     assert_eq!(names(&later), names(&before));
     let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="4xx"}"#;
     assert_eq!(later[unmatched] - after[unmatched], 50.0);
-    assert!(later.len() < 1500, "{} samples", later.len());
+    assert!(later.len() < 3000, "{} samples", later.len());
 }

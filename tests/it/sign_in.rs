@@ -796,3 +796,42 @@ async fn a_browser_that_knows_who_signed_in() {
     party.daemon.clock.advance(Duration::from_secs(24 * 3600));
     assert_eq!(party.silently(&[("prompt", "none")], session).await["error"], "login_required");
 }
+
+#[tokio::test]
+async fn keys_are_published_before_they_sign_and_until_their_last_token_expires() {
+    let party = Party::start().await;
+    let token = std::fs::read_to_string(party.folder.path().join("operator.token")).expect("the token");
+    let rotate = async |body: &str, token: &str| {
+        let request = party.http.post(party.daemon.operator("/keys/rotate")).bearer_auth(token);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_owned());
+        Answer::of(request.send().await.expect("an answer")).await
+    };
+    let published = async || {
+        let keys = Answer::of(party.get(&party.daemon.sign_in("/jwks"), "*/*").await).await.body;
+        keys["keys"].as_array().expect("keys").iter().map(|key| key["kid"].clone()).collect::<Vec<_>>()
+    };
+    let fetched_before = published().await;
+    assert_eq!(rotate("{}", "wrong").await.status, 401);
+    let early = rotate("{}", token.trim()).await;
+    assert_eq!(early.status, 400, "{early:?}");
+    let location = party.sign_in("alice", &[("response_type", "id_token")]).await;
+    let old = fragment_or_query(&location)["id_token"].clone();
+
+    party.daemon.clock.advance(Duration::from_secs(3600));
+    let rotated = rotate("{}", token.trim()).await;
+    let states: Vec<&str> =
+        rotated.body.as_array().expect("keys").iter().filter_map(|key| key["state"].as_str()).collect();
+    assert_eq!(states, ["retired", "current", "next"]);
+    let location = party.sign_in("alice", &[("response_type", "id_token")]).await;
+    let new = fragment_or_query(&location)["id_token"].clone();
+    // A client that fetched the keys an hour ago knows the one that signs now, and the old tokens verify still.
+    let signed_with = jsonwebtoken::decode_header(&new).expect("a header").kid;
+    assert!(fetched_before.contains(&json!(signed_with)));
+    party.claims(&old).await;
+    party.claims(&new).await;
+    party.daemon.clock.advance(Duration::from_secs(3601));
+    let later = published().await;
+    assert_eq!(later.len(), 2);
+    assert!(!later.contains(&fetched_before[0]), "its last token has expired");
+    assert_eq!(rotate("{\"now\":true}", token.trim()).await.status, 200);
+}

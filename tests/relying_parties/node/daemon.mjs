@@ -1,0 +1,51 @@
+// A daemon and a wallet for the tests: the program that the variable DAEMON names, each run on a folder of its own.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const program = process.env.DAEMON;
+
+// The example application of `--dev`.
+export const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";
+export const CLIENT_SECRET = "sk_dev_only";
+export const CALLBACK = "http://localhost:3000/callback";
+
+export async function start() {
+  const folder = mkdtempSync(join(tmpdir(), "selfsame-"));
+  const data = join(folder, "data");
+  const addresses = { GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
+  const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${host}:0`]);
+  const process_ = spawn(program, ["serve", "--dev", "--data", data], {
+    env: { ...process.env, ...Object.fromEntries(variables) },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  // The table that --dev prints names the addresses; an empty line ends it.
+  const urls = {};
+  for await (const line of createInterface(process_.stdout)) {
+    if (line === "") break;
+    const [name, url] = line.trim().split(/\s+/);
+    if (url?.startsWith("http")) urls[name] ??= url;
+  }
+  process_.stdout.resume();
+  const wallet = join(folder, "wallet.json");
+  const run = (...words) => execFileSync(program, ["wallet", ...words, "--wallet", wallet], { encoding: "utf8" });
+  run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
+  return {
+    issuer: new URL(urls["sign-in"]),
+    // Where the browser is sent after the wallet has answered; for form_post, what it posts.
+    answer(url) {
+      const lines = run("sign-in", String(url), "--operator", urls.operator, "--data", data).trim().split("\n");
+      return lines.at(-1);
+    },
+    refuse(url) {
+      return run("sign-in", String(url), "--refuse", "--operator", urls.operator, "--data", data).trim().split("\n").at(-1);
+    },
+    stop() {
+      process_.kill("SIGKILL");
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
