@@ -23,7 +23,8 @@ use utoipa::OpenApi;
 
 use crate::config::{Config, Listen, Network, VerificationKey};
 use crate::http::{
-    Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, shutdown,
+    Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, TlsError,
+    acceptor, shutdown,
 };
 use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verify::setup::SetupError;
@@ -46,6 +47,8 @@ pub enum DaemonError {
     Cors(#[from] InvalidOrigin),
     #[error(transparent)]
     Routes(#[from] RouteError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The verifier's keys cannot be set up.
     #[error(transparent)]
     Verifier(#[from] SetupError),
@@ -148,7 +151,7 @@ impl Daemon {
             indexer: listeners.bound(config.listen.indexer),
             operator: listeners.bound(config.listen.operator),
         };
-        let id_url = config.urls.public(&addresses.listen()).id_url;
+        let id_url = config.public_urls(&addresses.listen()).id_url;
         let sign_in = sign_in::setup::settings(config, &id_url);
         let settings = Settings { verification, sign_in, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
@@ -305,6 +308,11 @@ async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
     Ok(Listeners(listeners))
 }
 
+/// Whether more than the operator's interface is at an address.
+fn is_public(listen: &Listen, address: SocketAddr) -> bool {
+    [listen.sign_in, listen.verify, listen.gateway, listen.indexer].contains(&address)
+}
+
 /// A server for each listener, with the interfaces that share its address.
 fn servers(
     config: &Config,
@@ -332,6 +340,7 @@ fn servers(
         (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
         (config.listen.operator, operator::interface(operator, registry)),
     ];
+    let tls = config.tls.as_ref().map(|tls| acceptor(&tls.certificate, &tls.private_key)).transpose()?;
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {
         let here = interfaces.extract_if(.., |(configured, _)| *configured == address).map(|(_, interface)| interface);
@@ -349,6 +358,7 @@ fn servers(
             }),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
+            tls: if is_public(&config.listen, address) { tls.clone() } else { None },
         };
         servers.push((server, listener));
     }

@@ -70,7 +70,7 @@ fn start_logging() {
 }
 
 fn announce(config: &Config, addresses: &Addresses) {
-    let urls = config.urls.public(&addresses.listen());
+    let urls = config.public_urls(&addresses.listen());
     let operator = format!("http://{}", addresses.operator);
     tracing::info!(
         verify = urls.portal_url,

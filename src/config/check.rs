@@ -34,18 +34,12 @@ const FIELD_MODULUS: U256 = uint!(2188824287183927522224640574525727508854836440
 
 /// The rules about settings that stand for themselves.
 pub(super) fn settings(config: &Config) -> Vec<Finding> {
-    [tls(config), counts(config), durations(config), addresses(config), others(config)].concat()
+    [counts(config), durations(config), addresses(config), others(config)].concat()
 }
 
 /// The rules about the lists, whose entries refer to each other.
 pub(super) fn lists(config: &Config) -> Vec<Finding> {
     [apps(config), actions(config), issuers(config), relying_parties(config), trusted_roots(config)].concat()
-}
-
-/// The section is read already, so that it never goes unnoticed; nothing serves TLS yet.
-fn tls(config: &Config) -> Vec<Finding> {
-    let refusal = || finding("tls", "not supported by this version; terminate TLS in front");
-    config.tls.iter().map(|_| refusal()).collect()
 }
 
 fn counts(config: &Config) -> Vec<Finding> {

@@ -94,6 +94,11 @@ impl Config {
         load::load(file, environment, dev, data_dir)
     }
 
+    /// What clients see, from what is set and the addresses that are really listened on.
+    pub fn public_urls(&self, bound: &Listen) -> PublicUrls {
+        self.urls.public(if self.tls.is_some() { "https" } else { "http" }, bound)
+    }
+
     /// The application's identifier at the verification endpoint: the one its `[[relying_parties]]` entry gives, else the one
     /// derived from its id.
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {

@@ -60,8 +60,8 @@ pub struct PublicUrls {
 
 impl Urls {
     /// Fills in what is not set from the addresses that are really listened on (a configured port 0 is chosen by the system).
-    pub fn public(&self, bound: &Listen) -> PublicUrls {
-        let url = |set: &Option<String>, address| set.clone().unwrap_or_else(|| format!("http://{address}"));
+    pub(super) fn public(&self, scheme: &str, bound: &Listen) -> PublicUrls {
+        let url = |set: &Option<String>, address| set.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
         PublicUrls {
             id_url: url(&self.id_url, bound.sign_in),
             portal_url: url(&self.portal_url, bound.verify),
@@ -71,7 +71,7 @@ impl Urls {
     }
 }
 
-/// `[tls]`: PEM files. This version refuses the section, see `check.rs`.
+/// `[tls]`: PEM files, for every listener but one that is the operator's alone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {

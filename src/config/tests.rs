@@ -47,7 +47,7 @@ fn without_anything_the_defaults_count() {
     assert_eq!(config.data_dir, PathBuf::from("selfsame-data"));
     assert_eq!(config.registry.chain_id, 480);
     assert!(config.registry.verifying_contract.is_zero());
-    let urls = config.urls.public(&config.listen);
+    let urls = config.public_urls(&config.listen);
     assert_eq!(urls.id_url, "http://127.0.0.1:8080");
     assert_eq!(urls.indexer_url, "http://127.0.0.1:8083");
 }
@@ -96,8 +96,8 @@ fn every_kind_of_value_is_read_from_a_file() {
         "#
     ))
     .unwrap();
-    assert_eq!(config.urls.public(&config.listen).indexer_url, "http://[::1]:1");
-    assert_eq!(config.urls.public(&config.listen).gateway_url, "https://example.org/gateway");
+    assert_eq!(config.public_urls(&config.listen).indexer_url, "http://[::1]:1");
+    assert_eq!(config.public_urls(&config.listen).gateway_url, "https://example.org/gateway");
     assert_eq!(config.registry.recovery_agent_update_cooldown, Duration::ZERO);
     assert_eq!(config.batcher.max_wait, Duration::from_micros(1500));
     assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: Duration::from_secs(60) }));
@@ -142,10 +142,6 @@ fn a_file_is_refused_with_the_key_and_what_would_be_right() {
         ("urls.id_url = 'https://id.example:'", &["urls.id_url: ", "has no proper host and port"]),
         ("urls.id_url = 'https://'", &["urls.id_url: "]),
         ("urls.id_url = 'https://i d'", &["urls.id_url: ", "printable ASCII"]),
-        (
-            "[tls]\ncertificate = 'a'\nprivate_key = 'b'",
-            &["tls: not supported by this version; terminate TLS in front"],
-        ),
         ("[tls]\ncertificate = 'a'", &["tls: the key private_key is missing"]),
         ("registry.chain_id = 0", &["registry.chain_id: ", "1 or more"]),
         ("registry.chain_id = -1", &["registry.chain_id: ", "a whole number of 0 or more"]),

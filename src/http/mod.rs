@@ -37,6 +37,7 @@ mod shutdown;
 mod source;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use cors::{Cors, InvalidOrigin};
 pub use metrics::Metrics;
@@ -48,3 +49,4 @@ pub use router::{Interface, RouteError, Router, Site};
 pub use server::{Limits, Server};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use source::source_address;
+pub use tls::{TlsError, acceptor};

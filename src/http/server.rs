@@ -13,9 +13,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::answer;
 use super::metrics::Metrics;
@@ -77,6 +78,8 @@ pub struct Server {
     pub metrics: Metrics,
     /// Ends [`Server::run`].
     pub shutdown: Shutdown,
+    /// Speaks TLS on every connection; `None` speaks plain HTTP.
+    pub tls: Option<TlsAcceptor>,
 }
 
 impl Server {
@@ -96,7 +99,7 @@ impl Server {
                     Ok((stream, peer)) => {
                         // Answers are small and written whole, waiting to fill a segment only delays them.
                         let _ = stream.set_nodelay(true);
-                        connections.spawn(Connection::new(server.clone(), peer).serve(stream));
+                        connections.spawn(Connection::new(server.clone(), peer).begin(stream));
                     }
                     Err(error) => after_failed_accept(error).await,
                 },
@@ -147,6 +150,20 @@ impl Connection {
     fn new(server: Arc<Server>, peer: SocketAddr) -> Arc<Self> {
         server.metrics.open_connections.inc();
         Arc::new(Self { server, peer, requests_begun: AtomicU64::new(0), requests_ended: AtomicU64::new(0) })
+    }
+
+    /// Shakes hands, if there is TLS, and serves.
+    async fn begin(self: Arc<Self>, stream: TcpStream) {
+        let Some(tls) = self.server.tls.clone() else { return self.serve(stream).await };
+        let header_timeout = self.server.limits.load().header_timeout;
+        let shaken = tokio::select! {
+            shaken = timeout(header_timeout, tls.accept(stream)) => shaken,
+            () = self.server.shutdown.triggered() => return,
+        };
+        // Whoever does not speak TLS, or does so too slowly, is not talked to.
+        if let Ok(Ok(stream)) = shaken {
+            self.serve(stream).await;
+        }
     }
 
     /// Serves requests until the client leaves, has to leave, or the server stops.

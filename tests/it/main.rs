@@ -18,5 +18,6 @@ mod openapi;
 mod operator;
 mod people;
 mod sign_in;
+mod tls;
 mod verification;
 mod wire;

@@ -199,6 +199,7 @@ impl TestServer {
             random: Box::new(|| [7; 16]),
             metrics,
             shutdown,
+            tls: None,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

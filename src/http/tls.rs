@@ -1,0 +1,43 @@
+//! TLS for a listener, from PEM files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("tls.certificate: {}: {error}", path.display())]
+    Certificate { path: PathBuf, error: pem::Error },
+    #[error("tls.certificate: {}: there is no certificate in it; give the chain in PEM, the server's own first", path.display())]
+    NoCertificate { path: PathBuf },
+    #[error("tls.private_key: {}: {error}", path.display())]
+    PrivateKey { path: PathBuf, error: pem::Error },
+    #[error("tls: certificate and private key do not go together: {0}")]
+    Mismatch(rustls::Error),
+}
+
+/// TLS 1.2 and 1.3 with these files, for HTTP/2 and HTTP/1.1.
+pub fn acceptor(certificate: &Path, private_key: &Path) -> Result<TlsAcceptor, TlsError> {
+    let unreadable = |error| TlsError::Certificate { path: certificate.to_owned(), error };
+    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+        .map_err(unreadable)?
+        .collect::<Result<_, _>>()
+        .map_err(|error| TlsError::Certificate { path: certificate.to_owned(), error })?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate { path: certificate.to_owned() });
+    }
+    let key = PrivateKeyDer::from_pem_file(private_key)
+        .map_err(|error| TlsError::PrivateKey { path: private_key.to_owned(), error })?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = versions
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(TlsError::Mismatch)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,88 @@
+//! TLS on the public listeners.
+
+use reqwest::header::{ACCEPT, SET_COOKIE};
+use reqwest::{Certificate, Version};
+use selfsame::config::Tls;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{TestDaemon, folder, run};
+
+/// A certificate for the addresses of the tests, and its key, in files; and the certificate for who trusts it.
+fn certificate(folder: &TempDir) -> (Tls, Certificate) {
+    let addresses: Vec<String> = (1..=5).map(|host| format!("127.0.0.{host}")).collect();
+    let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
+    let tls = Tls { certificate: folder.path().join("chain.pem"), private_key: folder.path().join("key.pem") };
+    std::fs::write(&tls.certificate, made.cert.pem()).expect("written");
+    std::fs::write(&tls.private_key, made.signing_key.serialize_pem()).expect("written");
+    (tls, Certificate::from_pem(made.cert.pem().as_bytes()).expect("a certificate"))
+}
+
+#[tokio::test]
+async fn public_listeners_speak_tls_and_the_operators_does_not() {
+    let folder = folder();
+    let (tls, trusted) = certificate(&folder);
+    let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
+    let http = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().expect("a client");
+    let addresses = daemon.addresses;
+    for address in [addresses.sign_in, addresses.verify, addresses.gateway, addresses.indexer] {
+        let answer = http.get(format!("https://{address}/health")).send().await.expect("an answer");
+        assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2), "{address}");
+        assert!(http.get(format!("http://{address}/health")).send().await.is_err(), "{address} speaks plain HTTP");
+    }
+    let operator = http.get(format!("http://{}/health", addresses.operator)).send().await.expect("an answer");
+    assert_eq!(operator.status(), 200);
+
+    // Whoever says something else is sent away, and nobody else notices.
+    let mut stranger = TcpStream::connect(addresses.sign_in).await.expect("connected");
+    stranger.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.expect("sent");
+    let mut said = Vec::new();
+    let _ = stranger.read_to_end(&mut said).await;
+    assert!(!said.starts_with(b"HTTP"), "{said:?}");
+
+    let url = format!("https://{}", addresses.sign_in);
+    let document = http.get(format!("{url}/.well-known/openid-configuration")).send().await.expect("an answer");
+    let document: Value = document.json().await.expect("JSON");
+    assert_eq!(document["issuer"], url);
+    let page = http
+        .get(format!(
+            "{url}/authorize?client_id=app_staging_5e1f5a3e000000000000000000000001&response_type=code&scope=openid\
+             &redirect_uri=http://localhost:3000/callback"
+        ))
+        .header(ACCEPT, "text/html");
+    let page = page.send().await.expect("an answer");
+    assert!(page.headers()[SET_COOKIE].to_str().expect("text").ends_with("; Secure"), "{page:?}");
+}
+
+#[test]
+fn bad_files_are_refused_with_their_key() {
+    let folder = folder();
+    let (tls, _) = certificate(&folder);
+    let other = tempfile::tempdir().expect("a folder for temporary files");
+    let (others, _) = certificate(&other);
+    let nothing = folder.path().join("nothing.pem");
+    std::fs::write(&nothing, "").expect("written");
+    for (certificate, private_key, parts) in [
+        (&folder.path().join("missing.pem"), &tls.private_key, ["tls.certificate", "missing.pem"]),
+        (&nothing, &tls.private_key, ["tls.certificate", "no certificate"]),
+        (&tls.certificate, &nothing, ["tls.private_key", "nothing.pem"]),
+        (&tls.certificate, &others.private_key, ["tls: ", "do not go together"]),
+    ] {
+        let data = tempfile::tempdir().expect("a folder for temporary files");
+        let file = data.path().join("selfsame.toml");
+        let listen =
+            ["sign_in", "verify", "gateway", "indexer", "operator"].map(|name| format!("{name} = '127.0.0.1:0'\n"));
+        let (certificate, private_key) = (certificate.display(), private_key.display());
+        let data_dir = data.path().join("data");
+        let text = format!(
+            "data_dir = '{}'\n[listen]\n{}[tls]\ncertificate = '{certificate}'\nprivate_key = '{private_key}'\n",
+            data_dir.display(),
+            listen.concat()
+        );
+        std::fs::write(&file, text).expect("written");
+        let (success, text) = run(&["serve", "--config", &file.display().to_string()]);
+        assert!(!success && parts.iter().all(|part| text.contains(part)), "{parts:?}: {text}");
+    }
+}
