@@ -13,6 +13,9 @@ use crate::sign_in::SignInShared;
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// How soon it looks again while there is more to do.
+const SOON: Duration = Duration::from_millis(100);
+
 /// Expired records that are deleted at a time.
 const SWEEP: usize = 2000;
 
@@ -44,7 +47,7 @@ impl Actor for SessionRegistry {
 
     async fn handle(
         &self,
-        _: ActorRef<Self::Msg>,
+        myself: ActorRef<Self::Msg>,
         message: Self::Msg,
         shared: &mut Arc<SignInShared>,
     ) -> Result<(), ActorProcessingErr> {
@@ -52,9 +55,17 @@ impl Actor for SessionRegistry {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
             SessionRegistryMessage::Look => {
                 let (records, now) = (Arc::clone(&shared.records), shared.clock.unix_seconds());
-                let swept = tokio::task::spawn_blocking(move || records.expire(now, SWEEP)).await??;
-                if swept > 0 {
-                    tracing::debug!(swept, "deleted expired records of sign-in");
+                match tokio::task::spawn_blocking(move || records.expire(now, SWEEP)).await? {
+                    Ok(0) => {}
+                    Ok(swept) => {
+                        tracing::debug!(swept, "deleted expired records of sign-in");
+                        if swept == SWEEP {
+                            // There is more; soon, but not before the deletions on their way are done.
+                            myself.send_after(SOON, || SessionRegistryMessage::Look);
+                        }
+                    }
+                    // Expired records are as good as absent; they can wait.
+                    Err(error) => tracing::error!(%error, "expired records of sign-in cannot be deleted"),
                 }
                 if let Err(error) = shared.rotate_when_due().await {
                     // The old key goes on; the next look tries again.

@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
@@ -41,8 +42,14 @@ use crate::verification::{VerificationError, VerificationHandle};
 /// How long an access token and an ID token are good for, in seconds (seed section 8).
 pub const TOKEN_LIFETIME: u64 = 3600;
 
+/// How long a key is published after it was retired, in seconds: its last token is signed while it is being retired.
+const KEY_AFTERLIFE: u64 = TOKEN_LIFETIME + 60;
+
 /// How long an authorization request waits for a person, in seconds.
 pub const TRANSACTION_LIFETIME: u64 = 600;
+
+/// How many transactions may be under way: each is kept for its lifetime, and anybody may begin one.
+const TRANSACTION_LIMIT: RateLimit = RateLimit { count: 100_000, window: Duration::from_secs(TRANSACTION_LIFETIME) };
 
 /// How old the root of a legacy proof may be, in seconds.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
@@ -130,6 +137,8 @@ pub(crate) struct SignInShared {
     changing_keys: tokio::sync::Mutex<()>,
     /// Who follows which transaction.
     following: Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>,
+    /// Transactions begun within their lifetime.
+    beginning: Mutex<SlidingWindows<()>>,
 }
 
 /// A transaction's public name: 128 random bits.
@@ -361,17 +370,20 @@ impl SignInShared {
     async fn rotate(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
         self.keys().await?;
         let _alone = self.changing_keys.lock().await;
-        let now = self.clock.unix_seconds();
-        let random = Arc::clone(&self.random);
-        let made = spawn_blocking(move || generate(&*random, now)).await;
+        let (random, clock) = (Arc::clone(&self.random), Arc::clone(&self.clock));
+        let made = spawn_blocking(move || generate(&*random, clock.unix_seconds())).await;
         let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
+        // Only now: the old key has signed until here.
+        let now = self.clock.unix_seconds();
         let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
-        let rotated = match read.value.rotate(new, now, TOKEN_LIFETIME, force) {
+        let rotated = match read.value.rotate(new, now, KEY_AFTERLIFE, force) {
             Ok(rotated) => rotated,
             Err(error) => return Ok(Err(error)),
         };
         self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await?;
-        self.keys.store(Some(Arc::new(LoadedKeys::load(rotated)?)));
+        // What is stored counts, whoever wrote it.
+        let stored = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value;
+        self.keys.store(Some(Arc::new(LoadedKeys::load(stored)?)));
         Ok(Ok(()))
     }
 
@@ -426,6 +438,7 @@ impl SignInHandle {
             keys: ArcSwapOption::empty(),
             changing_keys: tokio::sync::Mutex::default(),
             following: Mutex::default(),
+            beginning: Mutex::new(SlidingWindows::new(TRANSACTION_LIMIT, 1)),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -454,7 +467,7 @@ impl SignInHandle {
     pub async fn published_keys(&self) -> Result<Vec<PublicJwk>, SignInFailure> {
         let now = self.shared.clock.unix_seconds();
         let keys = self.shared.keys().await?;
-        let alive = keys.stored.without_expired(now, TOKEN_LIFETIME);
+        let alive = keys.stored.without_expired(now, KEY_AFTERLIFE);
         let is_alive = |published: &&PublicJwk| alive.keys.iter().any(|key| key.id == published.kid);
         Ok(keys.published.iter().filter(is_alive).cloned().collect())
     }
@@ -462,7 +475,7 @@ impl SignInHandle {
     /// The signing keys, oldest first, with what each does. The first call makes the keys.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInFailure> {
         let now = self.shared.clock.unix_seconds();
-        let keys = self.shared.keys().await?.stored.without_expired(now, TOKEN_LIFETIME).keys;
+        let keys = self.shared.keys().await?.stored.without_expired(now, KEY_AFTERLIFE).keys;
         let state = |key: &SigningKey| match (key.promoted_at, key.retired_at) {
             (_, Some(_)) => "retired",
             (Some(_), None) => "current",
@@ -476,7 +489,10 @@ impl SignInHandle {
 
     /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`.
     pub async fn rotate_keys(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        self.shared.rotate(force).await
+        let shared = Arc::clone(&self.shared);
+        // Goes its way also if the caller does not wait for it.
+        let rotating = tokio::spawn(async move { shared.rotate(force).await });
+        rotating.await.unwrap_or_else(|error| Err(SigningError::Generate(error.to_string()).into()))
     }
 
     /// The subject that a request's `id_token_hint` names, if it has one.
@@ -502,7 +518,7 @@ impl SignInHandle {
             return Ok(None);
         };
         let now = self.shared.clock.unix_seconds();
-        let known = value.of(&request.client_id, client.proof);
+        let known = value.of(&request.client_id, client.proof, client.environment);
         let known = known.filter(|known| request.is_answered_by(known.person.auth_time, known.scopes, now));
         let person = known.map(|known| known.person);
         Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
@@ -529,6 +545,14 @@ impl SignInHandle {
         expected_subject: Option<String>,
     ) -> Result<Begun, SignInFailure> {
         let shared = &self.shared;
+        {
+            let now = shared.clock.now();
+            let mut beginning = shared.beginning.lock().unwrap_or_else(PoisonError::into_inner);
+            beginning
+                .check(&(), now)
+                .map_err(|_| SignInFailure::Unavailable { reason: "too many sign-ins are under way".to_owned() })?;
+            beginning.charge((), now);
+        }
         let mut id = [0; 16];
         shared.random.fill(&mut id);
         let id = TransactionId(id);
@@ -649,6 +673,11 @@ impl SignInHandle {
         let shared = &self.shared;
         let Read { mut value, stored } = shared.get::<Transaction>(&id.key())?.ok_or_else(not_found)?;
         owned(&value, secret)?;
+        // The configuration may have been read again in the meantime.
+        let client = self.client(&value.request.client_id).ok_or_else(not_found)?;
+        if !client.client.redirect_uris.contains(&value.request.target.redirect_uri) {
+            return Err(not_found());
+        }
         let answer = match value.answer {
             Some(answer) if value.is_done == 0 => answer,
             Some(_) => return Err(not_found()),
@@ -698,8 +727,13 @@ impl SignInHandle {
     ) -> Result<Option<String>, SignInFailure> {
         let shared = &self.shared;
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };
-        let known =
-            ClientSession { client_id: request.client_id.clone(), proof: client.proof, person, scopes: request.scopes };
+        let known = ClientSession {
+            client_id: request.client_id.clone(),
+            proof: client.proof,
+            environment: client.environment,
+            person,
+            scopes: request.scopes,
+        };
         let existing = match session {
             SessionCookie::Unwanted => return Ok(None),
             SessionCookie::Missing => None,
@@ -708,14 +742,20 @@ impl SignInHandle {
                 shared.get::<BrowserSession>(&key)?.map(|read| (key, read))
             }
         };
-        if let Some((key, Read { value, stored })) = existing {
-            writes.push(write(key, Some(&stored), &value.with(known), stored.expires_at));
-            return Ok(None);
-        }
-        // A cookie that we did not give is never taken over.
+        // A new secret at every sign-in: whoever planted the old one, or knows it, is left behind.
         let secret = shared.secret();
-        let expires_at = shared.clock.unix_seconds() + shared.settings.session_lifetime.as_secs();
-        writes.push(write(session_key(&secret), None, &BrowserSession::default().with(known), expires_at));
+        let (before, expires_at) = match existing {
+            Some((key, Read { value, stored })) => {
+                let expires_at = stored.expires_at;
+                writes.push(RecordWrite { key, before: Some(stored), after: None });
+                (value, expires_at)
+            }
+            None => {
+                let lifetime = shared.settings.session_lifetime.as_secs();
+                (BrowserSession::default(), shared.clock.unix_seconds() + lifetime)
+            }
+        };
+        writes.push(write(session_key(&secret), None, &before.with(known), expires_at));
         Ok(Some(secret))
     }
 
@@ -838,6 +878,8 @@ impl SignInHandle {
     /// The token of a text, if it is alive.
     pub fn live_token(&self, token: &str) -> Result<Option<LiveToken>, StoreError> {
         let read = self.shared.get::<AccessToken>(&token_key(hash_of(token)))?;
+        // An application that is switched off learns nothing more.
+        let read = read.filter(|read| self.client(&read.value.client_id).is_some());
         Ok(read.map(|Read { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
     }
 }

@@ -23,15 +23,14 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         true => read_form(&mut request, &[]).await?,
         false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
     };
-    match begin(&sign_in, &parameters, cookie(&request, SESSION_COOKIE)).await {
+    // A program keeps no session.
+    let session = if wants_json { None } else { cookie(&request, SESSION_COOKIE) };
+    match begin(&sign_in, &parameters, session).await {
         Ok(Begin::Shown { begun, client_name }) => shown(&sign_in, &begun, &client_name, wants_json),
         Ok(Begin::Known(delivery)) => Ok(delivered(&sign_in, delivery)),
-        Err(Stopped::Fault(fault)) => Err(fault),
-        Err(Stopped::Refused(refusal)) if wants_json => Err(refusal.error().clone().into()),
-        Err(Stopped::Refused(AuthorizeRefusal::Shown(error))) => {
-            Ok(page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error))
-        }
-        Err(Stopped::Refused(AuthorizeRefusal::Sent { target, error })) => Ok(sent(&sign_in, &target, &error)),
+        Err(refusal) if wants_json => Err(refusal.error().clone().into()),
+        Err(AuthorizeRefusal::Shown(error)) => Ok(page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error)),
+        Err(AuthorizeRefusal::Sent { target, error }) => Ok(sent(&sign_in, &target, &error)),
     }
 }
 
@@ -43,39 +42,50 @@ enum Begin {
     Known(Delivery),
 }
 
-enum Stopped {
-    Refused(AuthorizeRefusal),
-    Fault(SignInFault),
-}
-
-impl From<SignInFailure> for Stopped {
-    fn from(failure: SignInFailure) -> Self {
-        Self::Fault(failure.into())
-    }
-}
-
-async fn begin(sign_in: &SignIn, parameters: &Parameters, session: Option<&str>) -> Result<Begin, Stopped> {
+async fn begin(sign_in: &SignIn, parameters: &Parameters, session: Option<&str>) -> Result<Begin, AuthorizeRefusal> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
-    let request = AuthorizationRequest::read(parameters, |_| known).map_err(Stopped::Refused)?;
-    let refused = |error| Stopped::Refused(AuthorizeRefusal::Sent { target: request.target.clone(), error });
-    let expected = match sign_in.handle.expected_subject(&request).await {
-        Err(SignInFailure::Refused(error)) => return Err(refused(error)),
-        expected => expected?,
-    };
-    if let Some(session) = session {
-        let person = sign_in.handle.known_person(&request, expected.as_deref(), session);
-        if let Some(person) = person.map_err(SignInFailure::from)? {
-            return Ok(Begin::Known(sign_in.handle.grant_known(request, person).await?));
-        }
+    let request = AuthorizationRequest::read(parameters, |_| known)?;
+    let target = request.target.clone();
+    let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
+    let begun = begin_good(sign_in, request, client_name, session).await;
+    begun.map_err(|failure| AuthorizeRefusal::Sent { target, error: told(failure) })
+}
+
+async fn begin_good(
+    sign_in: &SignIn,
+    request: AuthorizationRequest,
+    client_name: String,
+    session: Option<&str>,
+) -> Result<Begin, SignInFailure> {
+    let expected = sign_in.handle.expected_subject(&request).await?;
+    if let Some(session) = session
+        && let Some(person) = sign_in.handle.known_person(&request, expected.as_deref(), session)?
+    {
+        return Ok(Begin::Known(sign_in.handle.grant_known(request, person).await?));
     }
     if request.is_silent {
         let detail = "the person has to sign in: nobody this request is about is signed in in this browser";
-        return Err(refused(SignInError::of("prompt", ErrorKind::LoginRequired, detail)));
+        return Err(SignInError::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
-    let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
     let begun = sign_in.handle.begin(request, expected).await?;
     Ok(Begin::Shown { begun, client_name })
+}
+
+/// A failure in the words that the client is told.
+fn told(failure: SignInFailure) -> SignInError {
+    match failure {
+        SignInFailure::Refused(error) => error,
+        SignInFailure::Unavailable { reason } => SignInError::new(ErrorKind::TemporarilyUnavailable, reason),
+        SignInFailure::Store(error) => {
+            tracing::error!(%error, "the store failed");
+            SignInError::new(ErrorKind::TemporarilyUnavailable, "the state cannot be read or written at the moment")
+        }
+        SignInFailure::Signing(_) | SignInFailure::Proof(_) => {
+            tracing::error!(error = %failure, "a sign-in could not begin");
+            SignInError::new(ErrorKind::ServerError, "an internal error")
+        }
+    }
 }
 
 /// Whether the caller is a program that wants JSON.

@@ -90,6 +90,8 @@ fn answer(error: &SignInError) -> Response {
             ),
         ),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, None),
+        ErrorKind::TemporarilyUnavailable => return unavailable(error.detail.clone()),
+        ErrorKind::ServerError => return refused(&Refusal::Internal),
         _ => (StatusCode::BAD_REQUEST, None),
     };
     let mut response = json_response(status, &error.body());

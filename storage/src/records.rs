@@ -138,6 +138,10 @@ impl Records for EmbeddedRecords {
             found += 1;
             // Each alone: one that is written in this moment stays, and holds up nobody else's end.
             let before = self.get(&key)?;
+            if before.as_ref().is_none_or(|before| before.expires_at != expires_at) {
+                // It was written again since we began to look, and expires another time.
+                continue;
+            }
             self.compare_and_write(vec![RecordWrite { key, before, after: None }], Box::new(|_| {}));
         }
         Ok(found)

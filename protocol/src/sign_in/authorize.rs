@@ -11,7 +11,7 @@ use super::response::{ResponseMode, ResponseType, Target};
 use crate::encode_fields;
 
 /// The parameters that mean something here. Each may be given once; all others are ignored.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 19] = [
     "client_id",
     "redirect_uri",
     "state",
@@ -26,10 +26,15 @@ const KNOWN: [&str; 17] = [
     "id_token_hint",
     "login_hint",
     "display",
+    "ui_locales",
+    "claims_locales",
     "acr_values",
     "request",
     "request_uri",
 ];
+
+/// The longest state and nonce, in bytes: they are kept while a person answers.
+pub const LONGEST_KEPT: usize = 2048;
 
 /// An application as an OAuth client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +94,8 @@ impl AuthorizationRequest {
     /// section 3.1.2.1): it is asked for no fresh one, is young enough, and wants no more than was approved.
     pub fn is_answered_by(&self, auth_time: u64, approved: Scopes, now: u64) -> bool {
         let is_young = self.max_age.is_none_or(|max_age| now.saturating_sub(auth_time) <= max_age);
-        !self.is_fresh && is_young && self.scopes.are_within(approved)
+        // A maximum of 0 asks for a sign-in as prompt=login does.
+        !self.is_fresh && self.max_age != Some(0) && is_young && self.scopes.are_within(approved)
     }
 }
 
@@ -130,6 +136,13 @@ impl AuthorizationRequest {
     fn read_for(parameters: &Parameters, client: &Client, target: Target) -> Result<Self, SignInError> {
         if let Some(name) = parameters.given_twice(&KNOWN) {
             return Err(twice(name));
+        }
+        for name in ["state", "nonce"] {
+            let length = parameters.get(name).map_or(0, str::len);
+            if length > LONGEST_KEPT {
+                let detail = format!("{name} has {length} bytes, it must have at most {LONGEST_KEPT}");
+                return Err(SignInError::of(name, ErrorKind::InvalidRequest, detail));
+            }
         }
         for (name, kind) in
             [("request", ErrorKind::RequestNotSupported), ("request_uri", ErrorKind::RequestUriNotSupported)]

@@ -2,7 +2,7 @@
 
 use super::authorize::KeptRequest;
 use super::claims::{Person, Scopes};
-use crate::verification::ProofKind;
+use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
 
 /// An authorization request on its way: it waits for a person, is answered, and is done when its response is given out.
@@ -92,19 +92,21 @@ pub struct ClientSession {
     pub client_id: String,
     /// The kind of proof: the two kinds give different subjects.
     pub proof: ProofKind,
+    pub environment: Environment,
     pub person: Person,
     pub scopes: Scopes,
 }
 
-encode_fields!(ClientSession { client_id, proof, person, scopes });
+encode_fields!(ClientSession { client_id, proof, environment, person, scopes });
 
 /// The most clients that one browser's session knows; the oldest goes first.
 pub const MOST_CLIENTS: usize = 64;
 
 impl BrowserSession {
-    /// Who signed in to a client with this kind of proof.
-    pub fn of(&self, client_id: &str, proof: ProofKind) -> Option<&ClientSession> {
-        self.clients.iter().find(|session| session.client_id == client_id && session.proof == proof)
+    /// Who signed in to a client with this kind of proof, in this environment.
+    pub fn of(&self, client_id: &str, proof: ProofKind, environment: Environment) -> Option<&ClientSession> {
+        let mut sessions = self.clients.iter().filter(|session| session.client_id == client_id);
+        sessions.find(|session| session.proof == proof && session.environment == environment)
     }
 
     /// The session after somebody signed in to a client.

@@ -6,6 +6,11 @@ use crate::U256;
 
 const CALLBACK: &str = "https://app.example/callback?x=1";
 const LOCAL: &str = "http://127.0.0.1:3000/callback";
+/// Longer than what is kept.
+const LONG: &str = match std::str::from_utf8(&[b'n'; 2049]) {
+    Ok(text) => text,
+    Err(_) => "",
+};
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
 fn client() -> Client {
@@ -154,6 +159,8 @@ fn errors_that_are_sent() {
             Fragment,
         ),
         (vec![("scope", "email"), ("response_mode", "form_post")], ErrorKind::InvalidScope, "scope", FormPost),
+        (vec![("ui_locales", "a"), ("ui_locales", "b")], ErrorKind::InvalidRequest, "ui_locales", Query),
+        (vec![("nonce", LONG)], ErrorKind::InvalidRequest, "nonce", Query),
         (vec![("state", "a"), ("state", "b")], ErrorKind::InvalidRequest, "state", Query),
         (vec![("request", "x")], ErrorKind::RequestNotSupported, "request", Query),
         (vec![("request_uri", "https://x")], ErrorKind::RequestUriNotSupported, "request_uri", Query),

@@ -22,23 +22,27 @@ function tick() {
 const ticking = setInterval(tick, 1000);
 tick();
 
+// A moment before asking again, so that an answer that comes at once is not asked for without end.
+const again = () => setTimeout(follow, 1000);
+
 async function follow() {
-  let state;
+  let answer;
   try {
-    const answer = await fetch(base + "/progress", { cache: "no-store" });
-    state = answer.ok ? (await answer.json()).state : "over";
+    answer = await fetch(base + "/progress", { cache: "no-store" });
   } catch {
     // The connection broke; the transaction did not.
-    setTimeout(follow, 2000);
-    return;
+    return again();
   }
+  // Anything but an end, an overload say, passes.
+  if (!answer.ok && answer.status !== 404) return again();
+  const state = answer.ok ? (await answer.json()).state : "over";
   if (state === "answered") {
     end("Thank you. Going back to the application.");
     location.assign(base + "/complete");
   } else if (state === "over") {
     end("This sign-in is over. Go back to the application to begin again.");
   } else {
-    follow();
+    again();
   }
 }
 
