@@ -2,6 +2,13 @@
 //!
 //! Every step is one compare-and-write of the records that it read, so two that race cannot both succeed, and what was answered
 //! is on disk.
+//!
+//! Here are transactions and browser sessions; `sign_in/tokens.rs` exchanges codes, `sign_in/keys.rs` keeps the signing keys,
+//! `sign_in/settings.rs` says how it is all set up.
+
+mod keys;
+mod settings;
+mod tokens;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +19,11 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
-use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, Client, KeptRequest};
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
-use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys, TooYoung,
-    Transaction,
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, Transaction,
 };
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
 use selfsame_protocol::verification::items::ItemFailure;
@@ -26,7 +31,6 @@ use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Notify, oneshot};
@@ -35,15 +39,16 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::clock::{Clock, Random};
 use crate::session_registry::SessionRegistryMessage;
-use crate::signing_keys::{LoadedKeys, PublicJwk, SigningError, generate};
+use crate::signing_keys::{LoadedKeys, SigningError};
 use crate::slot::Slot;
 use crate::verification::{VerificationError, VerificationHandle};
 
+pub use keys::KeyState;
+pub use settings::{ClientSecret, SignInClient, SignInSettings};
+pub use tokens::{LiveToken, TokenResponse};
+
 /// How long an access token and an ID token are good for, in seconds (seed section 8).
 pub const TOKEN_LIFETIME: u64 = 3600;
-
-/// How long a key is published after it was retired, in seconds: its last token is signed while it is being retired.
-const KEY_AFTERLIFE: u64 = TOKEN_LIFETIME + 60;
 
 /// How long an authorization request waits for a person, in seconds.
 pub const TRANSACTION_LIFETIME: u64 = 600;
@@ -56,73 +61,6 @@ pub const LEGACY_ROOT_AGE: u64 = 3600;
 
 /// The action of current proofs for sign-in; legacy proofs have the empty one.
 pub const SIGN_IN_ACTION: &str = "sign-in";
-
-/// How sign-in is set up.
-#[derive(Clone, Debug)]
-pub struct SignInSettings {
-    pub provider: Provider,
-    /// The applications that sign people in.
-    pub clients: Vec<SignInClient>,
-    pub code_lifetime: Duration,
-    pub key_rotation: Duration,
-    /// How long a browser knows who signed in.
-    pub session_lifetime: Duration,
-    /// Whether introspection answers a token that is not alive with 200 as RFC 7662 has it, instead of 401.
-    pub answers_inactive_tokens_plainly: bool,
-}
-
-impl Default for SignInSettings {
-    /// No clients.
-    fn default() -> Self {
-        let text = str::to_owned;
-        Self {
-            provider: Provider {
-                issuer: text("http://127.0.0.1:8080"),
-                name: text("World ID User"),
-                given_name: text("World ID"),
-                family_name: text("User"),
-            },
-            clients: Vec::new(),
-            code_lifetime: Duration::from_secs(600),
-            key_rotation: Duration::from_secs(30 * 24 * 3600),
-            session_lifetime: Duration::from_secs(24 * 3600),
-            answers_inactive_tokens_plainly: false,
-        }
-    }
-}
-
-/// An application that signs people in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignInClient {
-    pub client: Client,
-    /// What people see.
-    pub name: String,
-    pub secret: Option<ClientSecret>,
-    pub environment: Environment,
-    /// The kind of proof that it takes. The two kinds give different subjects.
-    pub proof: ProofKind,
-}
-
-/// A client secret as it is kept: a salt and SHA-256 of the salt and the secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClientSecret {
-    pub salt: [u8; 16],
-    pub digest: [u8; 32],
-}
-
-impl ClientSecret {
-    /// Whether this is the secret; takes the same time whatever is wrong with it.
-    pub fn is(&self, secret: &str) -> bool {
-        let given: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(secret).finalize().into();
-        given.ct_eq(&self.digest).into()
-    }
-}
-
-impl std::fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ClientSecret(hidden)")
-    }
-}
 
 pub(crate) struct SignInShared {
     pub session_registry: Slot<SessionRegistryMessage>,
@@ -225,17 +163,6 @@ pub enum Progress {
     Over,
 }
 
-/// A signing key, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyState {
-    /// `kid`.
-    pub id: String,
-    /// `retired`, `current` or `next`.
-    pub state: &'static str,
-    /// Unix seconds.
-    pub published_at: u64,
-}
-
 /// The session cookie of who completes a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCookie<'a> {
@@ -254,24 +181,6 @@ pub struct Completed {
     pub delivery: Delivery,
     /// The secret of a session that was begun, for the browser's cookie.
     pub new_session: Option<String>,
-}
-
-/// The answer of the token endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TokenResponse {
-    pub access_token: String,
-    pub token_type: &'static str,
-    pub expires_in: u64,
-    pub scope: String,
-    pub id_token: String,
-}
-
-/// A live access token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveToken {
-    pub token: AccessToken,
-    /// Unix seconds.
-    pub expires_at: u64,
 }
 
 /// Sign-in, for front-ends and embedders. Cheap to clone.
@@ -324,69 +233,6 @@ impl SignInShared {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The signing keys, made at their first use.
-    async fn keys(&self) -> Result<Arc<LoadedKeys>, SignInFailure> {
-        if let Some(keys) = self.keys.load_full() {
-            return Ok(keys);
-        }
-        let _alone = self.changing_keys.lock().await;
-        if let Some(keys) = self.keys.load_full() {
-            return Ok(keys);
-        }
-        let stored = match self.get::<SigningKeys>(&KEYS)? {
-            Some(read) => read.value,
-            None => {
-                let now = self.clock.unix_seconds();
-                let random = Arc::clone(&self.random);
-                let made =
-                    spawn_blocking(move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]));
-                let [current, next] = made.await.map_err(|error| SigningError::Generate(error.to_string()))??;
-                let keys = SigningKeys::first(current, next, now);
-                self.write(vec![write(KEYS, None, &keys, u64::MAX)]).await?;
-                self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value
-            }
-        };
-        let keys = Arc::new(LoadedKeys::load(stored)?);
-        self.keys.store(Some(Arc::clone(&keys)));
-        Ok(keys)
-    }
-
-    /// Changes the signing key if it has signed for long enough.
-    pub async fn rotate_when_due(&self) -> Result<(), SignInFailure> {
-        // Keys that nobody has used yet are not loaded, and need no change.
-        let Some(keys) = self.keys.load_full() else { return Ok(()) };
-        let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
-        let due = promoted.saturating_add(self.settings.key_rotation.as_secs());
-        if self.clock.unix_seconds() < due {
-            return Ok(());
-        }
-        match self.rotate(false).await? {
-            Ok(()) => tracing::info!("the signing key was changed"),
-            Err(error) => tracing::warn!(%error, "the signing key is not changed yet"),
-        }
-        Ok(())
-    }
-
-    async fn rotate(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        self.keys().await?;
-        let _alone = self.changing_keys.lock().await;
-        let (random, clock) = (Arc::clone(&self.random), Arc::clone(&self.clock));
-        let made = spawn_blocking(move || generate(&*random, clock.unix_seconds())).await;
-        let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
-        // Only now: the old key has signed until here.
-        let now = self.clock.unix_seconds();
-        let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
-        let rotated = match read.value.rotate(new, now, KEY_AFTERLIFE, force) {
-            Ok(rotated) => rotated,
-            Err(error) => return Ok(Err(error)),
-        };
-        self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await?;
-        // What is stored counts, whoever wrote it.
-        let stored = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value;
-        self.keys.store(Some(Arc::new(LoadedKeys::load(stored)?)));
-        Ok(Ok(()))
-    }
-
     /// Signs an ID token, off the async threads.
     async fn id_token(
         &self,
@@ -414,9 +260,6 @@ impl SignInShared {
         }
     }
 }
-
-/// Where the signing keys are.
-const KEYS: RecordKey = RecordKey { kind: RecordKind::SigningKeys, id: B256::ZERO };
 
 impl SignInHandle {
     pub(crate) fn new(
@@ -461,38 +304,6 @@ impl SignInHandle {
     /// Changes the clients, from the next request on.
     pub fn set_clients(&self, clients: Vec<SignInClient>) {
         self.shared.clients.store(Arc::new(by_id(clients)));
-    }
-
-    /// The public parts of the signing keys, oldest first. The first call makes the keys.
-    pub async fn published_keys(&self) -> Result<Vec<PublicJwk>, SignInFailure> {
-        let now = self.shared.clock.unix_seconds();
-        let keys = self.shared.keys().await?;
-        let alive = keys.stored.without_expired(now, KEY_AFTERLIFE);
-        let is_alive = |published: &&PublicJwk| alive.keys.iter().any(|key| key.id == published.kid);
-        Ok(keys.published.iter().filter(is_alive).cloned().collect())
-    }
-
-    /// The signing keys, oldest first, with what each does. The first call makes the keys.
-    pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInFailure> {
-        let now = self.shared.clock.unix_seconds();
-        let keys = self.shared.keys().await?.stored.without_expired(now, KEY_AFTERLIFE).keys;
-        let state = |key: &SigningKey| match (key.promoted_at, key.retired_at) {
-            (_, Some(_)) => "retired",
-            (Some(_), None) => "current",
-            (None, None) => "next",
-        };
-        Ok(keys
-            .iter()
-            .map(|key| KeyState { id: key.id.clone(), state: state(key), published_at: key.published_at })
-            .collect())
-    }
-
-    /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`.
-    pub async fn rotate_keys(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        let shared = Arc::clone(&self.shared);
-        // Goes its way also if the caller does not wait for it.
-        let rotating = tokio::spawn(async move { shared.rotate(force).await });
-        rotating.await.unwrap_or_else(|error| Err(SigningError::Generate(error.to_string()).into()))
     }
 
     /// The subject that a request's `id_token_hint` names, if it has one.
@@ -809,79 +620,6 @@ impl SignInHandle {
         }
         Ok(fields)
     }
-
-    /// Exchanges an authorization code for tokens. The code is used up by the first client of its own that shows it, whatever
-    /// else is wrong; a second use revokes what the first one gave.
-    pub async fn exchange(
-        &self,
-        client_id: &str,
-        code: &str,
-        redirect_uri: Option<&str>,
-        code_verifier: Option<&str>,
-    ) -> Result<TokenResponse, SignInFailure> {
-        let shared = &self.shared;
-        let key = code_key(code);
-        loop {
-            let invalid =
-                || invalid_grant("code", "the code is unknown, has expired, was used, or is another client's");
-            let Read { value: mut record, stored } = shared.get::<AuthorizationCode>(&key)?.ok_or_else(invalid)?;
-            if record.client_id != client_id {
-                return Err(invalid());
-            }
-            let now = shared.clock.unix_seconds();
-            if let Some(token_hash) = record.used_for {
-                self.revoke(token_hash).await?;
-                return Err(invalid());
-            }
-            if record.valid_until <= now {
-                return Err(invalid());
-            }
-            let wrong = mismatch(&record, redirect_uri, code_verifier);
-            let (person, scopes, nonce) = (record.person, record.scopes, record.nonce.clone());
-            let token = shared.secret();
-            let token_hash = hash_of(&token);
-            record.used_for = Some(if wrong.is_some() { B256::ZERO } else { token_hash });
-            // Long enough to know a second use for as long as the token lives.
-            let mut writes = vec![write(key, Some(&stored), &record, now + TOKEN_LIFETIME)];
-            if wrong.is_none() {
-                let access = AccessToken { client_id: client_id.to_owned(), person, scopes, issued_at: now };
-                writes.push(write(token_key(token_hash), None, &access, now + TOKEN_LIFETIME));
-            }
-            let id_token = match wrong {
-                Some(_) => None,
-                None => Some(shared.id_token(&person, scopes, client_id, nonce.as_deref(), Some(&token), None).await?),
-            };
-            match (shared.write(writes).await?, wrong, id_token) {
-                // Somebody else used it in the meantime: now this is the second use.
-                (Decision::Changed, ..) => {}
-                (Decision::Written, None, Some(id_token)) => {
-                    return Ok(TokenResponse {
-                        access_token: token,
-                        token_type: "Bearer",
-                        expires_in: TOKEN_LIFETIME,
-                        scope: scopes.text(),
-                        id_token,
-                    });
-                }
-                (Decision::Written, Some(wrong), _) => return Err(wrong),
-                (Decision::Written, None, None) => return Err(SigningError::Missing.into()),
-            }
-        }
-    }
-
-    async fn revoke(&self, token_hash: B256) -> Result<(), StoreError> {
-        let key = token_key(token_hash);
-        let Some(before) = self.shared.records.get(&key)? else { return Ok(()) };
-        self.shared.write(vec![RecordWrite { key, before: Some(before), after: None }]).await.map(drop)
-    }
-
-    /// The token of a text, if it is alive.
-    pub fn live_token(&self, token: &str) -> Result<Option<LiveToken>, StoreError> {
-        let read = self.shared.get::<AccessToken>(&token_key(hash_of(token)))?;
-        // An application that is switched off learns nothing more.
-        let read = read.filter(|read| self.client(&read.value.client_id).is_some());
-        Ok(read.map(|Read { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
-    }
 }
 
 fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
@@ -925,28 +663,6 @@ fn unanswered(transaction: &Transaction) -> Result<(), SignInFailure> {
 
 fn already_answered() -> SignInFailure {
     SignInError::new(ErrorKind::InvalidRequest, "this sign-in has been answered; begin another one").into()
-}
-
-/// What does not go with the code.
-fn mismatch(
-    record: &AuthorizationCode,
-    redirect_uri: Option<&str>,
-    code_verifier: Option<&str>,
-) -> Option<SignInFailure> {
-    if redirect_uri != Some(&record.redirect_uri) {
-        return Some(invalid_grant("redirect_uri", "redirect_uri must be the one of the authorization request"));
-    }
-    let wrong = |detail| Some(invalid_grant("code_verifier", detail));
-    match (&record.code_challenge, code_verifier) {
-        (None, None) => None,
-        (Some(_), None) => wrong("code_verifier is missing; the authorization request had a code_challenge"),
-        (None, Some(_)) => wrong("code_verifier is given; the authorization request had no code_challenge"),
-        (Some(challenge), Some(verifier)) => {
-            let is_right = pkce::is_verifier(verifier)
-                && bool::from(pkce::challenge(verifier).as_bytes().ct_eq(challenge.as_bytes()));
-            if is_right { None } else { wrong("code_verifier does not go with the code_challenge") }
-        }
-    }
 }
 
 /// Somebody who follows a transaction; dropping it ends that.
