@@ -272,3 +272,67 @@ async fn a_store_is_for_one_registry_and_one_process() {
     }
     Process::start(folder.path(), &[], &[]).kill();
 }
+
+/// What verification, sign-in and the operator were told is done is done, also when the daemon is killed right after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proofs_codes_and_roots_survive_a_kill() {
+    const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+    const CALLBACK: &str = "http://localhost:3000/callback";
+    let folder = folder();
+    let data = folder.path().join("data");
+    let (data_text, wallet) = (data.display().to_string(), folder.path().join("wallet.json").display().to_string());
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let verify = async |process: &Process, body: &str| -> serde_json::Value {
+        let url = format!("{}/api/v4/verify/{APP}", process.verification);
+        let request = http.post(url).header("content-type", "application/json").body(body.to_owned());
+        request.send().await.expect("an answer").json().await.expect("JSON")
+    };
+    let exchange = async |process: &Process, code: &str| {
+        let body = format!("grant_type=authorization_code&code={code}&redirect_uri={CALLBACK}");
+        let request = http.post(format!("{}/token", process.sign_in)).basic_auth(APP, Some("sk_dev_only")).body(body);
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let answer = request.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.json::<serde_json::Value>().await.expect("JSON"))
+    };
+
+    let process = Process::start(&data, &[], &[]);
+    run(&["wallet", "new", "--wallet", &wallet, "--gateway", &process.gateway, "--indexer", &process.indexer]);
+    let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
+    // The wallet has the operator trust its root.
+    let (proved, body) = run(&[&["wallet", "prove", "--app", APP, "--action", "vote"][..], &daemon].concat());
+    assert!(proved, "{body}");
+    let first = verify(&process, &body).await;
+    assert_eq!(first["message"], "Proof verified successfully", "{first}");
+    process.kill();
+
+    let process = Process::start(&data, &[], &[]);
+    let again = verify(&process, &body).await;
+    assert_eq!(again["message"], "Proof verified successfully (nullifier reuse)", "{again}");
+    assert_eq!(again["created_at"], first["created_at"]);
+    let url = format!(
+        "{}/authorize?client_id={APP}&redirect_uri={CALLBACK}&response_type=code&scope=openid",
+        process.sign_in
+    );
+    let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
+    let code = || {
+        let (signed_in, text) = run(&[&["wallet", "sign-in", &url][..], &daemon].concat());
+        assert!(signed_in, "{text}");
+        let (_, code) = text.split_once("code=").expect("a code");
+        code.split('&').next().expect("a code").to_owned()
+    };
+    let (used, unused) = (code(), code());
+    let (status, tokens) = exchange(&process, &used).await;
+    assert_eq!(status, 200, "{tokens}");
+    process.kill();
+
+    let process = Process::start(&data, &[], &[]);
+    let token = tokens["access_token"].as_str().expect("a token");
+    let info = async |process: &Process| {
+        let request = http.get(format!("{}/userinfo", process.sign_in)).bearer_auth(token);
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(info(&process).await, 200, "a token that was given out is good");
+    assert_eq!(exchange(&process, &unused).await.0, 200, "and so is a code");
+    assert_eq!(exchange(&process, &used).await.1["error"], "invalid_grant", "one that was used stays used");
+    assert_eq!(info(&process).await, 401, "its second use revoked the token");
+}

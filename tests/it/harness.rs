@@ -105,6 +105,7 @@ pub struct Process {
     pub indexer: String,
     pub operator: String,
     pub verification: String,
+    pub sign_in: String,
 }
 
 impl Process {
@@ -132,8 +133,8 @@ impl Process {
             row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
         };
         let (gateway, indexer, operator) = (url("gateway"), url("indexer"), url("operator"));
-        let verification = url("verification");
-        Self { child, gateway, indexer, operator, verification }
+        let (verification, sign_in) = (url("verification"), url("sign-in"));
+        Self { child, gateway, indexer, operator, verification, sign_in }
     }
 
     /// The wallet's client for this daemon.
