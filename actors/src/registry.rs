@@ -15,6 +15,7 @@ use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 use selfsame_protocol::registry::{RuleParameters, RuleViolation, check_stateless};
 use selfsame_protocol::signature::SignatureFault;
 use selfsame_storage::{GroupCommit, Ledger, Snapshot, Store, StoreError};
+use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::batcher::{BatchLimits, BatcherMessage};
@@ -125,7 +126,7 @@ impl Counters {
 }
 
 /// How the registry is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RegistryStatistics {
     /// Requests accepted since the start.
     pub accepted: u64,

@@ -16,11 +16,12 @@ use selfsame_protocol::verification::items::{ItemFailure, KnownRoots, check_item
 use selfsame_protocol::verification::nullifiers::{
     ActionRecord, MaxVerificationsReached, NullifierKey, NullifierRecord, verified_again,
 };
-use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
+use selfsame_protocol::verification::request::{NumberText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootAge, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, GroupCommit, Store, StoreError, VerifiedRequest};
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
@@ -246,7 +247,7 @@ pub struct Verification {
 }
 
 /// How the verifier is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifierStatistics {
     /// Proofs that wait or are being checked.
     pub proofs_inside: usize,
@@ -589,30 +590,19 @@ impl KnownRoots for Roots<'_> {
 }
 
 fn results(proofs: &Proofs, verdicts: &[Result<(), ItemFailure>]) -> Vec<ItemResult> {
-    let items: Vec<(&str, &str)> = match proofs {
-        Proofs::Legacy { items, .. } => items.iter().map(|item| (&*item.identifier, &*item.nullifier.text)).collect(),
-        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
-            items.iter().map(|item| (&*item.identifier, &*item.nullifier.text)).collect()
-        }
-    };
-    let result = |((identifier, nullifier), verdict): ((&str, &str), &Result<(), ItemFailure>)| match verdict {
-        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier.to_owned()),
+    let result = |((identifier, nullifier), verdict): ((&str, &NumberText), &Result<(), ItemFailure>)| match verdict {
+        Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier.text.clone()),
         Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
     };
-    items.into_iter().zip(verdicts).map(result).collect()
+    proofs.named().into_iter().zip(verdicts).map(result).collect()
 }
 
 /// The nullifiers of the verified items, each once, the first one first.
 fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<U256> {
-    let nullifiers: Vec<U256> = match proofs {
-        Proofs::Legacy { items, .. } => items.iter().map(|item| item.nullifier.value).collect(),
-        Proofs::Uniqueness { items, .. } => items.iter().map(|item| item.nullifier.value).collect(),
-        Proofs::Session { .. } => Vec::new(),
-    };
     let mut verified = Vec::new();
-    for (nullifier, result) in nullifiers.into_iter().zip(results) {
-        if result.success && !verified.contains(&nullifier) {
-            verified.push(nullifier);
+    for ((_, nullifier), result) in proofs.named().into_iter().zip(results) {
+        if result.success && !verified.contains(&nullifier.value) {
+            verified.push(nullifier.value);
         }
     }
     verified

@@ -71,14 +71,10 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     }
     let asked = sign_in.handle.proof_request(id)?;
     let request = bound_to(&asked, body)?;
-    let (identifier, nullifier) = match &request.proofs {
-        Proofs::Legacy { items, .. } => {
-            items.first().map(|item| (item.identifier.clone(), item.nullifier.value)).unwrap_or_default()
-        }
-        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
-            items.first().map(|item| (item.identifier.clone(), item.nullifier.value)).unwrap_or_default()
-        }
-    };
+    // There is exactly one.
+    let named = request.proofs.named();
+    let (identifier, nullifier) =
+        named.first().map(|(identifier, nullifier)| ((*identifier).to_owned(), nullifier.value)).unwrap_or_default();
     sign_in.handle.answer(id, request, &identifier, nullifier).await?;
     Ok(json(StatusCode::OK, &value!({"success": true})))
 }

@@ -34,11 +34,6 @@ impl Claim {
     pub fn new(proof: Proof, inputs: Vec<Fr>) -> Self {
         Self { proof, inputs }
     }
-
-    /// The public inputs.
-    pub fn inputs(&self) -> &[Fr] {
-        &self.inputs
-    }
 }
 
 impl PreparedKey {

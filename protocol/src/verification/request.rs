@@ -83,13 +83,19 @@ impl Proofs {
         }
     }
 
+    /// Identifier and nullifier of each proof, in their order.
+    pub fn named(&self) -> Vec<(&str, &NumberText)> {
+        match self {
+            Self::Legacy { items, .. } => items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect(),
+            Self::Uniqueness { items, .. } | Self::Session { items, .. } => {
+                items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect()
+            }
+        }
+    }
+
     /// How many proofs there are: at most [`MOST_RESPONSES`].
     pub fn count(&self) -> u32 {
-        let count = match self {
-            Self::Legacy { items, .. } => items.len(),
-            Self::Uniqueness { items, .. } | Self::Session { items, .. } => items.len(),
-        };
-        count as u32
+        self.named().len() as u32
     }
 
     /// The action's text; a session has none.
