@@ -98,6 +98,7 @@ impl Reloading {
             Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
         }
         self.sign_in.set_clients(sign_in::setup::clients(config));
+        self.sign_in.limit_sources(config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit));
         self.simulation.rcu(|simulation| simulation.as_ref().map(|simulation| Arc::new(simulation.over(config))));
         self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
         self.registry.set_limits(admission_limits(config));

@@ -49,7 +49,7 @@ pub use service::{Service, ServiceError, Settings};
 pub use sign_in::{
     Begun, ClientSecret, Completed, KeyState, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION,
     SessionCookie, SignInClient, SignInFailure, SignInHandle, SignInSettings, TOKEN_LIFETIME, TRANSACTION_LIFETIME,
-    TokenResponse, TransactionId, nonce_of,
+    TokenResponse, TooManySignIns, TransactionId, nonce_of,
 };
 pub use signing_keys::{PublicJwk, SigningError};
 pub use submission::{RateLimitScope, Submission, SubmitError};

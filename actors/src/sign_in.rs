@@ -8,9 +8,11 @@
 
 mod keys;
 mod settings;
+mod sources;
 mod tokens;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::clock::{Clock, Random};
+use crate::registry::RateLimiter;
 use crate::session_registry::SessionRegistryMessage;
 use crate::signing_keys::{LoadedKeys, SigningError};
 use crate::slot::Slot;
@@ -45,6 +48,7 @@ use crate::verification::{VerificationError, VerificationHandle};
 
 pub use keys::KeyState;
 pub use settings::{ClientSecret, SignInClient, SignInSettings};
+pub use sources::TooManySignIns;
 pub use tokens::{LiveToken, TokenResponse};
 
 /// How long an access token and an ID token are good for, in seconds (seed section 8).
@@ -77,6 +81,8 @@ pub(crate) struct SignInShared {
     following: Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>,
     /// Transactions begun within their lifetime.
     beginning: Mutex<SlidingWindows<()>>,
+    /// What each source address has asked for within the window, and its limit.
+    per_source: Mutex<(Option<RateLimit>, RateLimiter<IpAddr>)>,
 }
 
 /// A transaction's public name: 128 random bits.
@@ -277,11 +283,12 @@ impl SignInHandle {
             random,
             verification,
             clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
-            settings,
             keys: ArcSwapOption::empty(),
             changing_keys: tokio::sync::Mutex::default(),
             following: Mutex::default(),
             beginning: Mutex::new(SlidingWindows::new(TRANSACTION_LIMIT, 1)),
+            per_source: Mutex::new((settings.per_source, RateLimiter::new())),
+            settings,
         };
         Self { shared: Arc::new(shared) }
     }

@@ -55,6 +55,7 @@ fn counts(config: &Config) -> Vec<Finding> {
         ("limits.per_source.requests", rate(&limits.per_source), 100_000),
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
+        ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MOST),
     ]
@@ -84,6 +85,7 @@ fn durations(config: &Config) -> Vec<Finding> {
         ("limits.per_source.window", window(&limits.per_source), SECOND, DAY),
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
+        ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
         ("sign_in.session_lifetime", sign_in.session_lifetime, SECOND, TEN_YEARS),
         ("sign_in.key_rotation", sign_in.key_rotation, HOUR, TEN_YEARS),

@@ -153,7 +153,7 @@ pub struct Limits {
     /// How long an `Idempotency-Key` is remembered.
     #[serde(deserialize_with = "values::duration")]
     pub idempotency_retention: Duration,
-    /// Open connections of all interfaces together.
+    /// Open connections of each address that is listened on.
     pub max_connections: usize,
     /// Requests inside one actor's handle.
     pub in_flight: usize,
@@ -167,6 +167,8 @@ pub struct Limits {
     pub per_leaf_index: Option<RateLimit>,
     /// Verification requests of one source address (IPv6: of one /64); `None` is no limit.
     pub verifications_per_source: Option<RateLimit>,
+    /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source address; `None` is no limit.
+    pub sign_ins_per_source: Option<RateLimit>,
     /// The proxies whose `Forwarded` headers count.
     pub trusted_proxies: Vec<Network>,
 }
@@ -187,6 +189,7 @@ impl Default for Limits {
             per_source: None,
             per_leaf_index: None,
             verifications_per_source: None,
+            sign_ins_per_source: None,
             trusted_proxies: Vec::new(),
         }
     }

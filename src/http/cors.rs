@@ -53,11 +53,14 @@ impl Cors {
 
     /// Marks an answer as readable for the request's origin, if that is allowed.
     pub(super) fn grant(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
-        headers.append(VARY, HeaderValue::from_static("Origin"));
-        let granted = origin.and_then(|origin| match self {
+        let granted = match self {
+            // The same for everybody, so that a shared cache may hand it to everybody.
             Self::Any => Some(HeaderValue::from_static("*")),
-            Self::Origins(origins) => origins.contains(origin).then(|| origin.clone()),
-        });
+            Self::Origins(origins) => {
+                headers.append(VARY, HeaderValue::from_static("Origin"));
+                origin.filter(|origin| origins.contains(origin)).cloned()
+            }
+        };
         if let Some(granted) = granted {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, granted);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After, X-Request-Id"));

@@ -25,7 +25,7 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
     let body = RequestBody::new(body, &head);
     let id = RequestId::of(&head.headers, || (server.random)());
     let target = server.site.target(head.uri.path());
-    let cors = target.interface.cors.as_ref();
+    let cors = target.cors();
     let origin = cors.and_then(|_| head.headers.get(ORIGIN).cloned());
     let (method, version) = (head.method.clone(), head.version);
 

@@ -48,6 +48,8 @@ pub struct Interface {
     /// Renders a refusal in this interface's style.
     pub(super) refuse: fn(Refusal) -> Response,
     routes: Vec<(&'static str, Route)>,
+    /// Paths that scripts of every origin may call, whatever `cors` says.
+    open: &'static [&'static str],
 }
 
 /// One method of one path.
@@ -62,12 +64,18 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let refuse = |refusal| E::from(refusal).into_response();
-        Self { interface: Interface { name, cors: None, refuse, routes: Vec::new() }, state, error: PhantomData }
+        Self { interface: Interface { name, cors: None, refuse, routes: Vec::new(), open: &[] }, state, error: PhantomData }
     }
 
     /// Grants browsers of other origins access; `None` grants none.
     pub fn cors(mut self, cors: Option<Cors>) -> Self {
         self.interface.cors = cors;
+        self
+    }
+
+    /// Grants browsers of every origin access to these paths, their errors and their `OPTIONS` included.
+    pub fn open_to_all(mut self, patterns: &'static [&'static str]) -> Self {
+        self.interface.open = patterns;
         self
     }
 
@@ -138,6 +146,7 @@ struct Endpoint {
     interface: usize,
     routes: Vec<Route>,
     allow: HeaderValue,
+    cors: Option<Cors>,
     metrics: RouteMetrics,
 }
 
@@ -171,7 +180,10 @@ impl Site {
             return Err(RouteError::NoInterface);
         }
         for endpoint in &mut site.endpoints {
-            endpoint.allow = allow(&endpoint.routes, site.interfaces[endpoint.interface].cors.is_some());
+            let interface = &site.interfaces[endpoint.interface];
+            let is_open = interface.open.contains(&endpoint.pattern);
+            endpoint.cors = if is_open { Some(Cors::Any) } else { interface.cors.clone() };
+            endpoint.allow = allow(&endpoint.routes, endpoint.cors.is_some());
         }
         Ok(site)
     }
@@ -191,7 +203,8 @@ impl Site {
             })?;
             let metrics = metrics.route(interface, pattern);
             let allow = HeaderValue::from_static("");
-            self.endpoints.push(Endpoint { pattern, interface: owner, routes: vec![route], allow, metrics });
+            let routes = vec![route];
+            self.endpoints.push(Endpoint { pattern, interface: owner, routes, allow, cors: None, metrics });
             return Ok(());
         };
         if endpoint.interface != owner {
@@ -245,7 +258,12 @@ impl<'a> Target<'a> {
     /// The answer to `OPTIONS`, where the interface allows other origins and the path exists.
     pub(super) fn preflight(&self) -> Option<Response> {
         let endpoint = self.endpoint?;
-        self.interface.cors.as_ref().map(|_| Cors::preflight(&endpoint.allow))
+        endpoint.cors.as_ref().map(|_| Cors::preflight(&endpoint.allow))
+    }
+
+    /// Which origins may read the answer.
+    pub(super) fn cors(&self) -> Option<&'a Cors> {
+        self.endpoint.map_or(self.interface.cors.as_ref(), |endpoint| endpoint.cors.as_ref())
     }
 }
 

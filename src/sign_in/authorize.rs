@@ -19,6 +19,9 @@ use crate::http::{Request, Response, empty, json};
 /// Checks an authorization request, keeps it, and shows the page; programs get its JSON form.
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
     let wants_json = accepts_json(&request);
+    if let Err(refused) = sign_in.handle.charge_source(request.source()) {
+        return if wants_json { Err(refused.into()) } else { Ok(page::too_many(sign_in.root(), &refused)) };
+    }
     let parameters = match *request.method() == Method::POST {
         true => read_form(&mut request, &[]).await?,
         false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),

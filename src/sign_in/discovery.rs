@@ -7,8 +7,8 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::discovery::Discovery;
 use serde_json::json as value;
 
+use super::SignIn;
 use super::error::SignInFault;
-use super::{SignIn, open_to_all};
 use crate::http::{Request, Response, json};
 
 /// How long clients may keep these, in seconds: shorter than a new key is published before it signs.
@@ -27,5 +27,5 @@ pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInFa
 
 fn cacheable(mut response: Response) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
-    open_to_all(response)
+    response
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::SignInFailure;
+use selfsame_actors::{SignInFailure, TooManySignIns};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 use serde_json::json;
 
@@ -28,6 +28,23 @@ pub enum SignInFault {
     /// It could not be done.
     #[error(transparent)]
     Failed(#[from] SignInFailure),
+}
+
+impl From<TooManySignIns> for SignInFault {
+    fn from(TooManySignIns { retry_after }: TooManySignIns) -> Self {
+        Refusal::TooManyRequests { retry_after }.into()
+    }
+}
+
+impl SignInFault {
+    /// Whether credentials, a code or a token were wrong: what somebody who guesses would get.
+    pub fn is_wrong_secret(&self) -> bool {
+        let kind = match self {
+            Self::Refused(error) | Self::Inactive(error) | Self::Failed(SignInFailure::Refused(error)) => error.kind,
+            _ => return false,
+        };
+        matches!(kind, ErrorKind::Unauthenticated | ErrorKind::InvalidGrant | ErrorKind::InvalidToken)
+    }
 }
 
 impl InterfaceError for SignInFault {

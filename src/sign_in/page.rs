@@ -4,12 +4,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use qrcode::QrCode;
 use qrcode::render::svg;
-use selfsame_actors::Begun;
+use selfsame_actors::{Begun, TooManySignIns};
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::error::SignInError;
 use sha2::{Digest, Sha256};
@@ -64,6 +64,21 @@ pub fn error(root: &str, status: StatusCode, error: &SignInError) -> Response {
         }
     };
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
+}
+
+/// For a person whose address has begun too many sign-ins.
+pub fn too_many(root: &str, refused: &TooManySignIns) -> Response {
+    let body = html! {
+        main {
+            h1 { "Please wait a moment" }
+            p { "There were too many sign-ins from your network. Go back to the application and try again in a while." }
+        }
+    };
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let mut response = respond(root, status, "Please wait", &body, "style-src 'self'; img-src data:; form-action 'none'");
+    let seconds = refused.retry_after.as_secs().saturating_add(1);
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
 }
 
 /// A page that posts itself to the application.

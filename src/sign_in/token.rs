@@ -7,15 +7,15 @@ use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
 use super::error::SignInFault;
 use super::form::{authenticate, read_form};
-use super::{SignIn, open_to_all};
-use crate::http::{InterfaceError, Request, Response, json};
+use super::SignIn;
+use super::guessing::hold_off;
+use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
 /// Exchanges a code. In this order: form, client, grant type, code.
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    // Scripts read the errors too.
-    Ok(open_to_all(exchange(&sign_in, request).await.unwrap_or_else(SignInFault::into_response)))
+    hold_off(&sign_in, request.source(), exchange(&sign_in, request)).await
 }
 
 async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {

@@ -59,6 +59,7 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 /// The authenticator's answer: a verification request with exactly one proof, or `{"error":"access_denied"}`.
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
     let id = transaction_id(&request)?;
+    sign_in.handle.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
     let wrong = |detail: String| SignInError::new(ErrorKind::InvalidRequest, detail);
     let body: Value = from_object(&body).map_err(|error| wrong(error.to_string()))?;
@@ -117,7 +118,7 @@ fn bound_to(asked: &ProofRequest, mut body: Value) -> Result<VerificationRequest
     Ok(request)
 }
 
-/// Where the transaction stands; holds the answer back for a while as long as nothing happens.
+/// Where the transaction stands, for who cannot follow [`super::events`]; holds the answer back for a while as long as nothing happens.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let deadline = Instant::now() + Duration::from_secs(HOLD);
@@ -125,12 +126,16 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
         progress = sign_in.handle.follow(id, &secret, deadline) => progress?,
         () = request.shutdown().triggered() => sign_in.handle.progress(id, &secret)?,
     };
-    let state = match progress {
+    Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
+}
+
+/// What pages and programs are told.
+pub(super) fn state_name(progress: Progress) -> &'static str {
+    match progress {
         Progress::Waiting => "waiting",
         Progress::Answered => "answered",
         Progress::Over => "over",
-    };
-    Ok(json(StatusCode::OK, &value!({"state": state})))
+    }
 }
 
 /// Sends the browser back to the application, once.
@@ -157,13 +162,13 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(response)
 }
 
-fn transaction_id(request: &Request) -> Result<TransactionId, SignInFault> {
+pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInFault> {
     let not_found = || SignInError::new(ErrorKind::NotFound, "no such sign-in is under way; it may have expired");
     request.param("transaction")?.parse().map_err(|()| not_found().into())
 }
 
 /// The transaction's secret: of its cookie, or as a Bearer header for programs.
-fn secret(request: &Request) -> Result<String, SignInFault> {
+pub(super) fn secret(request: &Request) -> Result<String, SignInFault> {
     if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
         return Ok(secret.to_owned());
     }

@@ -2,19 +2,29 @@
 
 use std::sync::Arc;
 
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::SignInFailure;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
 use super::error::SignInFault;
+use super::SignIn;
 use super::form::read_form;
-use super::{SignIn, open_to_all};
+use super::guessing::hold_off;
 use crate::http::{InterfaceError, Request, Response, json};
 
 /// The claims of the token's person and scopes.
 pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    Ok(open_to_all(claims(&sign_in, request).await.unwrap_or_else(SignInFault::into_response)))
+    match hold_off(&sign_in, request.source(), claims(&sign_in, request)).await {
+        // RFC 6750, section 3: whoever gets no further is told how to authenticate.
+        Err(SignInFault::Refused(error)) if error.kind == ErrorKind::InvalidRequest => {
+            let mut response = SignInFault::Refused(error).into_response();
+            let challenge = HeaderValue::from_static(r#"Bearer realm="selfsame", error="invalid_request""#);
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+            Ok(response)
+        }
+        other => other,
+    }
 }
 
 async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::sign_in::Client;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -20,6 +21,8 @@ pub struct SignInSettings {
     pub session_lifetime: Duration,
     /// Whether introspection answers a token that is not alive with 200 as RFC 7662 has it, instead of 401.
     pub answers_inactive_tokens_plainly: bool,
+    /// What one source address may begin, answer or get wrong; `None` is no limit.
+    pub per_source: Option<RateLimit>,
 }
 
 impl Default for SignInSettings {
@@ -38,6 +41,7 @@ impl Default for SignInSettings {
             key_rotation: Duration::from_secs(30 * 24 * 3600),
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
+            per_source: None,
         }
     }
 }

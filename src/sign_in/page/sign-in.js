@@ -22,10 +22,21 @@ function tick() {
 const ticking = setInterval(tick, 1000);
 tick();
 
-// A moment before asking again, so that an answer that comes at once is not asked for without end.
-const again = () => setTimeout(follow, 1000);
+function show(state) {
+  if (state === "answered") {
+    end("Thank you. Going back to the application.");
+    location.assign(base + "/complete");
+  } else if (state === "over") {
+    end("This sign-in is over. Go back to the application to begin again.");
+  }
+  return state !== "waiting";
+}
 
-async function follow() {
+// Where events do not come through: asking. A moment before each time, so that an answer that comes at once is not asked for
+// without end.
+const again = () => setTimeout(ask, 1000);
+
+async function ask() {
   let answer;
   try {
     answer = await fetch(base + "/progress", { cache: "no-store" });
@@ -36,14 +47,19 @@ async function follow() {
   // Anything but an end, an overload say, passes.
   if (!answer.ok && answer.status !== 404) return again();
   const state = answer.ok ? (await answer.json()).state : "over";
-  if (state === "answered") {
-    end("Thank you. Going back to the application.");
-    location.assign(base + "/complete");
-  } else if (state === "over") {
-    end("This sign-in is over. Go back to the application to begin again.");
-  } else {
-    again();
-  }
+  if (!show(state)) again();
+}
+
+function follow() {
+  if (!window.EventSource) return ask();
+  const events = new EventSource(base + "/events");
+  events.onmessage = (event) => {
+    if (show(JSON.parse(event.data).state)) events.close();
+  };
+  events.onerror = () => {
+    // The browser tries again by itself as long as it may; when it gives up, we ask.
+    if (events.readyState === EventSource.CLOSED) ask();
+  };
 }
 
 follow();

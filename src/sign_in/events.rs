@@ -1,0 +1,87 @@
+//! `GET /authorize/{transaction}/events`: where the transaction stands, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use http_body_util::StreamBody;
+use hyper::StatusCode;
+use hyper::body::Frame;
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use selfsame_actors::{Progress, TransactionId};
+use tokio::time::Instant;
+
+use super::SignIn;
+use super::error::SignInFault;
+use super::transaction::{secret, state_name, transaction_id};
+use crate::http::{Request, Response, Shutdown, stream};
+
+/// Something is sent at least this often, so that proxies and browsers know that the connection lives.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// A stream ends after this time; browsers connect again by themselves.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Tells nginx to hand on each event as it comes.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Events with `{"state": …}`: one at once, one when it changes; the last one is `answered` or `over`.
+pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
+    // Before the stream begins: a stranger learns by the status that there is nothing to follow.
+    let progress = sign_in.handle.progress(id, &secret)?;
+    let shutdown = request.shutdown().clone();
+    let following = Following { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
+    let pieces = unfold((following, Next::Tell(progress)), |(following, next)| async move {
+        let (piece, next) = following.piece(next).await?;
+        Some((Ok::<_, Infallible>(Frame::data(piece)), (following, next)))
+    });
+    let mut response = stream(StatusCode::OK, "text/event-stream", StreamBody::new(pieces));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Somebody who is told.
+struct Following {
+    sign_in: Arc<SignIn>,
+    id: TransactionId,
+    secret: String,
+    shutdown: Shutdown,
+    until: Instant,
+}
+
+/// What the stream does next.
+enum Next {
+    Tell(Progress),
+    Wait,
+    End,
+}
+
+impl Following {
+    /// The next piece of the stream, and what comes behind it; `None` at the end.
+    async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
+        let progress = match next {
+            Next::Tell(progress) => progress,
+            Next::End => return None,
+            Next::Wait => {
+                let deadline = (Instant::now() + HEARTBEAT).min(self.until);
+                let followed = tokio::select! {
+                    followed = self.sign_in.handle.follow(self.id, &self.secret, deadline) => followed,
+                    () = self.shutdown.triggered() => return None,
+                };
+                match followed {
+                    Ok(Progress::Waiting) if Instant::now() >= self.until => return None,
+                    Ok(Progress::Waiting) => return Some((Bytes::from_static(b":\n\n"), Next::Wait)),
+                    Ok(progress) => progress,
+                    // The store failed, which is in its log; the page asks again.
+                    Err(_) => return None,
+                }
+            }
+        };
+        let event = format!("data: {{\"state\":\"{}\"}}\n\n", state_name(progress));
+        Some((event.into(), if progress == Progress::Waiting { Next::Wait } else { Next::End }))
+    }
+}
