@@ -11,6 +11,7 @@ use selfsame_storage::LedgerError;
 use tokio::time::Instant;
 
 use crate::registry::Shared;
+use crate::trouble::RETRY;
 
 /// Sealed blocks that may wait to be applied: while one is being applied the next is sealed, and no more, so that a block
 /// takes as many requests as have come in the meantime.
@@ -20,6 +21,8 @@ const BLOCKS_AHEAD: u64 = 2;
 pub(crate) enum BatcherMessage {
     /// There may be something to do: a request became durable, a block was applied, a waiting time is over.
     Wake,
+    /// Sealing failed a while ago; try again.
+    Retry,
     /// Answer, to show that you are not stuck.
     Ping(RpcReplyPort<()>),
 }
@@ -47,6 +50,8 @@ pub(crate) struct BatcherState {
     uncertain: u64,
     /// When the oldest waiting request was first seen.
     waiting_since: Option<Instant>,
+    /// Sealing failed and rests: wakes in the meantime change nothing.
+    is_resting: bool,
 }
 
 impl Actor for Batcher {
@@ -60,13 +65,14 @@ impl Actor for Batcher {
         shared: Arc<Shared>,
     ) -> Result<BatcherState, ActorProcessingErr> {
         shared.batcher.occupy(myself.clone());
+        fault_point!(BatcherStart);
         // What a predecessor is sealing at the moment is among the uncertain ones.
         shared.sealing.idle().await;
         let uncertain = shared.store.last_sequence()?;
         let oldest = shared.store.queued_after(0, 1)?;
         let sealed = oldest.first().map_or(uncertain, |(oldest, _)| oldest - 1);
         myself.cast(BatcherMessage::Wake)?;
-        Ok(BatcherState { shared, sealed, uncertain, waiting_since: None })
+        Ok(BatcherState { shared, sealed, uncertain, waiting_since: None, is_resting: false })
     }
 
     async fn handle(
@@ -75,8 +81,14 @@ impl Actor for Batcher {
         message: Self::Msg,
         state: &mut BatcherState,
     ) -> Result<(), ActorProcessingErr> {
+        fault_point!(BatcherHandle);
         match message {
             BatcherMessage::Ping(reply) => drop(reply.send(())),
+            BatcherMessage::Wake if state.is_resting => {}
+            BatcherMessage::Retry => {
+                state.is_resting = false;
+                state.wake(&myself).await?;
+            }
             BatcherMessage::Wake => state.wake(&myself).await?,
         }
         Ok(())
@@ -108,13 +120,24 @@ impl BatcherState {
         self.waiting_since = None;
         let (shared, sealed, uncertain) = (Arc::clone(&self.shared), self.sealed, self.uncertain);
         match self.shared.sealing.run(move || seal(&shared, sealed, uncertain)).await? {
-            Ok(sealed) => self.sealed = sealed,
+            Ok(sealed) => {
+                self.sealed = sealed;
+                self.shared.sealing_step.succeeded();
+            }
             Err(LedgerError::NotNext { .. }) => {
                 // Somebody else appended: what we thought unsealed may be in that block.
                 self.sealed = 0;
                 self.uncertain = durable;
             }
-            Err(LedgerError::Store(error)) => return Err(error.into()),
+            Err(LedgerError::Store(error)) => {
+                // The block may be there all the same.
+                self.sealed = 0;
+                self.uncertain = durable;
+                self.shared.sealing_step.failed(error);
+                self.is_resting = true;
+                myself.send_after(RETRY, || BatcherMessage::Retry);
+                return Ok(());
+            }
         }
         if self.shared.publication.durable().max(self.uncertain) > self.sealed {
             myself.cast(BatcherMessage::Wake)?;
@@ -125,6 +148,7 @@ impl BatcherState {
 
 /// Seals the requests after sequence number `after` into a block. Returns the sequence number up to which all are in blocks.
 fn seal(shared: &Shared, after: u64, uncertain: u64) -> Result<u64, LedgerError> {
+    blocking_fault_point!(BatcherSeal);
     // The head before the queue: if it moves while we read, the append is refused and we look again. The mark before the queue:
     // what is up to the mark and not in the queue has been applied.
     let head = shared.ledger.head();

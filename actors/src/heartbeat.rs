@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ractor::{Message, RpcReplyPort};
+use selfsame_storage::Changes;
 use tokio::time::Instant;
 
 use crate::batcher::BatcherMessage;
@@ -106,8 +107,19 @@ impl Heartbeat {
                 self.sign_in.session_registry.name()
             }
             worker = self.stuck_worker() => return worker,
+            never = self.probe_commits() => match never {},
         }
         .to_owned()
+    }
+
+    /// While commits fail, makes one every second: so it is noticed when they work again, also if nobody asks for anything.
+    async fn probe_commits(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            if self.shared.group_commit.trouble().is_some() {
+                self.shared.group_commit.commit(Changes::default(), Box::new(|_| {}));
+            }
+        }
     }
 
     /// Waits until a verifier worker has been busy with one batch for too long: it is asked for nothing while it works.

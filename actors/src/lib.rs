@@ -19,8 +19,35 @@
 #[doc = include_str!("../../docs/embedding.md")]
 struct EmbeddingGuide;
 
+/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`; nothing at all without the feature
+/// `fault-injection`. See `faults.rs`.
+#[cfg(feature = "fault-injection")]
+macro_rules! fault_point {
+    ($point:ident) => {
+        $crate::faults::pass($crate::faults::FaultPoint::$point).await?
+    };
+}
+/// The same in code that may block.
+#[cfg(feature = "fault-injection")]
+macro_rules! blocking_fault_point {
+    ($point:ident) => {
+        ::selfsame_storage::faults::pass($crate::faults::FaultPoint::$point)?
+    };
+}
+#[cfg(not(feature = "fault-injection"))]
+macro_rules! fault_point {
+    ($point:ident) => {};
+}
+#[cfg(not(feature = "fault-injection"))]
+macro_rules! blocking_fault_point {
+    ($point:ident) => {};
+}
+
 mod batcher;
+mod blocking;
 mod clock;
+#[cfg(feature = "fault-injection")]
+pub mod faults;
 mod heartbeat;
 mod publication;
 mod registry;
@@ -34,6 +61,7 @@ mod submission;
 #[cfg(test)]
 mod tests;
 mod tree_maintainer;
+mod trouble;
 mod turns;
 mod verification;
 #[cfg(test)]

@@ -19,12 +19,14 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::batcher::{BatchLimits, BatcherMessage};
+use crate::blocking::Blocking;
 use crate::clock::{Clock, Random};
 use crate::publication::Publication;
 use crate::request_tracker::{Candidate, RequestTrackerMessage};
 use crate::slot::{PATIENCE, Slot};
 use crate::submission::{RateLimitScope, Submission, SubmitError};
 use crate::tree_maintainer::TreeMaintainerMessage;
+use crate::trouble::Step;
 use crate::turns::Turns;
 
 /// What the registry's actors and handles share. Nothing in here is the only copy of anything acknowledged.
@@ -43,13 +45,23 @@ pub(crate) struct Shared {
     pub batcher_woken: AtomicBool,
     /// The tree maintainer's work on the store.
     pub applying: Turns,
+    pub applying_step: Step,
     /// The batcher's work on the ledger.
     pub sealing: Turns,
+    pub sealing_step: Step,
+    /// Where other blocking work is done.
+    pub blocking: Blocking,
     pub tree_maintainer: Slot<TreeMaintainerMessage>,
     pub batcher: Slot<BatcherMessage>,
     pub request_tracker: Slot<RequestTrackerMessage>,
     /// Dropped last: when the committing thread has ended for want of it, nobody else here has the store open any more.
     pub group_commit: GroupCommit,
+}
+
+impl Shared {
+    fn steps(&self) -> impl Iterator<Item = &Step> {
+        [&self.sealing_step, &self.applying_step].into_iter()
+    }
 }
 
 /// What bounds admission. Can be changed while the service runs.
@@ -169,6 +181,9 @@ impl RegistryHandle {
     /// published state, limit by account.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         let Submission { operation, source, idempotency_key } = submission;
+        if let Some(trouble) = self.shared.steps().find_map(Step::trouble) {
+            return Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {trouble}") });
+        }
         self.charge_source(source)?;
         check_request(&operation)?;
         check_stateless(&operation, &self.shared.batch_limits.rules)?;
@@ -315,6 +330,13 @@ impl RegistryHandle {
         self.shared.request_tracker.set_limit(limits.calls_inside);
         self.shared.publication.waiters.set_limit(limits.status_waiters);
         self.shared.limits.store(Arc::new(limits));
+    }
+
+    /// What keeps the service from writing at the moment; empty when nothing does. It is tried again and again, and gone when it
+    /// works.
+    pub fn troubles(&self) -> Vec<String> {
+        let committing = self.shared.group_commit.trouble().map(|error| format!("committing fails: {error}"));
+        committing.into_iter().chain(self.shared.steps().filter_map(Step::trouble)).collect()
     }
 
     /// How the registry is doing.

@@ -15,7 +15,6 @@ use selfsame_protocol::registry::{self, Lock, Operation, Overlay};
 use selfsame_protocol::signature::SignatureFault;
 use selfsame_protocol::{Address, B256, keccak256};
 use selfsame_storage::{Admission, Changes, IdempotencyRecord, StoreError};
-use tokio::task::spawn_blocking;
 
 use crate::batcher::BatcherMessage;
 use crate::registry::{RateLimiter, Shared};
@@ -81,7 +80,9 @@ impl Actor for RequestTracker {
     ) -> Result<RequestTrackerState, ActorProcessingErr> {
         // First the place, then the state: a block applied while we load is told to our mailbox.
         shared.request_tracker.occupy(myself.clone());
-        let state = spawn_blocking(move || RequestTrackerState::load(shared)).await??;
+        fault_point!(RequestTrackerStart);
+        let blocking = shared.blocking;
+        let state = blocking.run(move || RequestTrackerState::load(shared)).await??;
         myself.send_interval(SWEEP_INTERVAL, || RequestTrackerMessage::Sweep);
         Ok(state)
     }
@@ -92,6 +93,7 @@ impl Actor for RequestTracker {
         message: Self::Msg,
         state: &mut RequestTrackerState,
     ) -> Result<(), ActorProcessingErr> {
+        fault_point!(RequestTrackerHandle);
         match message {
             RequestTrackerMessage::Ping(reply) => drop(reply.send(())),
             RequestTrackerMessage::Admit(candidate, reply) => state.admit(*candidate, reply),
@@ -266,12 +268,15 @@ impl RequestTrackerState {
         let requests_before = now.saturating_sub(limits.request_retention.as_secs());
         let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
         let store = self.shared.store.clone();
-        spawn_blocking(move || {
+        let sweeping = move || {
             while store.sweep_requests(requests_before, SWEEP_BATCH)? == SWEEP_BATCH {}
             while store.sweep_idempotency_keys(keys_before, SWEEP_BATCH)? == SWEEP_BATCH {}
             Ok::<_, StoreError>(())
-        })
-        .await??;
+        };
+        if let Err(error) = self.shared.blocking.run(sweeping).await? {
+            // What has expired is as good as gone; it can wait for the next sweep.
+            tracing::error!(%error, "expired requests cannot be deleted");
+        }
         Ok(())
     }
 }

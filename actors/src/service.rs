@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::batcher::{BatchLimits, Batcher};
+use crate::blocking::Blocking;
 use crate::clock::{Clock, Random};
 use crate::heartbeat::{ActorHealth, Heartbeat};
 use crate::publication::Publication;
@@ -24,6 +25,7 @@ use crate::session_registry::SessionRegistry;
 use crate::sign_in::{SignInHandle, SignInSettings, SignInShared};
 use crate::slot::Slot;
 use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
+use crate::trouble::Step;
 use crate::turns::Turns;
 use crate::verification::{VerificationHandle, VerificationSettings, VerifierShared};
 use crate::verifier_pool::VerifierPool;
@@ -117,8 +119,10 @@ impl Service {
         let name = format!("{}/guardian", settings.instance);
         let (guardian, _) = Actor::spawn(Some(name), Guardian, failed.clone()).await.map_err(refused)?;
         let guardian = guardian.get_cell();
+        let machinery = Machinery::threads(&store)?;
+        let outcome = (failed, failure);
         let mut service =
-            Self::start_under(settings, store, ledger, clock, random, guardian.clone(), failed, failure).await?;
+            Self::start_under(settings, store, ledger, clock, random, guardian.clone(), outcome, machinery).await?;
         service.guardian = Some(guardian);
         Ok(service)
     }
@@ -133,22 +137,22 @@ impl Service {
         random: Arc<dyn Random>,
         supervisor: ActorCell,
     ) -> Result<Self, ServiceError> {
-        let (failed, failure) = watch::channel(None);
-        Self::start_under(settings, store, ledger, clock, random, supervisor, failed, failure).await
+        let machinery = Machinery::threads(&store)?;
+        Self::start_under(settings, store, ledger, clock, random, supervisor, watch::channel(None), machinery).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the two public ways to start differ only in the supervisor")]
-    async fn start_under(
+    #[expect(clippy::too_many_arguments, reason = "the ways to start differ only in the supervisor and the machinery")]
+    pub(crate) async fn start_under(
         settings: Settings,
         store: Store,
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         supervisor: ActorCell,
-        failed: watch::Sender<Option<ServiceError>>,
-        failure: watch::Receiver<Option<ServiceError>>,
+        (failed, failure): (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
+        machinery: Machinery,
     ) -> Result<Self, ServiceError> {
-        let (group_commit, committing) = GroupCommit::start(store.clone())?;
+        let Machinery { group_commit, committing, blocking } = machinery;
         let publication = Publication::new(store.snapshot()?, store.last_sequence()?, settings.limits.status_waiters);
         let slot_name = |actor: &str| format!("{}/registry/{actor}", settings.instance);
         let shared = Arc::new(Shared {
@@ -163,8 +167,11 @@ impl Service {
             counters: Counters::default(),
             per_source: Mutex::new(RateLimiter::new()),
             batcher_woken: false.into(),
-            applying: Turns::default(),
-            sealing: Turns::default(),
+            applying: Turns::new(blocking),
+            applying_step: Step::new("applying a block"),
+            sealing: Turns::new(blocking),
+            sealing_step: Step::new("sealing a block"),
+            blocking,
             tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.limits.calls_inside),
             batcher: Slot::new(slot_name("batcher"), settings.limits.calls_inside),
             request_tracker: Slot::new(slot_name("request-tracker"), settings.limits.calls_inside),
@@ -216,7 +223,7 @@ impl Service {
             failure,
             guardian: None,
             watching,
-            committing: Mutex::new(Some(committing)),
+            committing: Mutex::new(committing),
         })
     }
 
@@ -281,6 +288,21 @@ impl Service {
                 tracing::debug!("handles of the registry outlive the service");
             }
         }
+    }
+}
+
+/// What does the blocking work.
+pub(crate) struct Machinery {
+    pub group_commit: GroupCommit,
+    /// The committing thread; `None` where somebody commits by hand.
+    pub committing: Option<JoinHandle<()>>,
+    pub blocking: Blocking,
+}
+
+impl Machinery {
+    fn threads(store: &Store) -> Result<Self, StoreError> {
+        let (group_commit, committing) = GroupCommit::start(store.clone())?;
+        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads })
     }
 }
 

@@ -41,6 +41,7 @@ impl Actor for SessionRegistry {
         shared: Arc<SignInShared>,
     ) -> Result<Arc<SignInShared>, ActorProcessingErr> {
         shared.session_registry.occupy(myself.clone());
+        fault_point!(SessionRegistryStart);
         myself.send_interval(INTERVAL, || SessionRegistryMessage::Look);
         Ok(shared)
     }
@@ -51,6 +52,7 @@ impl Actor for SessionRegistry {
         message: Self::Msg,
         shared: &mut Arc<SignInShared>,
     ) -> Result<(), ActorProcessingErr> {
+        fault_point!(SessionRegistryHandle);
         match message {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
             SessionRegistryMessage::Look => {

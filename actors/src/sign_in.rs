@@ -255,6 +255,7 @@ impl SignInShared {
             IdToken { client_id, nonce, issued_at: now, expires_at: now + TOKEN_LIFETIME, id: &id, access_token, code };
         let claims = self.settings.provider.id_token_claims(person, scopes, &token);
         let keys = self.keys().await?;
+        fault_point!(SignToken);
         let signed = spawn_blocking(move || keys.sign(&claims)).await;
         Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
     }

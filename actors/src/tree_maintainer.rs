@@ -12,11 +12,14 @@ use selfsame_storage::StoreError;
 use crate::batcher::BatcherMessage;
 use crate::registry::Shared;
 use crate::request_tracker::RequestTrackerMessage;
+use crate::trouble::RETRY;
 
 /// What the tree maintainer is told.
 pub(crate) enum TreeMaintainerMessage {
     /// The ledger has blocks that are not applied yet.
     Follow,
+    /// Applying failed a while ago; try again.
+    Retry,
     /// Answer, to show that you are not stuck.
     Ping(RpcReplyPort<()>),
 }
@@ -24,42 +27,72 @@ pub(crate) enum TreeMaintainerMessage {
 /// The actor; its state is in the store.
 pub(crate) struct TreeMaintainer;
 
+/// What the tree maintainer remembers.
+pub(crate) struct TreeMaintainerState {
+    shared: Arc<Shared>,
+    /// Applying failed and rests: being told of blocks in the meantime changes nothing.
+    is_resting: bool,
+}
+
 impl Actor for TreeMaintainer {
     type Msg = TreeMaintainerMessage;
-    type State = Arc<Shared>;
+    type State = TreeMaintainerState;
     type Arguments = Arc<Shared>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
         shared: Arc<Shared>,
-    ) -> Result<Arc<Shared>, ActorProcessingErr> {
+    ) -> Result<TreeMaintainerState, ActorProcessingErr> {
         shared.tree_maintainer.occupy(myself.clone());
+        fault_point!(TreeMaintainerStart);
         // A predecessor may have died between its commit and its publication, or be in its last commit.
         shared.applying.idle().await;
         shared.publication.publish(shared.store.snapshot()?);
         shared.publication.waiters.wake_all();
         myself.cast(TreeMaintainerMessage::Follow)?;
-        Ok(shared)
+        Ok(TreeMaintainerState { shared, is_resting: false })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
         message: Self::Msg,
-        shared: &mut Arc<Shared>,
+        state: &mut TreeMaintainerState,
     ) -> Result<(), ActorProcessingErr> {
+        fault_point!(TreeMaintainerHandle);
         match message {
             TreeMaintainerMessage::Ping(reply) => drop(reply.send(())),
-            TreeMaintainerMessage::Follow => {
-                let working = Arc::clone(shared);
-                let applied = shared.applying.run(move || apply_next(&working)).await??;
-                if let Some(block) = applied {
-                    shared.batcher.cast(BatcherMessage::Wake);
-                    shared.request_tracker.cast(RequestTrackerMessage::Applied(block));
-                    // One block a message, so that pings are answered in between.
-                    myself.cast(TreeMaintainerMessage::Follow)?;
-                }
+            TreeMaintainerMessage::Follow if state.is_resting => {}
+            TreeMaintainerMessage::Retry => {
+                state.is_resting = false;
+                state.follow(&myself).await?;
+            }
+            TreeMaintainerMessage::Follow => state.follow(&myself).await?,
+        }
+        Ok(())
+    }
+}
+
+impl TreeMaintainerState {
+    /// Applies the next block, if there is one.
+    async fn follow(&mut self, myself: &ActorRef<TreeMaintainerMessage>) -> Result<(), ActorProcessingErr> {
+        let shared = Arc::clone(&self.shared);
+        match self.shared.applying.run(move || apply_next(&shared)).await? {
+            Ok(Some(block)) => {
+                self.shared.applying_step.succeeded();
+                self.shared.batcher.cast(BatcherMessage::Wake);
+                self.shared.request_tracker.cast(RequestTrackerMessage::Applied(block));
+                // One block a message, so that pings are answered in between.
+                myself.cast(TreeMaintainerMessage::Follow)?;
+            }
+            Ok(None) => self.shared.applying_step.succeeded(),
+            // The store is further than what is published: starting again begins there.
+            Err(error @ StoreError::StaleCommit { .. }) => return Err(error.into()),
+            Err(error) => {
+                self.shared.applying_step.failed(error);
+                self.is_resting = true;
+                myself.send_after(RETRY, || TreeMaintainerMessage::Retry);
             }
         }
         Ok(())
@@ -73,6 +106,7 @@ fn apply_next(shared: &Shared) -> Result<Option<Arc<Block>>, StoreError> {
     let started = std::time::Instant::now();
     let signers = recover_in_parallel(&block.entries, &shared.store.domain());
     let effects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
+    blocking_fault_point!(TreeMaintainerApply);
     shared.store.commit_block(&block, &effects)?;
     // Counted first: who has seen a final state finds it in the statistics.
     shared.counters.applied(&effects.outcomes);

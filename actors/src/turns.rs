@@ -3,25 +3,33 @@
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::JoinError;
+
+use crate::blocking::Blocking;
 
 /// A killed actor's blocking work runs on: it is inside a commit, which cannot be stopped. Its successor waits for the end of it
 /// before it looks at the store, so that nothing changes behind its back.
 #[derive(Default)]
 pub(crate) struct Turns {
     turn: Arc<Mutex<()>>,
+    blocking: Blocking,
 }
 
 impl Turns {
+    /// Nobody's turn, with the work done there.
+    pub fn new(blocking: Blocking) -> Self {
+        Self { turn: Arc::default(), blocking }
+    }
+
     /// Runs blocking work once no other is running.
     pub async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JoinError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        spawn_blocking(move || {
+        let work = move || {
             let result = work();
             drop(turn);
             result
-        })
-        .await
+        };
+        self.blocking.run(work).await
     }
 
     /// Waits until no work is running.
@@ -33,6 +41,8 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
+
+    use tokio::task::spawn_blocking;
 
     use super::*;
 

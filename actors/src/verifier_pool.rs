@@ -82,6 +82,7 @@ impl Actor for VerifierPool {
         shared: Arc<VerifierShared>,
     ) -> Result<VerifierPoolState, ActorProcessingErr> {
         shared.pool.occupy(myself.clone());
+        fault_point!(VerifierPoolStart);
         let workers = shared.workers.len();
         let mut state = VerifierPoolState {
             shared,
@@ -104,6 +105,7 @@ impl Actor for VerifierPool {
         message: Self::Msg,
         state: &mut VerifierPoolState,
     ) -> Result<(), ActorProcessingErr> {
+        fault_point!(VerifierPoolHandle);
         match message {
             VerifierPoolMessage::Ping(reply) => drop(reply.send(())),
             VerifierPoolMessage::Check(job) => state.enqueue(*job),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
+use selfsame_storage::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
@@ -32,7 +33,8 @@ impl Batch {
     }
 
     /// Checks and answers. Where checking fails or panics, the replies are dropped: their callers learn that nothing was checked.
-    fn check(self, shared: &VerifierShared) {
+    fn check(self, shared: &VerifierShared) -> Result<(), StoreError> {
+        blocking_fault_point!(VerifierWorkerCheck);
         let Self { key, claims, replies } = self;
         match shared.checker.which_hold(&key, &claims, shared.random.as_ref()) {
             Ok(verdicts) => {
@@ -46,6 +48,7 @@ impl Batch {
             }
             Err(error) => tracing::error!(%error, "a batch of proofs does not fit its key"),
         }
+        Ok(())
     }
 }
 
@@ -77,6 +80,7 @@ impl Actor for VerifierWorker {
         _: ActorRef<Self::Msg>,
         WorkerArguments { shared, index }: WorkerArguments,
     ) -> Result<WorkerState, ActorProcessingErr> {
+        fault_point!(VerifierWorkerStart);
         let thread =
             rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("verifier-{index}")).build()?;
         shared.workers[index].rest();
@@ -92,7 +96,7 @@ impl Actor for VerifierWorker {
         let (shared, thread) = (Arc::clone(&state.shared), Arc::clone(&state.thread));
         state.shared.workers[state.index].begin();
         // A panic in there ends this actor, not the process.
-        spawn_blocking(move || thread.install(|| batch.check(&shared))).await?;
+        spawn_blocking(move || thread.install(|| batch.check(&shared))).await??;
         state.shared.workers[state.index].rest();
         state.shared.pool.cast(VerifierPoolMessage::Idle(myself.get_id()));
         Ok(())

@@ -8,6 +8,8 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
+#[cfg(feature = "fault-injection")]
+use selfsame_actors::faults::{FaultPoint, pass};
 
 use super::refusal::Refusal;
 use super::request::{Request, RequestBody};
@@ -32,6 +34,11 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
     let request = Request { head, body, id: id.clone(), pattern: target.pattern, connection: connection.clone() };
     let request_timeout = server.limits.load().request_timeout;
     let handled = handle(&target, request, request_timeout).await;
+    #[cfg(feature = "fault-injection")]
+    let handled = match pass(FaultPoint::HttpAnswer).await {
+        Ok(()) => handled,
+        Err(_) => Err(Refusal::Internal),
+    };
     // An interface may answer a timeout with another status than ours.
     let is_interrupted = matches!(handled, Err(Refusal::Timeout));
     let mut response = handled.unwrap_or_else(target.interface.refuse);

@@ -18,6 +18,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+#[cfg(feature = "fault-injection")]
+use selfsame_actors::faults::{FaultPoint, pass};
+
 use super::dispatch::answer;
 use super::metrics::Metrics;
 use super::router::Site;
@@ -97,6 +100,10 @@ impl Server {
                 Some(_ended) = connections.join_next() => {}
                 accepted = listener.accept(), if has_room => match accepted {
                     Ok((stream, peer)) => {
+                        #[cfg(feature = "fault-injection")]
+                        if pass(FaultPoint::HttpAccept).await.is_err() {
+                            continue;
+                        }
                         // Answers are small and written whole, waiting to fill a segment only delays them.
                         let _ = stream.set_nodelay(true);
                         connections.spawn(Connection::new(server.clone(), peer).begin(stream));

@@ -33,6 +33,7 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive()) {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
     }
+    reasons.extend(operator.service.registry().troubles());
     let statistics = operator.service.registry().statistics();
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));

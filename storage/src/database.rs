@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    IteratorMode, Options, WriteBatch, WriteOptions,
+    DBRecoveryMode, IteratorMode, Options, WriteBatch, WriteOptions,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
@@ -26,12 +26,51 @@ pub struct OpenOptions {
     pub domain: RegistryDomain,
     /// Bytes of memory for cached blocks of the database's files.
     pub block_cache: usize,
+    /// Keeps everything in memory, for simulations: opening takes no disk, and nothing outlives the last handle.
+    #[cfg(feature = "fault-injection")]
+    pub in_memory: Option<Memory>,
+}
+
+impl OpenOptions {
+    /// Where files are kept, if not on the machine's disks.
+    fn environment(&self) -> Option<&rocksdb::Env> {
+        #[cfg(feature = "fault-injection")]
+        if let Some(Memory(environment)) = &self.in_memory {
+            return Some(environment);
+        }
+        None
+    }
+}
+
+/// A disk in memory. A store that is opened again on a clone finds what was there.
+#[cfg(feature = "fault-injection")]
+#[derive(Clone)]
+pub struct Memory(rocksdb::Env);
+
+#[cfg(feature = "fault-injection")]
+impl Memory {
+    /// An empty one.
+    pub fn new() -> Result<Self, StoreError> {
+        Ok(Self(rocksdb::Env::mem_env()?))
+    }
+}
+
+#[cfg(feature = "fault-injection")]
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
 }
 
 impl OpenOptions {
     /// Options with a cache that suits a small machine: 256 MiB.
     pub fn new(domain: RegistryDomain) -> Self {
-        Self { domain, block_cache: 256 << 20 }
+        Self {
+            domain,
+            block_cache: 256 << 20,
+            #[cfg(feature = "fault-injection")]
+            in_memory: None,
+        }
     }
 }
 
@@ -55,14 +94,14 @@ impl Store {
     /// [`StoreError::Open`] (locked by another process, not writable), [`StoreError::SchemaVersion`],
     /// [`StoreError::OtherRegistry`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
-        let database = Database::open(path, options.block_cache, true)?;
+        let database = Database::open(path, options.block_cache, true, options.environment())?;
         database.claim(&options.domain)?;
         Ok(Self::over(database, options.domain))
     }
 
     /// Opens a store that must exist, for the registry it was made for.
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
-        let database = Database::open(path, block_cache, false)?;
+        let database = Database::open(path, block_cache, false, None)?;
         database.check_schema_version()?;
         let domain = database.stored_domain()?.ok_or_else(|| StoreError::Missing {
             family: family::META,
@@ -108,12 +147,18 @@ pub(crate) trait Read {
 
 impl Read for Database {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        fault_point!(StoreRead);
         Ok(self.db.get_pinned_cf(self.handle(family)?, key)?)
     }
 }
 
 impl Database {
-    fn open(path: &Path, block_cache: usize, create: bool) -> Result<Self, StoreError> {
+    fn open(
+        path: &Path,
+        block_cache: usize,
+        create: bool,
+        environment: Option<&rocksdb::Env>,
+    ) -> Result<Self, StoreError> {
         let refused = |error: rocksdb::Error| {
             let (path, reason) = (PathBuf::from(path), error.into_string());
             if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
@@ -126,6 +171,12 @@ impl Database {
         options.set_max_total_wal_size(512 << 20);
         options.set_keep_log_file_num(4);
         options.set_bytes_per_sync(1 << 20);
+        // A write that was cut off was never answered and is dropped. Damage anywhere else in the log refuses to open: what comes
+        // behind it was acknowledged, and RocksDB's own default would leave it out without a word.
+        options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+        if let Some(environment) = environment {
+            options.set_env(environment);
+        }
         let cache = Cache::new_lru_cache(block_cache);
         let families = family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
         let db = DB::open_cf_descriptors(&options, path, families).map_err(refused)?;
@@ -212,6 +263,7 @@ impl Database {
         family: &'static str,
         key: &[u8],
     ) -> Result<Option<DBPinnableSlice<'snapshot>>, StoreError> {
+        fault_point!(SnapshotRead);
         Ok(snapshot.get_pinned_cf(self.handle(family)?, key)?)
     }
 

@@ -23,9 +23,22 @@ pub struct EmbeddedLedger {
 impl EmbeddedLedger {
     /// The ledger of a store.
     pub fn open(store: Store) -> Result<Self, StoreError> {
-        let last = store.database().last(&family::BLOCKS)?;
-        let head = last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header));
-        Ok(Self { store, head: Mutex::new(head), listeners: RwLock::default() })
+        let ledger = Self { store, head: Mutex::default(), listeners: RwLock::default() };
+        let last = ledger.last()?;
+        Ok(Self { head: Mutex::new(last), ..ledger })
+    }
+
+    /// The seal of the last block in the store.
+    fn last(&self) -> Result<Seal, StoreError> {
+        let last = self.store.database().last(&family::BLOCKS)?;
+        Ok(last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header)))
+    }
+
+    fn write(&self, changes: Changes) -> Result<(), StoreError> {
+        fault_point!(LedgerAppendBefore);
+        self.store.database().write(changes, true)?;
+        fault_point!(LedgerAppendAfter);
+        Ok(())
     }
 }
 
@@ -48,16 +61,25 @@ impl Ledger for EmbeddedLedger {
             let place = Place { height: seal.height, position, block_hash: seal.hash };
             changes.put(&family::PLACES, &entry.request_id, &place);
         }
-        self.store.database().write(changes, true)?;
-        *head = seal;
+        let before = *head;
+        let written = self.write(changes);
+        *head = match &written {
+            Ok(()) => seal,
+            // Nobody knows what a failed write left: what is there counts.
+            Err(_) => self.last().unwrap_or(before),
+        };
+        let (height, is_new) = (head.height, *head != before);
         drop(head);
-        for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            listener(seal.height);
+        if is_new {
+            for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
+                listener(height);
+            }
         }
-        Ok(())
+        Ok(written?)
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        fault_point!(LedgerRead);
         self.store.database().get(&family::BLOCKS, &height)
     }
 

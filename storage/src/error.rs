@@ -35,6 +35,13 @@ pub enum StoreError {
     /// A block was committed on top of a state that it was not computed from.
     #[error("block {height} was computed on the state after block {computed_on}, the store is at block {applied}")]
     StaleCommit { height: u64, computed_on: u64, applied: u64 },
+    /// A fault was injected: see the crate's `faults`.
+    #[cfg(feature = "fault-injection")]
+    #[error("a fault was injected at {point}")]
+    Injected { point: &'static str },
+    /// Writing panicked; whether anything was written is not known.
+    #[error("a write panicked; the log says where")]
+    Panicked,
     /// The thread that commits has ended.
     #[error("the store is closing")]
     Closing,

@@ -5,7 +5,9 @@
 //! single change at once; nobody waits for a group to fill.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use selfsame_protocol::encoding::{Encoding, encode};
@@ -80,17 +82,57 @@ pub struct GroupCommit {
     store: Store,
     /// Dropped after the store: when the thread has ended, no handle has the store open.
     jobs: Sender<(Store, Job)>,
+    /// Why the last group could not be written; `None` when it was.
+    trouble: Arc<Mutex<Option<StoreError>>>,
+    /// Of a [`GroupCommit::by_hand`], to be able to wait.
+    #[cfg(feature = "fault-injection")]
+    by_hand: Option<Committer>,
+}
+
+/// Writes what was handed in to a [`GroupCommit`].
+#[derive(Clone)]
+pub struct Committer {
+    handed_in: Arc<Mutex<Receiver<(Store, Job)>>>,
+    trouble: Arc<Mutex<Option<StoreError>>>,
 }
 
 impl GroupCommit {
     /// Starts the committing thread. Joining the handle waits until everything is durable and all clones are gone.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
-        let (jobs, handed_in) = channel();
+        let (group_commit, committer) = Self::new(store);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || commit_all(&handed_in))
+            .spawn(move || while committer.commit_next() {})
             .map_err(|_| StoreError::Closing)?;
-        Ok((Self { store, jobs }, thread))
+        Ok((group_commit, thread))
+    }
+
+    /// One without a thread, for simulations: nothing is written but by the [`Committer`]'s owner, and by who waits in
+    /// [`GroupCommit::barrier`].
+    #[cfg(feature = "fault-injection")]
+    pub fn by_hand(store: Store) -> (Self, Committer) {
+        let (mut group_commit, committer) = Self::new(store);
+        group_commit.by_hand = Some(committer.clone());
+        (group_commit, committer)
+    }
+
+    fn new(store: Store) -> (Self, Committer) {
+        let (jobs, handed_in) = channel();
+        let trouble = Arc::default();
+        let committer = Committer { handed_in: Arc::new(Mutex::new(handed_in)), trouble: Arc::clone(&trouble) };
+        let group_commit = Self {
+            store,
+            jobs,
+            trouble,
+            #[cfg(feature = "fault-injection")]
+            by_hand: None,
+        };
+        (group_commit, committer)
+    }
+
+    /// Why the last group could not be written; `None` when it was.
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
@@ -117,12 +159,40 @@ impl GroupCommit {
         let (passed, barrier) = channel();
         let durable = move |result| drop(passed.send(result));
         self.commit(Changes::default(), Box::new(durable));
+        #[cfg(feature = "fault-injection")]
+        if let Some(committer) = &self.by_hand {
+            while committer.commit_waiting() {}
+        }
         barrier.recv().unwrap_or(Err(StoreError::Closing))
     }
 }
 
-fn commit_all(handed_in: &Receiver<(Store, Job)>) {
-    while let Ok((store, first)) = handed_in.recv() {
+impl Committer {
+    /// Waits for something to be handed in and writes it with all that waits by then. `false` when nothing ever will be.
+    fn commit_next(&self) -> bool {
+        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(first) = handed_in.recv() else { return false };
+        self.commit_group(&handed_in, first);
+        true
+    }
+
+    /// Writes a group of what waits. `false` when nothing does.
+    #[cfg(feature = "fault-injection")]
+    pub fn commit_waiting(&self) -> bool {
+        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(first) = handed_in.try_recv() else { return false };
+        self.commit_group(&handed_in, first);
+        true
+    }
+
+    /// Forgets what waits, as the death of the process would: nobody is told.
+    #[cfg(feature = "fault-injection")]
+    pub fn forget_waiting(&self) {
+        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        while handed_in.try_recv().is_ok() {}
+    }
+
+    fn commit_group(&self, handed_in: &Receiver<(Store, Job)>, (store, first): (Store, Job)) {
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
@@ -130,7 +200,8 @@ fn commit_all(handed_in: &Receiver<(Store, Job)>) {
         {
             group.add(job);
         }
-        group.commit();
+        let error = group.commit().err();
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 
@@ -190,16 +261,30 @@ impl<'store> Group<'store> {
     }
 
     /// Everybody is told after the write: who was refused for a change of this group finds it when it reads again.
-    fn commit(self) {
-        let result = self.store.database().write(self.changes, true);
+    fn commit(self) -> Result<(), StoreError> {
+        let Self { store, changes, waiting, .. } = self;
+        // A panic costs this group and not the thread, without which nothing would ever be written again.
+        let writing = AssertUnwindSafe(|| write(store, changes));
+        let result = catch_unwind(writing).unwrap_or(Err(StoreError::Panicked));
         if let Err(error) = &result {
-            tracing::error!(%error, requests = self.waiting.len(), "a group commit failed");
+            tracing::error!(%error, requests = waiting.len(), "a group commit failed");
         }
-        for waiting in self.waiting {
-            match waiting {
+        for waiting in waiting {
+            let telling = AssertUnwindSafe(|| match waiting {
                 Waiting::Commit(durable) => durable(result.clone()),
                 Waiting::CommitIf(decided, decision) => decided(result.clone().and(decision)),
+            });
+            if catch_unwind(telling).is_err() {
+                tracing::error!("somebody who waited for a group commit panicked when told");
             }
         }
+        result
     }
+}
+
+fn write(store: &Store, changes: Changes) -> Result<(), StoreError> {
+    fault_point!(GroupCommitBefore);
+    store.database().write(changes, true)?;
+    fault_point!(GroupCommitAfter);
+    Ok(())
 }

@@ -10,10 +10,25 @@
 //!
 //! Readers take a [`Snapshot`]: accounts, addresses and tree pages of one block.
 
+/// Passes a fault point (of [`faults`]) in code that may block and returns `Result<_, E>` with `E: From<StoreError>`; nothing at all
+/// without the feature `fault-injection`.
+#[cfg(feature = "fault-injection")]
+macro_rules! fault_point {
+    ($point:ident) => {
+        $crate::faults::pass($crate::faults::FaultPoint::$point)?
+    };
+}
+#[cfg(not(feature = "fault-injection"))]
+macro_rules! fault_point {
+    ($point:ident) => {};
+}
+
 mod database;
 mod embedded_ledger;
 mod error;
 mod family;
+#[cfg(feature = "fault-injection")]
+pub mod faults;
 mod fsck;
 mod group_commit;
 mod ledger;
@@ -25,10 +40,14 @@ mod snapshot;
 mod tests;
 mod verification;
 
+#[cfg(feature = "fault-injection")]
+pub use database::Memory;
 pub use database::{Changes, OpenOptions, SCHEMA_VERSION, Store};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
+#[cfg(feature = "fault-injection")]
+pub use group_commit::Committer;
 pub use group_commit::{Conditions, Decided, Decision, Durable, GroupCommit};
 pub use ledger::{Ledger, LedgerError, Place};
 pub use records::{EmbeddedRecords, RecordKey, RecordKind, RecordWrite, Records, StoredRecord};

@@ -78,7 +78,10 @@ impl Store {
         changes.put(&family::RESULTS, &seal.height, &result);
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
         changes.put(&family::APPLIED, &(), &tip);
-        self.database().write(changes, false)
+        fault_point!(BlockCommitBefore);
+        self.database().write(changes, false)?;
+        fault_point!(BlockCommitAfter);
+        Ok(())
     }
 
     /// Writes the final state of each request and takes it out of the queue.

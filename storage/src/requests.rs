@@ -142,6 +142,7 @@ impl Store {
         limit: usize,
         delete: impl Fn(&mut Changes, u64, &Id) -> Result<(), StoreError>,
     ) -> Result<usize, StoreError> {
+        fault_point!(SweepBefore);
         let mut changes = Changes::default();
         let mut swept = 0;
         for record in self.database().records(times)?.take(limit) {

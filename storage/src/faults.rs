@@ -1,0 +1,230 @@
+//! Fault points: places where tests and embedders can make something go wrong.
+//!
+//! Compiled in with the cargo feature `fault-injection` only. Behind each point is one of the `fail` crate with the same name, so
+//! its grammar (`3*off->1*return(error)`) and its variable `FAILPOINTS` work; what is to happen is the argument of `return`, a
+//! [`Fault`]. A process has one set of points, whatever number of services runs in it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The step fails.
+    Error,
+    /// The step panics.
+    Panic,
+    /// The step takes this much longer.
+    Delay(Duration),
+    /// The step goes no further until the point is set anew.
+    Stall,
+    /// The process dies at once, as by SIGKILL.
+    Crash,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error => f.write_str("error"),
+            Self::Panic => f.write_str("panic"),
+            Self::Delay(time) => write!(f, "delay:{}", time.as_millis()),
+            Self::Stall => f.write_str("stall"),
+            Self::Crash => f.write_str("crash"),
+        }
+    }
+}
+
+/// A text that names no fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownFault(pub String);
+
+impl fmt::Display for UnknownFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no fault; give error, panic, delay:MILLISECONDS, stall or crash", self.0)
+    }
+}
+
+impl std::error::Error for UnknownFault {}
+
+impl FromStr for Fault {
+    type Err = UnknownFault;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFault> {
+        let unknown = || UnknownFault(text.to_owned());
+        Ok(match text {
+            "error" => Self::Error,
+            "panic" => Self::Panic,
+            "stall" => Self::Stall,
+            "crash" => Self::Crash,
+            _ => {
+                let milliseconds = text.strip_prefix("delay:").and_then(|number| number.parse().ok());
+                Self::Delay(Duration::from_millis(milliseconds.ok_or_else(unknown)?))
+            }
+        })
+    }
+}
+
+macro_rules! fault_points {
+    ($($(#[$doc:meta])* $point:ident = $name:literal,)*) => {
+        /// A place where a fault can be injected.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum FaultPoint {
+            $($(#[$doc])* $point,)*
+        }
+
+        impl FaultPoint {
+            /// Every point.
+            pub const ALL: &[Self] = &[$(Self::$point,)*];
+
+            /// Its name in plans, in `FAILPOINTS` and in errors.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$point => $name,)*
+                }
+            }
+        }
+    };
+}
+
+fault_points! {
+    /// A group of commits is about to be written.
+    GroupCommitBefore = "group-commit.before",
+    /// A group of commits is durable; nobody has been told.
+    GroupCommitAfter = "group-commit.after",
+    /// A sealed block is about to be appended to the embedded ledger.
+    LedgerAppendBefore = "ledger.append.before",
+    /// A sealed block is durable; neither the head nor the listeners know.
+    LedgerAppendAfter = "ledger.append.after",
+    /// A block is read from the embedded ledger.
+    LedgerRead = "ledger.read",
+    /// An applied block is about to be committed.
+    BlockCommitBefore = "block-commit.before",
+    /// An applied block is committed; readers do not see it.
+    BlockCommitAfter = "block-commit.after",
+    /// Any record is read, but through a snapshot.
+    StoreRead = "store.read",
+    /// A record is read through a snapshot.
+    SnapshotRead = "snapshot.read",
+    /// Expired records are about to be deleted.
+    SweepBefore = "sweep.before",
+    /// The request tracker starts.
+    RequestTrackerStart = "request-tracker.start",
+    /// The request tracker has taken a message from its mailbox.
+    RequestTrackerHandle = "request-tracker.handle",
+    /// The batcher starts.
+    BatcherStart = "batcher.start",
+    /// The batcher has taken a message from its mailbox.
+    BatcherHandle = "batcher.handle",
+    /// The batcher is about to seal a block.
+    BatcherSeal = "batcher.seal",
+    /// The tree maintainer starts.
+    TreeMaintainerStart = "tree-maintainer.start",
+    /// The tree maintainer has taken a message from its mailbox.
+    TreeMaintainerHandle = "tree-maintainer.handle",
+    /// The tree maintainer has computed a block's effects.
+    TreeMaintainerApply = "tree-maintainer.apply",
+    /// The verifier pool starts.
+    VerifierPoolStart = "verifier-pool.start",
+    /// The verifier pool has taken a message from its mailbox.
+    VerifierPoolHandle = "verifier-pool.handle",
+    /// A verifier worker starts.
+    VerifierWorkerStart = "verifier-worker.start",
+    /// A verifier worker has a batch on its thread.
+    VerifierWorkerCheck = "verifier-worker.check",
+    /// The session registry starts.
+    SessionRegistryStart = "session-registry.start",
+    /// The session registry has taken a message from its mailbox.
+    SessionRegistryHandle = "session-registry.handle",
+    /// An ID token is about to be signed.
+    SignToken = "sign-in.sign",
+    /// A connection was accepted.
+    HttpAccept = "http.accept",
+    /// A request was handled; its answer is about to be sent.
+    HttpAnswer = "http.answer",
+}
+
+impl FaultPoint {
+    /// The point of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|point| point.name() == name)
+    }
+
+    /// How often it was passed or struck since the process began.
+    pub fn visits(self) -> u64 {
+        VISITS[self as usize].load(Ordering::Relaxed)
+    }
+
+    /// How often a fault struck at it since the process began.
+    pub fn strikes(self) -> u64 {
+        STRIKES[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+static VISITS: [AtomicU64; FaultPoint::ALL.len()] = [const { AtomicU64::new(0) }; FaultPoint::ALL.len()];
+static STRIKES: [AtomicU64; FaultPoint::ALL.len()] = [const { AtomicU64::new(0) }; FaultPoint::ALL.len()];
+/// Counts settings of points: who is stalled goes on when it changes.
+static SETTINGS: AtomicU64 = AtomicU64::new(0);
+
+/// Says what happens at a point from now on, in the grammar of the `fail` crate; ends stalls at all points.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn set(point: FaultPoint, actions: &str) -> Result<(), String> {
+    let set = fail::cfg(point.name(), actions);
+    SETTINGS.fetch_add(1, Ordering::Release);
+    set
+}
+
+/// How many times points were set.
+pub fn settings() -> u64 {
+    SETTINGS.load(Ordering::Acquire)
+}
+
+/// The fault that is to strike at a point now, if one is. A crash happens in here.
+///
+/// # Panics
+/// On purpose, where a panic is to strike; and where the argument of `return` is not a [`Fault`].
+pub fn due(point: FaultPoint) -> Option<Fault> {
+    VISITS[point as usize].fetch_add(1, Ordering::Relaxed);
+    let fault = planned(point)?;
+    STRIKES[point as usize].fetch_add(1, Ordering::Relaxed);
+    match fault {
+        Fault::Crash => std::process::abort(),
+        Fault::Panic => panic!("a fault was injected at {}", point.name()),
+        other => Some(other),
+    }
+}
+
+fn planned(point: FaultPoint) -> Option<Fault> {
+    fail::fail_point!(point.name(), |argument| {
+        let argument = argument.unwrap_or_default();
+        Some(argument.parse().unwrap_or_else(|unknown| panic!("{}: {unknown}", point.name())))
+    });
+    None
+}
+
+/// Passes a point in code that may block.
+///
+/// # Errors
+/// [`StoreError::Injected`], where an error is to strike.
+pub fn pass(point: FaultPoint) -> Result<(), StoreError> {
+    match due(point) {
+        None => Ok(()),
+        Some(Fault::Delay(time)) => {
+            std::thread::sleep(time);
+            Ok(())
+        }
+        Some(Fault::Stall) => {
+            let before = settings();
+            while settings() == before {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(())
+        }
+        Some(_) => Err(StoreError::Injected { point: point.name() }),
+    }
+}
