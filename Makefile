@@ -14,11 +14,11 @@ build: prerequisites
 
 # Every check that CI runs.
 test: prerequisites lint
-	$(CARGO) test --release --workspace
+	$(CARGO) test --release --workspace --features fault-injection
 	$(MAKE) test-published-client test-relying-parties
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
-# The published client library of wallets, in a workspace of its own, against the daemon's program.
+# Published client libraries (of wallets; of relying parties in Rust), in a workspace of their own, against the daemon's program.
 test-published-client: build
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml
@@ -36,6 +36,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
 
 # Ratios against the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites
