@@ -1,6 +1,8 @@
-//! A daemon for the published client library to talk to: the program that the variable `DAEMON` names, in a process of its own.
+//! A daemon for published client libraries to talk to: the program that the variable `DAEMON` names, in a process of its own.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -21,7 +23,10 @@ pub struct Daemon {
     pub gateway: String,
     /// The indexer's URL.
     pub indexer: String,
-    _data: TempDir,
+    /// The URL of sign-in, which is the issuer's name.
+    pub sign_in: String,
+    operator: String,
+    data: TempDir,
 }
 
 impl Daemon {
@@ -29,9 +34,8 @@ impl Daemon {
     pub fn start() -> Self {
         // The library's crates bring two providers of cryptography for TLS; a program has to choose. An earlier choice stands.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let program = std::env::var_os("DAEMON").expect("the variable DAEMON names the program `selfsame`");
         let data = tempfile::tempdir().expect("a folder for temporary files");
-        let mut process = Command::new(program)
+        let mut process = Command::new(program())
             .args(["serve", "--dev", "--data"])
             .arg(data.path())
             .env("SELFSAME_LISTEN__GATEWAY", "127.0.0.1:0")
@@ -51,7 +55,22 @@ impl Daemon {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
             row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
         };
-        Self { gateway: url("gateway"), indexer: url("indexer"), process, _data: data }
+        Self {
+            gateway: url("gateway"),
+            indexer: url("indexer"),
+            sign_in: url("sign-in"),
+            operator: url("operator"),
+            process,
+            data,
+        }
+    }
+
+    /// A new wallet, to sign in with.
+    pub fn wallet(&self) -> Wallet<'_> {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let wallet = Wallet { file: folder.path().join("wallet.json"), daemon: self, _folder: folder };
+        wallet.run(&["new", "--gateway", &self.gateway, "--indexer", &self.indexer]);
+        wallet
     }
 
     /// Our own client, to wait with and to compare.
@@ -73,6 +92,34 @@ impl Drop for Daemon {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A wallet of the daemon's program.
+pub struct Wallet<'a> {
+    daemon: &'a Daemon,
+    file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Wallet<'_> {
+    /// Plays the browser at an authorization URL and answers with a proof: where the browser is sent then.
+    pub fn sign_in(&self, authorization_url: &str) -> String {
+        let data = self.daemon.data.path().to_str().expect("a path of ASCII");
+        let printed = self.run(&["sign-in", authorization_url, "--operator", &self.daemon.operator, "--data", data]);
+        printed.lines().last().expect("the last line is the redirect").to_owned()
+    }
+
+    /// What a command of the wallet prints.
+    fn run(&self, words: &[&str]) -> String {
+        let mut command = Command::new(program());
+        let output = command.arg("wallet").args(words).arg("--wallet").arg(&self.file).output().expect("it starts");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+fn program() -> OsString {
+    std::env::var_os("DAEMON").expect("the variable DAEMON names the program `selfsame`")
 }
 
 /// The seed that belongs to a name.
