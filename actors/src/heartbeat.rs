@@ -99,6 +99,8 @@ impl Heartbeat {
     pub async fn watch(&self) -> String {
         let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
         tokio::select! {
+            // In the same order each time, for simulations.
+            biased;
             () = self.ask(tree_maintainer, &self.tree_maintainer, TreeMaintainerMessage::Ping) => tree_maintainer.name(),
             () = self.ask(batcher, &self.batcher, BatcherMessage::Ping) => batcher.name(),
             () = self.ask(request_tracker, &self.request_tracker, RequestTrackerMessage::Ping) => request_tracker.name(),

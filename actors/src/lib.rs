@@ -56,6 +56,8 @@ mod service;
 mod session_registry;
 mod sign_in;
 mod signing_keys;
+#[cfg(all(test, feature = "fault-injection"))]
+mod simulation;
 mod slot;
 mod submission;
 #[cfg(test)]

@@ -161,9 +161,33 @@ impl GroupCommit {
         self.commit(Changes::default(), Box::new(durable));
         #[cfg(feature = "fault-injection")]
         if let Some(committer) = &self.by_hand {
-            while committer.commit_waiting() {}
+            while committer.commit_waiting(ByHand::Write) {}
         }
         barrier.recv().unwrap_or(Err(StoreError::Closing))
+    }
+}
+
+/// What becomes of a group that is committed by hand.
+#[cfg(feature = "fault-injection")]
+#[derive(Clone, Debug)]
+pub enum ByHand {
+    /// It is written.
+    Write,
+    /// It is not written, and everybody is told so.
+    Refuse(StoreError),
+    /// It is written, but everybody is told that it was not: nobody knows what a failed sync left.
+    WriteAndRefuse(StoreError),
+}
+
+#[cfg(feature = "fault-injection")]
+impl ByHand {
+    /// A word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Write => "written",
+            Self::Refuse(_) => "refused",
+            Self::WriteAndRefuse(_) => "written and refused",
+        }
     }
 }
 
@@ -172,16 +196,20 @@ impl Committer {
     fn commit_next(&self) -> bool {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(first) = handed_in.recv() else { return false };
-        self.commit_group(&handed_in, first);
+        self.commit_group(&handed_in, first, write);
         true
     }
 
-    /// Writes a group of what waits. `false` when nothing does.
+    /// Does this with a group of what waits. `false` when nothing does.
     #[cfg(feature = "fault-injection")]
-    pub fn commit_waiting(&self) -> bool {
+    pub fn commit_waiting(&self, how: ByHand) -> bool {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(first) = handed_in.try_recv() else { return false };
-        self.commit_group(&handed_in, first);
+        self.commit_group(&handed_in, first, |store, changes| match how {
+            ByHand::Write => write(store, changes),
+            ByHand::Refuse(error) => Err(error),
+            ByHand::WriteAndRefuse(error) => write(store, changes).and(Err(error)),
+        });
         true
     }
 
@@ -192,7 +220,12 @@ impl Committer {
         while handed_in.try_recv().is_ok() {}
     }
 
-    fn commit_group(&self, handed_in: &Receiver<(Store, Job)>, (store, first): (Store, Job)) {
+    fn commit_group(
+        &self,
+        handed_in: &Receiver<(Store, Job)>,
+        (store, first): (Store, Job),
+        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
+    ) {
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
@@ -200,7 +233,7 @@ impl Committer {
         {
             group.add(job);
         }
-        let error = group.commit().err();
+        let error = group.commit(write).err();
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
@@ -261,7 +294,10 @@ impl<'store> Group<'store> {
     }
 
     /// Everybody is told after the write: who was refused for a change of this group finds it when it reads again.
-    fn commit(self) -> Result<(), StoreError> {
+    fn commit(
+        self,
+        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let Self { store, changes, waiting, .. } = self;
         // A panic costs this group and not the thread, without which nothing would ever be written again.
         let writing = AssertUnwindSafe(|| write(store, changes));

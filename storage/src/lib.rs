@@ -47,7 +47,7 @@ pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
 #[cfg(feature = "fault-injection")]
-pub use group_commit::Committer;
+pub use group_commit::{ByHand, Committer};
 pub use group_commit::{Conditions, Decided, Decision, Durable, GroupCommit};
 pub use ledger::{Ledger, LedgerError, Place};
 pub use records::{EmbeddedRecords, RecordKey, RecordKind, RecordWrite, Records, StoredRecord};

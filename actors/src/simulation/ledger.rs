@@ -1,0 +1,88 @@
+//! A ledger that fails, and that others append to.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use selfsame_protocol::B256;
+use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal};
+use selfsame_protocol::registry::RuleParameters;
+use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, Place, StoreError};
+
+use super::chance::Chance;
+use super::people;
+
+/// What a simulated fault is called in errors.
+pub(super) const INJECTED: StoreError = StoreError::Injected { point: "the simulation" };
+
+/// An embedded ledger with faults in front.
+pub(super) struct FaultyLedger {
+    pub inner: EmbeddedLedger,
+    pub chance: Chance,
+    /// Nothing fails any more.
+    pub calm: Arc<AtomicBool>,
+    /// What strangers put into blocks of theirs.
+    pub strangers: Arc<Mutex<Vec<Entry>>>,
+}
+
+impl FaultyLedger {
+    fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    /// A stranger appends a block before ours.
+    fn intrude(&self, time: u64) {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.chance.next().to_le_bytes());
+        let entry = Entry { request_id: RequestId::from_random(id), operation: people::some_creation(&self.chance) };
+        let block = Block::seal(&self.inner.head(), time, RuleParameters::default(), vec![entry.clone()]);
+        if self.inner.append(&block).is_ok() {
+            self.strangers.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        }
+    }
+}
+
+impl Ledger for FaultyLedger {
+    fn head(&self) -> Seal {
+        self.inner.head()
+    }
+
+    fn append(&self, block: &Block) -> Result<(), LedgerError> {
+        if self.is_calm() {
+            return self.inner.append(block);
+        }
+        match self.chance.below(16) {
+            0 => Err(INJECTED.into()),
+            1 => {
+                self.inner.append(block)?;
+                Err(INJECTED.into())
+            }
+            2 => {
+                self.intrude(block.header.time);
+                self.inner.append(block)
+            }
+            _ => self.inner.append(block),
+        }
+    }
+
+    fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        if !self.is_calm() && self.chance.once_in(16) {
+            return Err(INJECTED);
+        }
+        self.inner.block(height)
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        self.inner.height_of(block_hash)
+    }
+
+    fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        if !self.is_calm() && self.chance.once_in(40) {
+            return Err(INJECTED);
+        }
+        self.inner.place(request_id)
+    }
+
+    fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
+        self.inner.listen(listener);
+    }
+}
