@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that what the build needs from the system is there: a C++ compiler and libclang for RocksDB; with the argument
-# `relying-parties`, also Node and Python for the tests with their libraries.
+# `relying-parties`, also Node and Python for the tests with their libraries, and Chromium (or the program that CHROMIUM names).
 # Installs it on Debian and its relatives when run by root; otherwise says what to install.
 set -euo pipefail
 
@@ -14,6 +14,7 @@ if [ "${1:-}" = relying-parties ]; then
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+    command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
 fi
 if ! command -v cargo >/dev/null; then
     echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2

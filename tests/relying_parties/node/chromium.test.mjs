@@ -1,0 +1,230 @@
+// People sign in to the example application with Chromium; the wallet answers what their page asks for.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { chromium } from "playwright-core";
+
+import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
+
+const APPLICATION = new URL("/", CALLBACK);
+const DESKTOP = { width: 1280, height: 720 };
+const PHONE = { width: 360, height: 740 };
+
+// The browser itself asks nobody for anything, and runs for root too.
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+let daemon;
+let application;
+let browser;
+
+before(async () => {
+  daemon = await start();
+  application = await startApplication(daemon.issuer.origin);
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+});
+
+after(async () => {
+  application?.kill();
+  daemon?.stop();
+  await browser?.close();
+});
+
+// On the port that is registered for it.
+async function startApplication(issuer) {
+  const program = fileURLToPath(new URL("../../../examples/application/server.mjs", import.meta.url));
+  const env = { ...process.env, ISSUER: issuer };
+  const child = spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "exit").then(() => assert.fail(`the example application could not listen at ${APPLICATION}`));
+  // It prints its address as soon as it listens.
+  await Promise.race([once(child.stdout, "data"), ended]);
+  return child;
+}
+
+// A test with a browser that knows nothing yet. Whatever it does, there are no errors on the console, where breaches of a
+// page's policy are written too, and nobody but the application and the daemon is asked for anything.
+function browserTest(name, options, scenario) {
+  test(name, async () => {
+    const context = await browser.newContext({ viewport: DESKTOP, ...options });
+    const errors = [];
+    const hosts = new Set();
+    context.on("weberror", (error) => errors.push(String(error.error())));
+    context.on("console", (message) => {
+      // That an error page has an error's status is no fault; of other answers it is, and told below.
+      const isStatus = message.text().startsWith("Failed to load resource: the server responded with a status");
+      if (message.type() === "error" && !isStatus) errors.push(message.text());
+    });
+    context.on("response", (response) => {
+      const isPage = response.request().isNavigationRequest();
+      if (response.status() >= 400 && !isPage) errors.push(`${response.status()} for ${response.url()}`);
+    });
+    context.on("request", (request) => {
+      const url = new URL(request.url());
+      if (url.protocol !== "data:") hosts.add(url.host);
+    });
+    try {
+      await scenario(await context.newPage());
+      assert.deepEqual(errors, []);
+      for (const host of hosts) assert.ok([APPLICATION.host, daemon.issuer.host].includes(host), `${host} was asked`);
+    } finally {
+      await context.close();
+    }
+  });
+}
+
+function authorizationUrl(more) {
+  const url = new URL("/authorize", daemon.issuer);
+  const request = { client_id: CLIENT_ID, redirect_uri: CALLBACK, response_type: "code", scope: "openid", state: "mine" };
+  url.search = new URLSearchParams({ ...request, ...more });
+  return url.href;
+}
+
+async function begin(page) {
+  await page.goto(APPLICATION.href);
+  await page.getByRole("link", { name: "Sign in as one human" }).click();
+}
+
+const sameDevice = (page) => page.getByRole("link", { name: "Use the authenticator on this device" });
+const goOn = (page) => page.getByRole("link", { name: "Continue once you have answered" });
+
+// What the page asks an authenticator for, as a link.
+async function requestUrl(page) {
+  const url = await sameDevice(page).getAttribute("href");
+  assert.equal(new URL(url).host, daemon.issuer.host);
+  return url;
+}
+
+// What the application is told, once somebody is back.
+async function back(page) {
+  await page.waitForURL((url) => url.href.startsWith(CALLBACK));
+  return new URL(page.url()).searchParams;
+}
+
+async function claims(page) {
+  await back(page);
+  return JSON.parse(await page.locator("pre").textContent());
+}
+
+browserTest("the page goes on by itself once the wallet has answered", {}, async (page) => {
+  await begin(page);
+  await page.getByRole("heading", { name: "Sign in to Example application" }).waitFor();
+  await page.locator("figure svg").waitFor();
+  await goOn(page).waitFor({ state: "hidden" });
+  daemon.answer(await requestUrl(page));
+  const { iss, aud, sub } = await claims(page);
+  assert.equal(iss, daemon.issuer.origin);
+  assert.equal(aud, CLIENT_ID);
+  assert.match(sub, /^0x[0-9a-f]{64}$/);
+});
+
+browserTest("a refusal goes to the application", {}, async (page) => {
+  await begin(page);
+  daemon.refuse(await requestUrl(page));
+  const answer = await back(page);
+  assert.equal(answer.get("error"), "access_denied");
+  assert.equal(answer.has("code"), false);
+  await page.getByText(answer.get("error_description")).waitFor();
+});
+
+// The example application reads no posts, so the test receives them in its place: what was posted, once that page is there.
+async function receivePost(page) {
+  let fields;
+  await page.route(CALLBACK, (route) => {
+    fields = new URLSearchParams(route.request().postData());
+    return route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" });
+  });
+  return async () => {
+    await page.getByRole("heading", { name: "Received" }).waitFor();
+    return fields;
+  };
+}
+
+browserTest("form_post posts itself", {}, async (page) => {
+  const posted = await receivePost(page);
+  await page.goto(authorizationUrl({ response_mode: "form_post" }));
+  daemon.answer(await requestUrl(page));
+  assert.deepEqual([...(await posted()).keys()].sort(), ["code", "iss", "state"]);
+});
+
+browserTest("form_post without scripts has a button", { javaScriptEnabled: false }, async (page) => {
+  const posted = await receivePost(page);
+  await page.goto(authorizationUrl({ response_mode: "form_post" }));
+  daemon.answer(await requestUrl(page));
+  await goOn(page).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  assert.equal((await posted()).get("state"), "mine");
+});
+
+browserTest("a browser that is remembered sees no page", {}, async (page) => {
+  await begin(page);
+  daemon.answer(await requestUrl(page));
+  const first = await claims(page);
+  const visited = [];
+  page.on("framenavigated", (frame) => visited.push(new URL(frame.url()).host));
+  await begin(page);
+  const second = await claims(page);
+  assert.deepEqual(visited, [APPLICATION.host, APPLICATION.host]);
+  assert.equal(second.sub, first.sub);
+  assert.notEqual(second.nonce, first.nonce);
+});
+
+browserTest("without scripts a link goes on", { javaScriptEnabled: false }, async (page) => {
+  await begin(page);
+  await goOn(page).waitFor();
+  daemon.answer(await requestUrl(page));
+  await goOn(page).click();
+  assert.match((await claims(page)).sub, /^0x[0-9a-f]{64}$/);
+});
+
+browserTest("a redirect URI that is not registered is not followed", {}, async (page) => {
+  const url = authorizationUrl({ redirect_uri: "https://elsewhere.example/callback" });
+  const response = await page.goto(url);
+  assert.equal(response.status(), 400);
+  await page.getByRole("heading", { name: "This sign-in cannot begin" }).waitFor();
+  await page.getByText("invalid_redirect_uri").waitFor();
+  assert.equal(page.url(), url);
+  // Nothing is there that could lead away later.
+  assert.equal(await page.locator("a, form, script, meta[http-equiv]").count(), 0);
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const viewport of [DESKTOP, PHONE]) {
+    browserTest(`the pages fit, ${viewport.width} wide and ${colorScheme}`, { viewport, colorScheme }, async (page) => {
+      const bad = authorizationUrl({ redirect_uri: "https://elsewhere.example/callback" });
+      // With all scopes the page is at its longest.
+      for (const url of [bad, authorizationUrl({ scope: "openid email profile" })]) {
+        await page.goto(url);
+        const [width, ground] = await page.evaluate(() => {
+          return [document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor];
+        });
+        assert.ok(width <= viewport.width, `${width} wide`);
+        const [red] = ground.match(/\d+/g);
+        assert.equal(red < 128, colorScheme === "dark", ground);
+      }
+    });
+  }
+}
+
+browserTest("the page for a keyboard and a screen reader", {}, async (page) => {
+  await page.goto(authorizationUrl());
+  assert.equal(await page.locator("html").getAttribute("lang"), "en");
+  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1);
+  assert.equal(await page.getByRole("status").getAttribute("aria-live"), "polite");
+  await page.keyboard.press("Tab");
+  const [isFocused, outline] = await sameDevice(page).evaluate((link) => {
+    return [document.activeElement === link, getComputedStyle(link).outlineStyle];
+  });
+  assert.ok(isFocused);
+  assert.notEqual(outline, "none");
+});
