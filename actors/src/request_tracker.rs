@@ -116,8 +116,11 @@ impl Actor for RequestTracker {
 
 impl RequestTrackerState {
     fn load(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        // What a predecessor handed in is durable or refused behind this.
-        shared.group_commit.barrier()?;
+        // What a predecessor handed in is durable or refused behind this, whether or not anything can be written at the moment.
+        match shared.group_commit.barrier() {
+            Err(StoreError::Closing) => return Err(StoreError::Closing),
+            Ok(()) | Err(_) => {}
+        }
         let mut locks = HashMap::new();
         let mut open = HashMap::new();
         for request in shared.store.open_requests()? {

@@ -1,6 +1,6 @@
 //! The ledger in the local store.
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
@@ -15,23 +15,46 @@ type Listener = Box<dyn Fn(u64) + Send + Sync>;
 /// Blocks in a column family.
 pub struct EmbeddedLedger {
     store: Store,
-    /// The last block's seal. The lock makes appending one at a time.
-    head: Mutex<Seal>,
+    /// The lock makes appending one at a time.
+    head: Mutex<Head>,
     listeners: RwLock<Vec<Listener>>,
+}
+
+/// The last block's seal.
+#[derive(Default)]
+struct Head {
+    seal: Seal,
+    /// Not while a block is written, nor after a write that failed or panicked: then what is in the store counts.
+    is_sure: bool,
 }
 
 impl EmbeddedLedger {
     /// The ledger of a store.
     pub fn open(store: Store) -> Result<Self, StoreError> {
         let ledger = Self { store, head: Mutex::default(), listeners: RwLock::default() };
-        let last = ledger.last()?;
-        Ok(Self { head: Mutex::new(last), ..ledger })
+        drop(ledger.settled()?);
+        Ok(ledger)
     }
 
-    /// The seal of the last block in the store.
-    fn last(&self) -> Result<Seal, StoreError> {
-        let last = self.store.database().last(&family::BLOCKS)?;
-        Ok(last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header)))
+    /// The head, read again from the store if it is not sure.
+    fn settled(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if !head.is_sure {
+            let last = self.store.database().last(&family::BLOCKS)?;
+            let seal = last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header));
+            let is_new = seal != head.seal;
+            *head = Head { seal, is_sure: true };
+            if is_new {
+                self.tell(seal.height);
+            }
+        }
+        Ok(head)
+    }
+
+    fn tell(&self, height: u64) {
+        for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener(height);
+        }
     }
 
     fn write(&self, changes: Changes) -> Result<(), StoreError> {
@@ -44,14 +67,18 @@ impl EmbeddedLedger {
 
 impl Ledger for EmbeddedLedger {
     fn head(&self) -> Seal {
-        *self.head.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.settled() {
+            Ok(head) => head.seal,
+            // The next one to append finds out.
+            Err(_) => self.head.lock().unwrap_or_else(PoisonError::into_inner).seal,
+        }
     }
 
     fn append(&self, block: &Block) -> Result<(), LedgerError> {
-        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut head = self.settled()?;
         let header = &block.header;
-        if header.height != head.height + 1 || header.previous_hash != head.hash {
-            return Err(LedgerError::NotNext { found: header.height, head: head.height });
+        if header.height != head.seal.height + 1 || header.previous_hash != head.seal.hash {
+            return Err(LedgerError::NotNext { found: header.height, head: head.seal.height });
         }
         let seal = Seal::of(header);
         let mut changes = Changes::default();
@@ -61,21 +88,12 @@ impl Ledger for EmbeddedLedger {
             let place = Place { height: seal.height, position, block_hash: seal.hash };
             changes.put(&family::PLACES, &entry.request_id, &place);
         }
-        let before = *head;
-        let written = self.write(changes);
-        *head = match &written {
-            Ok(()) => seal,
-            // Nobody knows what a failed write left: what is there counts.
-            Err(_) => self.last().unwrap_or(before),
-        };
-        let (height, is_new) = (head.height, *head != before);
+        head.is_sure = false;
+        self.write(changes)?;
+        *head = Head { seal, is_sure: true };
         drop(head);
-        if is_new {
-            for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
-                listener(height);
-            }
-        }
-        Ok(written?)
+        self.tell(seal.height);
+        Ok(())
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {

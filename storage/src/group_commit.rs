@@ -294,10 +294,7 @@ impl<'store> Group<'store> {
     }
 
     /// Everybody is told after the write: who was refused for a change of this group finds it when it reads again.
-    fn commit(
-        self,
-        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn commit(self, write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let Self { store, changes, waiting, .. } = self;
         // A panic costs this group and not the thread, without which nothing would ever be written again.
         let writing = AssertUnwindSafe(|| write(store, changes));

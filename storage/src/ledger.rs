@@ -50,6 +50,7 @@ pub trait Ledger: Send + Sync + 'static {
     /// Where a request stands, if it is in a block.
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError>;
 
-    /// Calls `listener` with its height whenever a block has become durable. Cheap and non-blocking calls only.
+    /// Calls `listener` with its height whenever a block has become durable. Cheap and non-blocking calls only, and none of this
+    /// ledger.
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>);
 }

@@ -249,7 +249,8 @@ fn histories_agree_with_the_model() {
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
-                while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + histories)
+                while let Some(seed) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + histories)
                 {
                     let told = play(seed);
                     accepted.fetch_add(told.accepted as u64, Ordering::Relaxed);

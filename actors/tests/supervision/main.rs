@@ -1,0 +1,152 @@
+//! The service while faults strike at every step of every actor: callers are answered in bounded time, nothing accepted is lost or
+//! doubled, and the tree returns to service, or ends with a reason.
+//!
+//! A process has one set of fault points, so these tests are a binary of their own, and each waits for the plan of the one before.
+
+mod registry;
+mod stuck;
+mod verification;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use selfsame_actors::{
+    ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom, VerificationSettings,
+};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ledger::RequestId;
+use selfsame_protocol::registry::{CreateAccount, Operation};
+use selfsame_protocol::{Address, U256};
+use selfsame_storage::{EmbeddedLedger, Ledger, OpenOptions, Store};
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+
+/// One test at a time: a fault strikes whatever service runs in this process.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Longer than any answer takes, retries of failed steps included.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A service on a store of its own.
+struct Running {
+    service: Service,
+    store: Store,
+    ledger: Arc<EmbeddedLedger>,
+    folder: TempDir,
+}
+
+async fn start_with(change: impl FnOnce(&mut Settings)) -> Running {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
+    let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
+    let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
+    let mut settings = Settings {
+        verification: VerificationSettings { workers: 2, ..VerificationSettings::default() },
+        // Small blocks: each step is gone many times.
+        max_operations: 3,
+        ..Settings::named(format!("supervised-{}", STARTED.fetch_add(1, Ordering::Relaxed)))
+    };
+    change(&mut settings);
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let service = Service::start(settings, store.clone(), ledger.clone(), clock, Arc::new(SystemRandom));
+    Running { service: service.await.expect("it starts"), store, ledger, folder }
+}
+
+async fn start() -> Running {
+    start_with(|_| {}).await
+}
+
+impl Running {
+    /// The ids of all requests in blocks, in their order.
+    fn in_blocks(&self) -> Vec<RequestId> {
+        let block = |height| self.ledger.block(height).expect("read").expect("a block");
+        (1..=self.ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
+    }
+
+    /// Stops the service; the store must be sound.
+    async fn stop(self) {
+        timeout(PATIENCE, self.service.stop()).await.expect("it stops");
+        let report = selfsame_storage::fsck(&self.store, &self.folder.path().join("scratch")).expect("checked");
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+    }
+}
+
+/// The creation of an account that is not like any other.
+fn create(number: u64) -> Operation {
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
+        authenticator_pubkeys: vec![U256::from(number)],
+        offchain_signer_commitment: U256::from(number + 1),
+    };
+    operation.into()
+}
+
+/// Submits until the request is accepted, under one key. Each call is answered, if only by a refusal.
+async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
+    loop {
+        let idempotency_key = Some(format!("key {number}"));
+        let submission = Submission { operation: create(number), source: None, idempotency_key };
+        match timeout(PATIENCE, registry.submit(submission)).await.expect("every call is answered") {
+            Ok(accepted) => return accepted.request_id,
+            // A moment before trying again, as clients have it.
+            Err(SubmitError::Unavailable { .. } | SubmitError::Store(_)) => {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Err(error) => panic!("{number}: {error}"),
+        }
+    }
+}
+
+/// Returns once the request is finalized.
+async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Reading the state may fail, too: then it is asked for again.
+        match registry.wait_until_final(request_id, deadline).await {
+            Ok(status) => {
+                let state = status.expect("a request that was accepted is known").status;
+                assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
+                return;
+            }
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+    }
+}
+
+/// Four clients create ten accounts each, all at once; each account is made once, by one block.
+async fn work(running: &Running) {
+    const CLIENTS: u64 = 4;
+    const EACH: u64 = 10;
+    let clients = (0..CLIENTS).map(|client| {
+        let registry = running.service.registry();
+        tokio::spawn(async move {
+            let mut request_ids = Vec::new();
+            for number in 0..EACH {
+                request_ids.push(submit(&registry, client * EACH + number).await);
+            }
+            request_ids
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let registry = running.service.registry();
+    let mut all = HashSet::new();
+    for client in clients {
+        all.extend(client.await.expect("every call was answered"));
+    }
+    assert_eq!(all.len() as u64, CLIENTS * EACH, "no two requests share an id");
+    for request_id in &all {
+        expect_finalized(&registry, request_id).await;
+    }
+    let in_blocks = running.in_blocks();
+    assert_eq!(in_blocks.len(), all.len(), "nothing is in two blocks");
+    assert_eq!(HashSet::from_iter(in_blocks), all);
+    assert_eq!(registry.statistics().accounts, CLIENTS * EACH);
+}

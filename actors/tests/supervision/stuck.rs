@@ -1,0 +1,59 @@
+//! Actors that are stuck rather than dead; where half a minute would have to pass, in simulated time.
+
+use std::time::Duration;
+
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::{STUCK_AFTER, ServiceError, SubmitError, UNREADY_AFTER};
+use tokio::time::Instant;
+
+use super::{create, expect_finalized, start, submit, turn};
+
+const HANDLING: [(FaultPoint, &str); 5] = [
+    (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
+    (FaultPoint::BatcherHandle, "registry/batcher"),
+    (FaultPoint::TreeMaintainerHandle, "registry/tree-maintainer"),
+    (FaultPoint::VerifierPoolHandle, "verifier"),
+    (FaultPoint::SessionRegistryHandle, "session-registry"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
+    let _turn = turn();
+    for (point, name) in HANDLING {
+        let running = start().await;
+        let plan = Plan::new().always(point, Fault::Stall).run();
+        plan.struck(point, 1).await;
+        let since = Instant::now();
+        let is_stuck = |service: &selfsame_actors::Service| {
+            let actors = service.actors();
+            let actor = actors.iter().find(|actor| actor.name.ends_with(name)).expect("the actor");
+            !actor.is_responsive()
+        };
+        while !is_stuck(&running.service) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(since.elapsed() <= UNREADY_AFTER + Duration::from_secs(2), "{name}: {:?}", since.elapsed());
+        let error = running.service.failed().await;
+        assert!(matches!(&error, ServiceError::Stuck { actor } if actor.ends_with(name)), "{name}: {error}");
+        assert!(since.elapsed() <= STUCK_AFTER * 2 + Duration::from_secs(5), "{name}: {:?}", since.elapsed());
+        drop(plan);
+        running.service.stop_actors().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_to_a_stuck_actor_is_answered_and_the_actor_goes_on_when_it_can() {
+    let _turn = turn();
+    let running = start().await;
+    let registry = running.service.registry();
+    let plan = Plan::new().always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();
+    let since = Instant::now();
+    let refused = registry.submit(create(0).into()).await;
+    assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");
+    assert!(since.elapsed() <= Duration::from_secs(10), "{:?}", since.elapsed());
+    drop(plan);
+    let accepted = submit(&registry, 1).await;
+    expect_finalized(&registry, &accepted).await;
+    drop(registry);
+    running.stop().await;
+}

@@ -1,0 +1,152 @@
+//! The verifier pool, its workers and the session registry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::{Settings, VerificationError, VerificationHandle};
+use selfsame_protocol::U256;
+use selfsame_protocol::groth16::PreparedKey;
+use selfsame_protocol::groth16::key::LEGACY_INPUTS;
+use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::tree::field_element;
+use selfsame_protocol::verification::directory::{Directory, RelyingParty};
+use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
+use selfsame_protocol::verification::request::VerificationRequest;
+use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::{PATIENCE, Running, start, start_with, turn};
+
+const APP: &str = "app_staging_tests";
+const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
+
+fn simulator() -> Simulator {
+    Simulator::from_seed(b"supervision tests", LEGACY_INPUTS)
+}
+
+/// A request with one good proof of this person.
+fn request(person: u64) -> VerificationRequest {
+    let nullifier = U256::from(person + 1);
+    let numbers = [U256::from(5), nullifier, hash_text(""), external_nullifier(APP, "a")];
+    let inputs = numbers.map(|number| field_element(&number).expect("an element"));
+    let scalar = |number: u64| field_element(&U256::from(number)).expect("an element");
+    let proof = simulator().prove(&inputs, [scalar(person * 2 + 3), scalar(person * 2 + 4)]).expect("4 inputs");
+    let words: String = proof.to_legacy().iter().map(|word| format!("{word:064x}")).collect();
+    let item = json!({
+        "identifier": "orb", "merkle_root": "0x5", "nullifier": format!("{nullifier:#x}"), "proof": format!("0x{words}"),
+    });
+    let body = json!({
+        "protocol_version": "3.0", "nonce": "n", "action": "a", "environment": "staging", "responses": [item],
+    });
+    VerificationRequest::read(&body).expect("a request")
+}
+
+fn verifying(settings: &mut Settings) {
+    let party = RelyingParty {
+        rp_id: RelyingPartyId::derived_from(APP),
+        app_id: APP.to_owned(),
+        is_active: true,
+        has_active_application: true,
+        environments: vec![Environment::Staging],
+        accept_legacy: true,
+        oprf_public_key: None,
+    };
+    settings.verification.keys = vec![(HERE, Arc::new(PreparedKey::new(&simulator().verification_key())))];
+    settings.verification.directory = Directory::new([party], [], [], [HERE]);
+    settings.verification.trusted_roots =
+        vec![TrustedRoot { environment: HERE.0, kind: HERE.1, time: 0, root: U256::from(5) }];
+}
+
+/// Asks until the proof is verified. Each call is answered, and a good proof is never called bad.
+async fn verify(verification: &VerificationHandle, person: u64) -> bool {
+    loop {
+        let call = verification.verify(APP, request(person), verification.deadline());
+        match timeout(PATIENCE, call).await.expect("every call is answered") {
+            Ok(verified) => return verified.is_reuse,
+            Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
+            Err(error) => panic!("{person}: {error}"),
+        }
+    }
+}
+
+async fn work(running: &Running) {
+    let calls = (0..12).map(|person| {
+        let verification = running.service.verification();
+        tokio::spawn(async move { verify(&verification, person).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    for call in calls {
+        call.await.expect("every call was answered");
+    }
+    // Each is recorded: whoever comes again is known.
+    let verification = running.service.verification();
+    for person in 0..12 {
+        assert!(verify(&verification, person).await, "{person} was verified and is not known");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pool_and_workers_die_at_every_step() {
+    let _turn = turn();
+    for (point, skip) in [
+        (FaultPoint::VerifierPoolHandle, 3),
+        (FaultPoint::VerifierWorkerCheck, 1),
+        (FaultPoint::GroupCommitBefore, 1),
+        (FaultPoint::GroupCommitAfter, 1),
+    ] {
+        for fault in [Fault::Panic, Fault::Error, Fault::Delay(Duration::from_millis(50))] {
+            let plan = Plan::new().strike(point, fault, skip, 2).run();
+            let running = start_with(verifying).await;
+            work(&running).await;
+            assert_eq!(plan.strikes(point), 2, "{}", point.name());
+            drop(plan);
+            running.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pool_and_workers_do_not_start_at_once() {
+    let _turn = turn();
+    let pairs = [
+        (FaultPoint::VerifierPoolHandle, FaultPoint::VerifierPoolStart, 1),
+        // Two workers start with the service.
+        (FaultPoint::VerifierWorkerCheck, FaultPoint::VerifierWorkerStart, 2),
+    ];
+    for (handle, begin, skip) in pairs {
+        for fault in [Fault::Panic, Fault::Error] {
+            let plan = Plan::new().strike(handle, Fault::Panic, 1, 1).strike(begin, fault, skip, 1).run();
+            let running = start_with(verifying).await;
+            work(&running).await;
+            assert_eq!((plan.strikes(handle), plan.strikes(begin)), (1, 1), "{}", begin.name());
+            drop(plan);
+            running.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_session_registry_dies_and_comes_back() {
+    let _turn = turn();
+    for fault in [Fault::Panic, Fault::Error] {
+        // It is asked for a sign of life every second; the first start is the service's own.
+        let plan = Plan::new()
+            .strike(FaultPoint::SessionRegistryHandle, fault, 0, 1)
+            .strike(FaultPoint::SessionRegistryStart, fault, 1, 1)
+            .run();
+        let running = start().await;
+        timeout(PATIENCE, plan.struck(FaultPoint::SessionRegistryStart, 1)).await.expect("struck");
+        let is_back = || {
+            let actors = running.service.actors();
+            actors.iter().any(|actor| actor.name.ends_with("session-registry") && actor.restarts >= 1)
+        };
+        while !is_back() {
+            tokio::task::yield_now().await;
+        }
+        drop(plan);
+        running.stop().await;
+    }
+}
