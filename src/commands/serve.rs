@@ -25,8 +25,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
     let config = load(&options)?;
     start_logging();
     #[cfg(feature = "fault-injection")]
-    let _faults =
-        selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let clock: Arc<dyn Clock> = match options.clock {
         Some(time) => Arc::new(ShiftedClock::starting_at(time)),
         None => Arc::new(SystemClock),

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::StatusCode;
 use hyper::body::{Frame, SizeHint};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::Serialize;
 
 use super::server::InFlight;
@@ -24,7 +24,10 @@ pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => {
             let mut response = content(status, "application/json", text);
-            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            let headers = response.headers_mut();
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            // What is repeated of a request stays text, also for a browser that would rather guess.
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             response
         }
         Err(error) => {

@@ -64,7 +64,11 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let refuse = |refusal| E::from(refusal).into_response();
-        Self { interface: Interface { name, cors: None, refuse, routes: Vec::new(), open: &[] }, state, error: PhantomData }
+        Self {
+            interface: Interface { name, cors: None, refuse, routes: Vec::new(), open: &[] },
+            state,
+            error: PhantomData,
+        }
     }
 
     /// Grants browsers of other origins access; `None` grants none.

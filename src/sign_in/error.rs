@@ -81,7 +81,9 @@ fn refused(refusal: &Refusal) -> Response {
     let kind = match refusal {
         Refusal::NotFound { .. } => ErrorKind::NotFound,
         Refusal::MethodNotAllowed { .. } => ErrorKind::MethodNotAllowed,
-        Refusal::UnsupportedMediaType(_) => ErrorKind::InvalidContentType,
+        Refusal::UnsupportedMediaType(detail) => {
+            return answer(&SignInError::new(ErrorKind::InvalidContentType, detail));
+        }
         Refusal::BadRequest(_) | Refusal::PayloadTooLarge { .. } => ErrorKind::InvalidRequest,
         Refusal::TooManyRequests { .. } => ErrorKind::RateLimited,
         Refusal::Internal => ErrorKind::ServerError,

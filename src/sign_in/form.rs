@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use selfsame_actors::{SignInClient, SignInHandle};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
@@ -15,13 +15,22 @@ use crate::http::{Refusal, Request};
 /// The longest form.
 pub const FORM_LIMIT: usize = 64 * 1024;
 
+/// The content type of forms.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Whether the body is a form, whatever parameters its content type has: forms are percent-encoded UTF-8 in any case.
+pub fn is_form(request: &Request) -> Result<bool, Refusal> {
+    let content_type = request.header(&CONTENT_TYPE)?.unwrap_or_default();
+    Ok(content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM))
+}
+
 /// Reads a form whose known parameters are given at most once.
 pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<Parameters, SignInFault> {
     // Before the body: whoever sends something else learns so first.
-    request.require_content_type("application/x-www-form-urlencoded").map_err(|refusal| match refusal {
-        Refusal::UnsupportedMediaType(detail) => SignInError::new(ErrorKind::InvalidContentType, detail).into(),
-        other => SignInFault::from(other),
-    })?;
+    if !is_form(request)? {
+        let detail = format!("the content type must be {FORM}");
+        return Err(SignInError::new(ErrorKind::InvalidContentType, detail).into());
+    }
     let parameters = Parameters::parse(&request.read_body(FORM_LIMIT).await?);
     match parameters.given_twice(known) {
         Some(name) => {

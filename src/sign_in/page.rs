@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use qrcode::QrCode;
@@ -35,11 +36,12 @@ pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, 
             }
             @if let Some(image) = qr_code(request_url) {
                 figure {
-                    (PreEscaped(image))
+                    div role="img" aria-label="QR code of the address that your authenticator opens" { (PreEscaped(image)) }
                     figcaption { "Scan this with your authenticator" }
                 }
             }
-            p { a.button href=(request_url) rel="nofollow" { "Use the authenticator on this device" } }
+            // Beside this page, which goes on by itself once there is an answer.
+            p.action { a.button href=(request_url) target="_blank" rel="nofollow noopener" { "Use the authenticator on this device" } }
             p #progress role="status" aria-live="polite" { "Waiting for your answer." }
             p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
             p.quiet { "This page is good for " span #countdown { "ten minutes" } "." }
@@ -66,6 +68,40 @@ pub fn error(root: &str, status: StatusCode, error: &SignInError) -> Response {
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
+/// What a browser shows that opened an address meant for an authenticator.
+pub fn for_authenticators(root: &str, request_url: &str) -> Response {
+    let body = html! {
+        main {
+            h1 { "Open this in your authenticator" }
+            p { "This address is for the app that keeps your proof of personhood. No such app took it over on this device." }
+            p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
+            p { code { (request_url) } }
+        }
+    };
+    respond(
+        root,
+        StatusCode::OK,
+        "For your authenticator",
+        &body,
+        "style-src 'self'; img-src data:; form-action 'none'",
+    )
+}
+
+/// For a person whose sign-in does not go on; `again` is where they may try.
+pub fn not_yet(root: &str, status: StatusCode, error: &SignInError, again: Option<&str>) -> Response {
+    let body = html! {
+        main {
+            h1 { "This sign-in does not go on" }
+            p { "What happened: " (error.detail) "." }
+            @match again {
+                Some(again) => { p.action { a.button href=(again) { "Try again" } } }
+                None => { p { "Go back to the application to begin again." } }
+            }
+        }
+    };
+    respond(root, status, "Sign-in", &body, "style-src 'self'; img-src data:; form-action 'none'")
+}
+
 /// For a person whose address has begun too many sign-ins.
 pub fn too_many(root: &str, refused: &TooManySignIns) -> Response {
     let body = html! {
@@ -75,8 +111,9 @@ pub fn too_many(root: &str, refused: &TooManySignIns) -> Response {
         }
     };
     let status = StatusCode::TOO_MANY_REQUESTS;
-    let mut response = respond(root, status, "Please wait", &body, "style-src 'self'; img-src data:; form-action 'none'");
-    let seconds = refused.retry_after.as_secs().saturating_add(1);
+    let mut response =
+        respond(root, status, "Please wait", &body, "style-src 'self'; img-src data:; form-action 'none'");
+    let seconds = refused.retry_after.as_secs_f64().ceil().max(1.0) as u64;
     response.headers_mut().insert(RETRY_AFTER, seconds.into());
     response
 }

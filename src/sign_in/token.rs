@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
+use super::SignIn;
 use super::error::SignInFault;
 use super::form::{authenticate, read_form};
-use super::SignIn;
 use super::guessing::hold_off;
 use crate::http::{Request, Response, json};
 
@@ -24,7 +24,8 @@ async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, Si
     match form.get("grant_type") {
         Some("authorization_code") => {}
         Some(other) => {
-            let detail = format!("grant_type must be authorization_code, not {:?}", other.get(..80).unwrap_or(other));
+            let shown: String = other.chars().take(80).collect();
+            let detail = format!("grant_type must be authorization_code, not '{shown}'");
             return Err(SignInError::of("grant_type", ErrorKind::UnsupportedGrantType, detail).into());
         }
         None => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use selfsame_actors::{
-    Completed, LEGACY_ROOT_AGE, Progress, ProofRequest, SIGN_IN_ACTION, SessionCookie, TransactionId,
+    Completed, LEGACY_ROOT_AGE, Progress, ProofRequest, SIGN_IN_ACTION, SessionCookie, SignInFailure, TransactionId,
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
@@ -19,8 +19,9 @@ use serde_json::{Value, json as value};
 use tokio::time::Instant;
 
 use super::SignIn;
-use super::authorize::{SESSION_COOKIE, TRANSACTION_COOKIE, accepts_json, cookie, delivered, set_cookie};
+use super::authorize::{SESSION_COOKIE, TRANSACTION_COOKIE, accepts_html, accepts_json, cookie, delivered, set_cookie};
 use super::error::SignInFault;
+use super::page;
 use crate::http::{Request, Response, json};
 
 /// The longest body of an answer.
@@ -32,10 +33,14 @@ const HOLD: u64 = 25;
 /// Holding back is exempt from the request timeout; this bounds it all the same.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
-/// What the authenticator is asked for.
+/// What the authenticator is asked for. A browser is told what the address is for.
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
     let id = transaction_id(&request)?;
     let asked = sign_in.handle.proof_request(id)?;
+    let url = format!("{}/authorize/{id}/request", sign_in.handle.provider().issuer);
+    if accepts_html(&request) {
+        return Ok(page::for_authenticators(sign_in.root(), &url));
+    }
     let version = match asked.proof {
         ProofKind::Legacy => "3.0",
         ProofKind::Current => "4.0",
@@ -140,6 +145,19 @@ pub(super) fn state_name(progress: Progress) -> &'static str {
 
 /// Sends the browser back to the application, once.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+    let is_person = accepts_html(&request);
+    let path = format!("{}{}", sign_in.root(), request.path());
+    match completed(&sign_in, request).await {
+        Err(SignInFault::Refused(error) | SignInFault::Failed(SignInFailure::Refused(error))) if is_person => {
+            let is_early = error.kind == ErrorKind::InvalidRequest;
+            let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
+            Ok(page::not_yet(sign_in.root(), status, &error, is_early.then_some(path.as_str())))
+        }
+        other => other,
+    }
+}
+
+async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignInFault> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let session = match cookie(&request, SESSION_COOKIE) {
         _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
@@ -153,11 +171,11 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
                 fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
             json(StatusCode::OK, &value!({"action": action, "fields": fields}))
         }
-        delivery => delivered(&sign_in, delivery),
+        delivery => delivered(sign_in, delivery),
     };
     if let Some(session) = new_session {
         let seconds = sign_in.handle.session_lifetime().as_secs();
-        set_cookie(&sign_in, &mut response, SESSION_COOKIE, &session, "", seconds);
+        set_cookie(sign_in, &mut response, SESSION_COOKIE, &session, "", seconds);
     }
     Ok(response)
 }

@@ -7,9 +7,9 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::SignInFailure;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
-use super::error::SignInFault;
 use super::SignIn;
-use super::form::read_form;
+use super::error::SignInFault;
+use super::form::{is_form, read_form};
 use super::guessing::hold_off;
 use crate::http::{InterfaceError, Request, Response, json};
 
@@ -52,8 +52,7 @@ async fn access_token(request: &mut Request) -> Result<String, SignInFault> {
             Some(token.trim().to_owned())
         }
     };
-    let is_form = request.require_content_type("application/x-www-form-urlencoded").is_ok();
-    let form = match *request.method() == Method::POST && is_form {
+    let form = match *request.method() == Method::POST && is_form(request)? {
         true => read_form(request, &["access_token"]).await?.get("access_token").map(str::to_owned),
         false => None,
     };

@@ -1,197 +1,24 @@
 //! Sign-in over HTTP: whole flows with the wallet answering, and everything that must not work.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::header::{
-    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-    SET_COOKIE, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE,
+    WWW_AUTHENTICATE,
 };
-use reqwest::redirect::Policy;
-use reqwest::{RequestBuilder, Response, Url};
-use selfsame::config::{Config, ProofKind};
-use selfsame_protocol::verification::Environment;
+use selfsame::config::ProofKind;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, Asked};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{START, TestDaemon, folder};
+use crate::harness::{START, TestDaemon};
 use crate::people::key;
-
-const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
-/// Its twin, in production.
-const TWIN: &str = "app_5e1f5a3e000000000000000000000002";
-const SECRET: &str = "sk_dev_only";
-const CALLBACK: &str = "http://localhost:3000/callback";
-const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
-
-/// A relying party, its user's browser and wallet, and a daemon.
-struct Party {
-    daemon: TestDaemon,
-    http: reqwest::Client,
-    folder: TempDir,
-}
-
-/// The parameters of an authorization request.
-fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let usual = [
-        ("client_id", APP),
-        ("redirect_uri", CALLBACK),
-        ("response_type", "code"),
-        ("scope", "openid email profile"),
-        ("state", "the state"),
-        ("nonce", "the nonce"),
-    ];
-    let kept = usual.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
-    kept.chain(changes.iter().copied()).collect()
-}
-
-impl Party {
-    /// People sign in with the simulator's proofs, which cost nothing.
-    async fn start() -> Self {
-        Self::start_with(|config| config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current)).await
-    }
-
-    async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        let folder = folder();
-        let daemon = TestDaemon::start_with(folder.path(), change).await;
-        let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client");
-        Self { daemon, http, folder }
-    }
-
-    fn issuer(&self) -> String {
-        self.daemon.sign_in("")
-    }
-
-    fn authorization_url(&self, changes: &[(&str, &str)]) -> String {
-        let url = Url::parse_with_params(&self.daemon.sign_in("/authorize"), parameters(changes)).expect("a URL");
-        url.into()
-    }
-
-    async fn get(&self, url: &str, accept: &str) -> Response {
-        self.http.get(url).header(ACCEPT, accept).send().await.expect("an answer")
-    }
-
-    /// Lets `person` answer a sign-in by the JSON form; where the browser is sent, or what it posts.
-    async fn sign_in(&self, person: &str, changes: &[(&str, &str)]) -> String {
-        let session = SignInSession::open(&self.authorization_url(changes)).await.expect("begun");
-        self.answer(&session, person).await.expect("accepted");
-        session.complete().await.expect("completed").expect("a target")
-    }
-
-    async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), selfsame_wallet::client::ClientError> {
-        let asked = session.asked();
-        let wanted = Asked {
-            app_id: &asked.app_id,
-            action: &asked.action,
-            signal: &asked.signal,
-            environment: asked.environment,
-            nonce: Some(asked.nonce),
-        };
-        let operator = Operator::new(&self.daemon.operator("")).expect("an address");
-        let body = if asked.is_legacy() {
-            let request = prove::legacy(&key(person), &wanted, &mut random()).expect("a proof");
-            let trusting = operator.trust_legacy_root(request.root, Environment::Staging, self.folder.path());
-            trusting.await.expect("trusted");
-            request.body
-        } else {
-            let root = self.daemon.client().root().await.expect("an answer").root;
-            let party = operator.simulation().await.expect("an answer").party(APP, root.into()).expect("known");
-            prove::uniqueness(&key(person), &wanted, &party, &mut random()).expect("a proof")
-        };
-        session.answer(&body).await
-    }
-
-    /// A code for `person`.
-    async fn code(&self, person: &str, changes: &[(&str, &str)]) -> String {
-        fragment_or_query(&self.sign_in(person, changes).await)["code"].clone()
-    }
-
-    async fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
-        let request = self.http.post(self.daemon.sign_in(path)).basic_auth(APP, Some(SECRET)).form(form);
-        Answer::of(request.send().await.expect("an answer")).await
-    }
-
-    async fn exchange(&self, code: &str) -> Answer {
-        let form = [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK)];
-        self.post("/token", &form).await
-    }
-
-    /// The claims of an ID token, its signature verified with the published keys.
-    async fn claims(&self, token: &str) -> Value {
-        let keys = Answer::of(self.get(&self.daemon.sign_in("/jwks"), "*/*").await).await.body;
-        let header = jsonwebtoken::decode_header(token).expect("a header");
-        let published = keys["keys"].as_array().expect("keys");
-        let key = published.iter().find(|key| key["kid"] == json!(header.kid)).expect("the key is published");
-        let text = |name: &str| key[name].as_str().expect("text");
-        let key = DecodingKey::from_rsa_components(text("n"), text("e")).expect("a key");
-        let mut validation = Validation::new(Algorithm::RS256);
-        // The daemon's clock is not ours.
-        validation.validate_exp = false;
-        validation.set_audience(&[APP]);
-        validation.set_issuer(&[self.issuer()]);
-        jsonwebtoken::decode::<Value>(token, &key, &validation).expect("a good token").claims
-    }
-}
-
-/// Requests with a form.
-trait Form {
-    fn form(self, pairs: &[(&str, &str)]) -> Self;
-}
-
-impl Form for RequestBuilder {
-    fn form(self, pairs: &[(&str, &str)]) -> Self {
-        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        self.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
-    }
-}
-
-fn random() -> impl FnMut(&mut [u8; 32]) + Send {
-    use selfsame_actors::{Random, SystemRandom};
-    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
-}
-
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    headers: reqwest::header::HeaderMap,
-    body: Value,
-}
-
-impl Answer {
-    async fn of(response: Response) -> Self {
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.expect("text");
-        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Self { status, headers, body }
-    }
-
-    fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
-        self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
-    }
-
-    /// Asserts the five fields of an error.
-    #[track_caller]
-    fn refused(&self, status: u16, code: &str, error: &str) -> &str {
-        let fields = ["code", "error"].map(|name| self.body[name].as_str().unwrap_or_default());
-        assert_eq!((self.status, fields), (status, [code, error]), "{self:?}");
-        assert_eq!(self.body["detail"], self.body["error_description"]);
-        assert!(self.body.as_object().is_some_and(|body| body.contains_key("attribute")), "{self:?}");
-        self.body["detail"].as_str().expect("a detail")
-    }
-}
-
-/// The parameters behind `?` or `#`.
-fn fragment_or_query(location: &str) -> BTreeMap<String, String> {
-    let url = Url::parse(location).unwrap_or_else(|error| panic!("{error}: {location}"));
-    let text = url.fragment().or(url.query()).unwrap_or_default();
-    form_urlencoded::parse(text.as_bytes()).into_owned().collect()
-}
+use crate::sign_in_desk::{
+    APP, Answer, CALLBACK, CHALLENGE, Form, Party, SECRET, TWIN, VERIFIER, fragment_or_query, parameters, random,
+    take_current_proofs,
+};
 
 #[tokio::test]
 async fn a_code_with_a_genuine_proof() {
@@ -365,7 +192,7 @@ async fn of_token_requests_that_race_one_succeeds_also_across_a_restart() {
     let Party { daemon, http, folder } = party;
     daemon.stop().await;
     let daemon = TestDaemon::start_with(folder.path(), |config| {
-        config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
+        take_current_proofs(config);
         config.listen.sign_in = address;
     })
     .await;
@@ -703,36 +530,6 @@ async fn public_clients_prove_themselves_by_pkce() {
     Answer::of(introspected).await.refused(401, "unauthenticated", "invalid_client");
 }
 
-impl Party {
-    /// Signs `person` in by the page, as a browser with these cookies does; where it is sent, and the session it was given.
-    async fn by_the_page(&self, person: &str, changes: &[(&str, &str)], session: &str) -> (String, Option<String>) {
-        let page = self.browse(changes, session).await;
-        assert_eq!(page.status(), 200, "the page is shown");
-        let cookie = page.headers()[SET_COOKIE].to_str().expect("text").split(';').next().expect("a pair").to_owned();
-        let path = page.headers()[SET_COOKIE].to_str().expect("text").split("; Path=").nth(1).expect("a path");
-        let base = self.daemon.sign_in(path.split(';').next().expect("a path"));
-        let opened = SignInSession::open(&format!("{base}/request")).await.expect("begun");
-        self.answer(&opened, person).await.expect("accepted");
-        let cookies = format!("{cookie}; {session}");
-        let done = self.http.get(format!("{base}/complete")).header("Cookie", cookies).send().await.expect("an answer");
-        let location = done.headers()[LOCATION].to_str().expect("text").to_owned();
-        let given = done.headers().get(SET_COOKIE).map(|cookie| cookie.to_str().expect("text").to_owned());
-        (location, given)
-    }
-
-    async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
-        let request = self.http.get(self.authorization_url(changes)).header(ACCEPT, "text/html");
-        request.header("Cookie", session).send().await.expect("an answer")
-    }
-
-    /// The response that a browser with a session gets without a page.
-    async fn silently(&self, changes: &[(&str, &str)], session: &str) -> BTreeMap<String, String> {
-        let answer = self.browse(changes, session).await;
-        assert_eq!(answer.status(), 303, "{changes:?}");
-        fragment_or_query(answer.headers()[LOCATION].to_str().expect("text"))
-    }
-}
-
 #[tokio::test]
 async fn a_browser_that_knows_who_signed_in() {
     let party = Party::start().await;
@@ -802,25 +599,20 @@ async fn a_browser_that_knows_who_signed_in() {
 #[tokio::test]
 async fn keys_are_published_before_they_sign_and_until_their_last_token_expires() {
     let party = Party::start().await;
-    let token = std::fs::read_to_string(party.folder.path().join("operator.token")).expect("the token");
-    let rotate = async |body: &str, token: &str| {
-        let request = party.http.post(party.daemon.operator("/keys/rotate")).bearer_auth(token);
-        let request = request.header(CONTENT_TYPE, "application/json").body(body.to_owned());
-        Answer::of(request.send().await.expect("an answer")).await
-    };
+    let token = party.operator_token();
     let published = async || {
-        let keys = Answer::of(party.get(&party.daemon.sign_in("/jwks"), "*/*").await).await.body;
+        let keys = party.published_keys().await;
         keys["keys"].as_array().expect("keys").iter().map(|key| key["kid"].clone()).collect::<Vec<_>>()
     };
     let fetched_before = published().await;
-    assert_eq!(rotate("{}", "wrong").await.status, 401);
-    let early = rotate("{}", token.trim()).await;
+    assert_eq!(party.rotate_keys("{}", "wrong").await.status, 401);
+    let early = party.rotate_keys("{}", &token).await;
     assert_eq!(early.status, 400, "{early:?}");
     let location = party.sign_in("alice", &[("response_type", "id_token")]).await;
     let old = fragment_or_query(&location)["id_token"].clone();
 
     party.daemon.clock.advance(Duration::from_secs(3600));
-    let rotated = rotate("{}", token.trim()).await;
+    let rotated = party.rotate_keys("{}", &token).await;
     let states: Vec<&str> =
         rotated.body.as_array().expect("keys").iter().filter_map(|key| key["state"].as_str()).collect();
     assert_eq!(states, ["retired", "current", "next"]);
@@ -835,5 +627,5 @@ async fn keys_are_published_before_they_sign_and_until_their_last_token_expires(
     let later = published().await;
     assert_eq!(later.len(), 2);
     assert!(!later.contains(&fetched_before[0]), "its last token has expired");
-    assert_eq!(rotate("{\"now\":true}", token.trim()).await.status, 200);
+    assert_eq!(party.rotate_keys("{\"now\":true}", &token).await.status, 200);
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::harness::{TestDaemon, folder, run};
 
 /// A certificate for the addresses of the tests, and its key, in files; and the certificate for who trusts it.
-fn certificate(folder: &TempDir) -> (Tls, Certificate) {
+pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
     let addresses: Vec<String> = (1..=5).map(|host| format!("127.0.0.{host}")).collect();
     let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
     let tls = Tls { certificate: folder.path().join("chain.pem"), private_key: folder.path().join("key.pem") };

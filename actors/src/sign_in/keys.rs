@@ -72,13 +72,18 @@ impl SignInShared {
     }
 
     async fn rotate(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        self.keys().await?;
+        let loaded = self.keys().await?;
         let _alone = self.changing_keys.lock().await;
-        let (random, clock) = (Arc::clone(&self.random), Arc::clone(&self.clock));
-        let made = spawn_blocking(move || generate(&*random, clock.unix_seconds())).await;
+        // Before a key is made, which takes a second.
+        if !force && let Err(error) = loaded.stored.is_due(self.clock.unix_seconds()) {
+            return Ok(Err(error));
+        }
+        let random = Arc::clone(&self.random);
+        let made = spawn_blocking(move || generate(&*random, 0)).await;
         let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
-        // Only now: the old key has signed until here.
+        // Only now: the old key has signed until here, and nobody could fetch the new one before.
         let now = self.clock.unix_seconds();
+        let new = SigningKey { published_at: now, ..new };
         let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
         let rotated = match read.value.rotate(new, now, KEY_AFTERLIFE, force) {
             Ok(rotated) => rotated,

@@ -121,15 +121,30 @@ impl ErrorKind {
     }
 }
 
+/// A text in the characters that an `error_description` may have (RFC 6749, section 5.2): printable ASCII without the double quote
+/// and the backslash.
+fn description(detail: String) -> String {
+    let is_allowed = |character: char| matches!(character, ' '..='~') && !matches!(character, '"' | '\\');
+    if detail.chars().all(is_allowed) {
+        return detail;
+    }
+    let replace = |character: char| match character {
+        '"' => '\'',
+        other if is_allowed(other) => other,
+        _ => '?',
+    };
+    detail.chars().map(replace).collect()
+}
+
 impl SignInError {
     /// An error without a parameter of its own.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, attribute: None, detail: detail.into() }
+        Self { kind, attribute: None, detail: description(detail.into()) }
     }
 
     /// An error of a parameter.
     pub fn of(attribute: &'static str, kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, attribute: Some(attribute), detail: detail.into() }
+        Self { attribute: Some(attribute), ..Self::new(kind, detail) }
     }
 
     /// A parameter that is missing.

@@ -175,9 +175,8 @@ impl SigningKeys {
 
     /// Retires the current key, promotes the next one and publishes `new` behind it. Keys whose last token has expired go.
     pub fn rotate(&self, new: SigningKey, now: u64, token_lifetime: u64, force: bool) -> Result<Self, TooYoung> {
-        let published_for = self.next().map_or(u64::MAX, |next| now.saturating_sub(next.published_at));
-        if !force && published_for < LEAST_PUBLICATION {
-            return Err(TooYoung { published_for });
+        if !force {
+            self.is_due(now)?;
         }
         let mut keys: Vec<SigningKey> = self.without_expired(now, token_lifetime).keys;
         for key in &mut keys {
@@ -188,6 +187,12 @@ impl SigningKeys {
         }
         keys.push(new);
         Ok(Self { keys })
+    }
+
+    /// Whether clients can know the next key by now.
+    pub fn is_due(&self, now: u64) -> Result<(), TooYoung> {
+        let published_for = self.next().map_or(u64::MAX, |next| now.saturating_sub(next.published_at));
+        if published_for < LEAST_PUBLICATION { Err(TooYoung { published_for }) } else { Ok(()) }
     }
 
     /// The key that is published and does not sign yet.

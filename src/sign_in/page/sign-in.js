@@ -25,7 +25,8 @@ tick();
 function show(state) {
   if (state === "answered") {
     end("Thank you. Going back to the application.");
-    location.assign(base + "/complete");
+    // In this page's place: going back leads to the application, and not into a request that was answered.
+    location.replace(base + "/complete");
   } else if (state === "over") {
     end("This sign-in is over. Go back to the application to begin again.");
   }

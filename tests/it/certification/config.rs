@@ -1,0 +1,180 @@
+//! The profile Config: what the provider says about itself, its keys, and https.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
+use serde_json::{Value, json};
+
+use super::{provider, signing_provider};
+use crate::harness::{TestDaemon, folder};
+use crate::sign_in_desk::{Answer, Party, fragment_or_query, parameters};
+use crate::tls::certificate;
+
+async fn document(party: &Party) -> Answer {
+    Answer::of(party.get(&party.daemon.sign_in("/.well-known/openid-configuration"), "*/*").await).await
+}
+
+/// The texts of a list.
+#[track_caller]
+fn list<'d>(document: &'d Value, name: &str) -> Vec<&'d str> {
+    let list = document[name].as_array().unwrap_or_else(|| panic!("no {name}"));
+    list.iter().map(|item| item.as_str().expect("text")).collect()
+}
+
+#[tokio::test]
+async fn discovery_document() {
+    let party = provider().await;
+    let answer = document(&party).await;
+    assert_eq!((answer.status, answer.header(CONTENT_TYPE)), (200, "application/json"));
+    let document = &answer.body;
+    assert_eq!(document["issuer"], *party.issuer());
+    assert!(!party.issuer().ends_with('/'));
+    for name in ["scopes_supported", "response_types_supported", "response_modes_supported", "claims_supported"] {
+        let list = list(document, name);
+        assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{name} names each once");
+    }
+    assert_eq!(list(document, "scopes_supported"), ["openid", "email", "profile"]);
+    // What the interface's description lists, and the other hybrid types.
+    let types = list(document, "response_types_supported");
+    for response_type in ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"] {
+        assert!(types.contains(&response_type), "{response_type}");
+    }
+    assert_eq!(list(document, "response_modes_supported"), ["query", "fragment", "form_post"]);
+    assert_eq!(list(document, "grant_types_supported"), ["authorization_code", "implicit"]);
+    assert_eq!(list(document, "subject_types_supported"), ["pairwise"]);
+    assert_eq!(list(document, "id_token_signing_alg_values_supported"), ["RSA", "RS256"]);
+    assert_eq!(list(document, "code_challenge_methods_supported"), ["S256"]);
+    assert_eq!(
+        list(document, "token_endpoint_auth_methods_supported"),
+        ["client_secret_basic", "client_secret_post", "none"]
+    );
+    assert_eq!(
+        list(document, "introspection_endpoint_auth_methods_supported"),
+        ["client_secret_basic", "client_secret_post"]
+    );
+    for name in ["request_parameter_supported", "request_uri_parameter_supported", "claims_parameter_supported"] {
+        assert_eq!(document[name], false, "{name}");
+    }
+    assert_eq!(document["authorization_response_iss_parameter_supported"], true);
+}
+
+#[tokio::test]
+async fn endpoints_are_where_the_document_says() {
+    let party = provider().await;
+    let document = document(&party).await.body;
+    for (name, path) in [
+        ("authorization_endpoint", "/authorize"),
+        ("token_endpoint", "/token"),
+        ("userinfo_endpoint", "/userinfo"),
+        ("jwks_uri", "/jwks"),
+        ("introspection_endpoint", "/introspect"),
+    ] {
+        let url = document[name].as_str().expect("a URL");
+        assert_eq!(url, party.daemon.sign_in(path), "{name}");
+        let answer = party.send(party.http.get(url).header(ACCEPT, "application/json")).await;
+        assert_ne!(answer.status, 404, "{name}");
+    }
+    // There is none that could be registered with, logged out at or asked for something else.
+    for name in ["registration_endpoint", "end_session_endpoint", "revocation_endpoint"] {
+        assert_eq!(document.get(name), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn claims_that_are_listed_are_the_claims_that_are_given() {
+    let party = signing_provider().await;
+    let document = document(&party).await.body;
+    let listed: BTreeSet<&str> = list(&document, "claims_supported").into_iter().collect();
+    let location = party.sign_in("alice", &[("response_type", "code id_token token")]).await;
+    let response = fragment_or_query(&location);
+    let front = party.claims(&response["id_token"]).await;
+    let back = party.exchange(&response["code"]).await;
+    let back = party.claims(back.text("id_token")).await;
+    let given = front.as_object().expect("claims").keys().chain(back.as_object().expect("claims").keys());
+    assert_eq!(given.map(String::as_str).collect::<BTreeSet<_>>(), listed);
+    party.stop().await;
+}
+
+#[tokio::test]
+async fn keys_have_unique_names_and_no_private_parts() {
+    let party = signing_provider().await;
+    let token = party.operator_token();
+    // One retired, one current, one next.
+    assert_eq!(party.rotate_keys("{\"now\":true}", &token).await.status, 200);
+    let answer = Answer::of(party.get(&party.daemon.sign_in("/jwks"), "*/*").await).await;
+    assert_eq!((answer.status, answer.header(CONTENT_TYPE)), (200, "application/json"));
+    assert_eq!(answer.body.as_object().expect("an object").len(), 1, "{answer:?}");
+    let keys = answer.body["keys"].as_array().expect("keys");
+    assert_eq!(keys.len(), 3);
+    let mut names = BTreeSet::new();
+    let mut moduli = BTreeSet::new();
+    for key in keys {
+        let parts: BTreeSet<&str> = key.as_object().expect("a key").keys().map(String::as_str).collect();
+        assert_eq!(parts, BTreeSet::from(["kty", "n", "e", "kid", "use", "alg"]), "public parts only");
+        let fixed = ["kty", "use", "alg", "e"].map(|name| key[name].clone());
+        assert_eq!(fixed, [json!("RSA"), json!("sig"), json!("RS256"), json!("AQAB")]);
+        let modulus = URL_SAFE_NO_PAD.decode(key["n"].as_str().expect("text")).expect("base64url without padding");
+        assert!(modulus.len() == 256 && modulus[0] >= 0x80, "2048 bits, no leading zeros");
+        assert!(names.insert(key["kid"].to_string()) && moduli.insert(modulus), "{keys:?}");
+    }
+    // The other address has the same.
+    let other = Answer::of(party.get(&party.daemon.sign_in("/jwks.json"), "*/*").await).await;
+    assert_eq!(other.body, answer.body);
+    party.stop().await;
+}
+
+#[tokio::test]
+async fn clients_may_keep_the_keys_for_less_than_a_new_one_is_published_before_it_signs() {
+    let party = provider().await;
+    for path in ["/jwks", "/.well-known/openid-configuration"] {
+        let answer = Answer::of(party.get(&party.daemon.sign_in(path), "*/*").await).await;
+        let control = answer.header(CACHE_CONTROL);
+        let seconds = control.split("max-age=").nth(1).and_then(|seconds| seconds.parse::<u64>().ok());
+        assert!(seconds.is_some_and(|seconds| seconds <= 3600), "{control}");
+    }
+}
+
+#[tokio::test]
+async fn https_everywhere_under_tls() {
+    let folder = folder();
+    let (tls, trusted) = certificate(&folder);
+    let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let http = client.tls_certs_only([trusted]).build().expect("a client");
+    let issuer = format!("https://{}", daemon.addresses.sign_in);
+    let get = async |url: &str, accept: &str| http.get(url).header(ACCEPT, accept).send().await.expect("an answer");
+
+    let document = Answer::of(get(&format!("{issuer}/.well-known/openid-configuration"), "*/*").await).await.body;
+    assert_eq!(document["issuer"], *issuer);
+    let urls = document.as_object().expect("fields").iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+    for (name, url) in urls {
+        assert!(url.starts_with("https://"), "{name}: {url}");
+        let is_served = get(url, "*/*").await.status() != 404;
+        assert!(is_served || name == "issuer", "{name}: {url}");
+    }
+    assert!(!document.to_string().contains("http://"), "{document}");
+
+    let authorize = |changes: &[(&str, &str)]| {
+        let url = reqwest::Url::parse_with_params(&format!("{issuer}/authorize"), parameters(changes));
+        String::from(url.expect("a URL"))
+    };
+    let begun = Answer::of(get(&authorize(&[]), "application/json").await).await;
+    let request_url = begun.text("request_url");
+    assert!(request_url.starts_with(&issuer), "{begun:?}");
+    let asked = Answer::of(get(request_url, "*/*").await).await;
+    assert!(asked.text("answer_url").starts_with(&issuer), "{asked:?}");
+
+    let page = get(&authorize(&[]), "text/html").await;
+    let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
+    assert!(cookie.split("; ").any(|part| part == "Secure"), "{cookie}");
+    let text = page.text().await.expect("text");
+    // The name of the format of the picture is no address.
+    let text = text.replace("http://www.w3.org/2000/svg", "");
+    assert!(text.contains(&format!("href=\"{issuer}/authorize/")) && !text.contains("http://"), "{text}");
+
+    let refused = get(&authorize(&[("prompt", "none")]), "text/html").await;
+    let response = fragment_or_query(refused.headers()[LOCATION].to_str().expect("text"));
+    assert_eq!((&*response["error"], &*response["iss"]), ("login_required", &*issuer));
+}

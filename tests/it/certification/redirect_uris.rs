@@ -1,0 +1,328 @@
+//! Redirect URIs: the registered ones are followed, byte for byte, and no other spelling of them.
+
+use std::collections::BTreeSet;
+
+use reqwest::Response;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, REFRESH, SET_COOKIE};
+use selfsame::config::Config;
+
+use crate::sign_in_desk::{
+    APP, Answer, CALLBACK, Form, NEIGHBOUR, Party, add_neighbour, parameters, take_current_proofs,
+};
+
+const REGISTERED: [&str; 6] = [
+    "https://app.example/callback",
+    "https://app.example/tenants?tenant=one",
+    "https://app.example:8443/a%2Fb",
+    "http://127.0.0.1:3000/callback",
+    "http://localhost:3000/callback",
+    "http://[::1]:3000/callback",
+];
+
+async fn provider() -> Party {
+    Party::start_with(registered).await
+}
+
+fn registered(config: &mut Config) {
+    take_current_proofs(config);
+    add_neighbour(config);
+    config.apps[0].redirect_uris = REGISTERED.map(str::to_owned).to_vec();
+}
+
+/// Other spellings of a URI, and URIs that look like it.
+fn spellings(uri: &str) -> Vec<String> {
+    let (scheme, rest) = uri.split_once("://").expect("a scheme");
+    let (authority, path) = rest.split_once('/').expect("a path");
+    // The last colon of an IPv6 address without a port is within brackets; all of ours have ports.
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let default = if scheme == "https" { "443" } else { "80" };
+    let (path, query) = path.split_once('?').map_or((path, String::new()), |(path, query)| (path, format!("?{query}")));
+    let at = |authority: &str| format!("{scheme}://{authority}/{path}{query}");
+    let to = |path: &str| format!("{scheme}://{authority}{path}{query}");
+    let upper = |text: &str| text.to_uppercase();
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+    let other_scheme = if scheme == "https" { "http" } else { "https" };
+
+    let mut found = vec![
+        // Case.
+        uri.to_uppercase(),
+        uri.replacen(scheme, &upper(scheme), 1),
+        at(&upper(authority)),
+        to(&format!("/{}", upper(path))),
+        // Slashes.
+        to(&format!("/{path}/")),
+        to(&format!("//{path}")),
+        to(&format!("/{path}//")),
+        to(""),
+        to("/"),
+        format!("{scheme}:/{rest}"),
+        format!("{scheme}:{rest}"),
+        format!("{scheme}:///{rest}"),
+        format!("{scheme}:////{rest}"),
+        format!("//{rest}"),
+        rest.to_owned(),
+        format!("/{path}{query}"),
+        format!("{path}{query}"),
+        // Ports.
+        at(&format!("{host}:{default}")),
+        at(&format!("{host}:3001")),
+        at(&format!("{host}:0{port}")),
+        at(&format!("{host}:")),
+        at(host),
+        at(&format!("{authority}:{default}")),
+        at(&format!("{host}:65536")),
+        // User information.
+        at(&format!("@{authority}")),
+        at(&format!("user@{authority}")),
+        at(&format!("user:password@{authority}")),
+        at(&format!("{authority}@evil.example")),
+        at(&format!("{host}%40evil.example")),
+        at(&format!("evil.example%40{authority}")),
+        at(&format!("evil.example\\@{authority}")),
+        at(&format!("evil.example#@{authority}")),
+        at(&format!("evil.example?@{authority}")),
+        at(&format!("evil.example/@{authority}")),
+        // Percent-encoding.
+        uri.replacen(scheme, &encoded(scheme), 1),
+        uri.replacen("://", "%3A%2F%2F", 1),
+        at(&encoded(authority)),
+        to(&format!("/{}", encoded(path))),
+        to(&format!("/%{:02X}{}", path.as_bytes()[0], &path[1..])),
+        to(&format!("/%25{:02x}{}", path.as_bytes()[0], &path[1..])),
+        to(&format!("%2F{path}")),
+        to(&format!("/{path}%2F")),
+        to(&format!("/{path}%00")),
+        to(&format!("/{path}%0d%0aX:%20y")),
+        to(&format!("/{path}%20")),
+        encoded(uri),
+        // Fragments.
+        format!("{uri}#"),
+        format!("{uri}#fragment"),
+        format!("{uri}%23"),
+        format!("{uri}#/../evil"),
+        format!("{scheme}://evil.example/#{uri}"),
+        // Backslashes.
+        uri.replace('/', "\\"),
+        uri.replacen("://", ":\\\\", 1),
+        uri.replacen("://", ":/\\", 1),
+        to(&format!("\\{path}")),
+        to(&format!("/{path}\\")),
+        to(&format!("/{path}/..\\evil")),
+        at(&format!("{authority}\\.evil.example")),
+        at(&format!("{authority}\\@evil.example")),
+        // Queries.
+        format!("{uri}?"),
+        format!("{uri}?x=1"),
+        format!("{uri}&"),
+        format!("{uri}&x=1"),
+        format!("{uri}?tenant=two"),
+        format!("{uri};x=1"),
+        to(&format!("/{path}?tenant=two&next=")),
+        // Dot segments.
+        to(&format!("/./{path}")),
+        to(&format!("/x/../{path}")),
+        to(&format!("/../{path}")),
+        to(&format!("/%2e%2e/{path}")),
+        to(&format!("/{path}/.")),
+        to(&format!("/{path}/..")),
+        to(&format!("/{path}/../evil")),
+        to(&format!("/{path}/%2e%2e/evil")),
+        to(&format!("/{path}/..;/evil")),
+        // Longer and shorter.
+        format!("{uri}x"),
+        format!("{uri}/evil"),
+        format!("{uri}.evil.example"),
+        format!("{uri}@evil.example"),
+        format!("{uri},https://evil.example"),
+        format!("{uri} https://evil.example"),
+        format!("x{uri}"),
+        format!("view-source:{uri}"),
+        format!("{scheme}://evil.example/?{uri}"),
+        format!("{scheme}://evil.example/{uri}"),
+        uri[..uri.len() - 1].to_owned(),
+        to(&format!("/{}", &path[..path.len() - 1])),
+        // Hosts.
+        at(&format!("{host}.evil.example:{port}")),
+        at(&format!("{host}.:{port}")),
+        at(&format!("evil-{authority}")),
+        at(&format!("www.{authority}")),
+        at(&format!("evil.example:{port}")),
+        at(&format!("evil.example%2F.{authority}")),
+        at(&format!("*.{authority}")),
+        at(""),
+        // What people do not see.
+        format!(" {uri}"),
+        format!("{uri} "),
+        format!("\t{uri}"),
+        format!("{uri}\t"),
+        format!("{uri}\n"),
+        format!("{uri}\r\n"),
+        format!("\u{0}{uri}"),
+        format!("{uri}\u{0}"),
+        format!("{uri}\u{0}.evil.example"),
+        format!("\u{a0}{uri}"),
+        format!("\u{feff}{uri}"),
+        format!("{uri}\u{200b}"),
+        format!("{}\t{}", &uri[..3], &uri[3..]),
+        format!("{}\n{}", &uri[..12], &uri[12..]),
+        // Other letters that look or are normalized alike.
+        uri.replacen('a', "\u{430}", 1),
+        uri.replacen('a', "\u{ff41}", 1),
+        uri.replacen('c', "\u{ff43}", 1),
+        uri.replacen('/', "\u{2215}", 3),
+        uri.replacen('.', "\u{3002}", 1),
+        // Schemes.
+        uri.replacen(scheme, other_scheme, 1),
+        uri.replacen(scheme, "ftp", 1),
+        uri.replacen(scheme, "app", 1),
+        format!("javascript://{rest}"),
+        format!("javascript:alert(1)//{uri}"),
+        format!("data:text/html,{uri}"),
+        format!("\"{uri}\""),
+        format!("<{uri}>"),
+        format!("[\"{uri}\"]"),
+    ];
+    found.extend(
+        ["127.1", "127.0.0.01", "127.000.000.001", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.2", "0.0.0.0"]
+            .map(|host| format!("http://{host}:3000/callback")),
+    );
+    found.extend(
+        ["[0:0:0:0:0:0:0:1]", "[::0001]", "[::ffff:127.0.0.1]", "[::1%25eth0]", "[::]", "::1"]
+            .map(|host| format!("http://{host}:3000/callback")),
+    );
+    found
+}
+
+/// Asserts that nobody is sent anywhere: a page says so, which repeats nothing of the URI.
+async fn goes_nowhere(answer: Response, uri: &str, code: &str) {
+    assert_eq!(answer.status(), 400, "{uri:?}");
+    for header in [LOCATION, REFRESH, SET_COOKIE] {
+        assert_eq!(answer.headers().get(&header), None, "{header} for {uri:?}");
+    }
+    assert!(answer.headers()[CONTENT_TYPE].to_str().expect("text").starts_with("text/html"), "{uri:?}");
+    let page = answer.text().await.expect("text");
+    assert!(page.contains(code), "{uri:?}: {page}");
+    for part in ["evil", "example", "<form", "http-equiv", "<script"] {
+        assert!(!page.contains(part), "{uri:?}: {page}");
+    }
+}
+
+/// Sends a request whose wrong URI is refused whatever else it says, in every form that a request has.
+async fn is_not_followed(party: &Party, uri: &str) {
+    for others in [
+        vec![],
+        vec![("prompt", "none")],
+        vec![("response_type", "unknown"), ("response_mode", "form_post")],
+        vec![("response_type", "id_token"), ("response_mode", "form_post"), ("prompt", "none")],
+    ] {
+        let changes = [&[("redirect_uri", uri)][..], &others].concat();
+        let url = party.authorization_url(&changes);
+        goes_nowhere(party.get(&url, "text/html").await, uri, "invalid_redirect_uri").await;
+        let answer = Answer::of(party.get(&url, "application/json").await).await;
+        answer.refused(400, "invalid_redirect_uri", "invalid_request");
+        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        let posted = post.form(&parameters(&changes)).send().await.expect("an answer");
+        goes_nowhere(posted, uri, "invalid_redirect_uri").await;
+    }
+}
+
+#[tokio::test]
+async fn no_other_spelling_is_followed() {
+    let party = provider().await;
+    let spellings: BTreeSet<String> = REGISTERED.iter().flat_map(|uri| spellings(uri)).collect();
+    let others = spellings.iter().filter(|uri| !REGISTERED.contains(&uri.as_str()) && !uri.is_empty());
+    let mut count = 0;
+    for uri in others {
+        is_not_followed(&party, uri).await;
+        count += 1;
+    }
+    assert!(count > 500, "{count}");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_not_followed() {
+    let party = provider().await;
+    for encoded in [
+        "http://localhost:3000/callback%ff",
+        "http://localhost:3000/callback%00",
+        "http://localhost:3000/callback%c0%af",
+        "http://localhost:3000/callback%",
+        "http://localhost:3000/callback%zz",
+        "http://localhost:3000/callback+",
+        "http://localhost:3000/callback;redirect_uri=http://evil.example",
+        "http://localhost:3000/callback%26redirect_uri=http://evil.example",
+        "http://localhost:3000%2fcallback%0a",
+    ] {
+        let query = format!("client_id={APP}&response_type=code&scope=openid&prompt=none&redirect_uri={encoded}");
+        let url = party.daemon.sign_in(&format!("/authorize?{query}"));
+        goes_nowhere(party.get(&url, "text/html").await, encoded, "invalid_redirect_uri").await;
+        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        let posted = post.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(query).send().await;
+        goes_nowhere(posted.expect("an answer"), encoded, "invalid_redirect_uri").await;
+    }
+}
+
+#[tokio::test]
+async fn of_two_redirect_uris_none_is_followed() {
+    let party = provider().await;
+    let evil = "https://evil.example/callback";
+    for (first, second) in [(CALLBACK, evil), (evil, CALLBACK), (CALLBACK, CALLBACK), (evil, evil)] {
+        let changes = [("redirect_uri", first), ("redirect_uri", second), ("prompt", "none")];
+        goes_nowhere(party.get(&party.authorization_url(&changes), "text/html").await, first, "invalid_request").await;
+        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        let posted = post.form(&parameters(&changes)).send().await.expect("an answer");
+        goes_nowhere(posted, first, "invalid_request").await;
+    }
+    // Two clients are as bad.
+    let changes = [("client_id", APP), ("client_id", NEIGHBOUR)];
+    goes_nowhere(party.get(&party.authorization_url(&changes), "text/html").await, APP, "invalid_request").await;
+}
+
+#[tokio::test]
+async fn names_that_are_nearly_redirect_uri_mean_nothing() {
+    let party = provider().await;
+    for name in ["Redirect_uri", "redirect_uri[]", "redirect_uri\0", " redirect_uri", "redirect-uri", "redirectUri"] {
+        let changes = [(name, "https://evil.example/callback"), ("prompt", "none")];
+        let answer = party.get(&party.authorization_url(&changes), "text/html").await;
+        assert!(
+            answer.headers()[LOCATION].to_str().expect("text").starts_with("http://localhost:3000/callback?error=")
+        );
+    }
+    // Neither does what a posted request has in its address.
+    let url = party.daemon.sign_in("/authorize?redirect_uri=https://evil.example/callback&state=evil");
+    let post = party.http.post(url).header(ACCEPT, "text/html").form(&parameters(&[("prompt", "none")]));
+    let answer = post.send().await.expect("an answer");
+    let location = answer.headers()[LOCATION].to_str().expect("text");
+    assert!(location.starts_with("http://localhost:3000/callback?error=") && !location.contains("evil"), "{location}");
+}
+
+#[tokio::test]
+async fn applications_do_not_share_redirect_uris() {
+    let party = provider().await;
+    is_not_followed(&party, "https://neighbour.example/callback").await;
+    let changes = [("client_id", NEIGHBOUR), ("redirect_uri", REGISTERED[0])];
+    goes_nowhere(
+        party.get(&party.authorization_url(&changes), "text/html").await,
+        "a neighbour's",
+        "invalid_redirect_uri",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn registered_ones_are_followed_and_keep_their_query() {
+    let party = Party::start_with_keys(registered).await;
+    for uri in REGISTERED {
+        let answer =
+            party.get(&party.authorization_url(&[("redirect_uri", uri), ("prompt", "none")]), "text/html").await;
+        let location = answer.headers()[LOCATION].to_str().expect("text");
+        let separator = if uri.contains('?') { '&' } else { '?' };
+        assert!(location.starts_with(&format!("{uri}{separator}error=login_required")), "{location}");
+        let location = party.sign_in("alice", &[("redirect_uri", uri), ("response_type", "code id_token")]).await;
+        assert!(location.starts_with(&format!("{uri}#code=")), "{location}");
+        let code = party.code("alice", &[("redirect_uri", uri)]).await;
+        let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", uri)];
+        assert_eq!(party.post("/token", &form).await.status, 200, "{uri}");
+    }
+    party.stop().await;
+}

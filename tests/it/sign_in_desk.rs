@@ -1,0 +1,372 @@
+//! A desk to sign in at: a daemon, a relying party, its users' browsers and wallets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, SET_COOKIE};
+use reqwest::redirect::Policy;
+use reqwest::{RequestBuilder, Response, Url};
+use selfsame::config::{Config, ProofKind, SecretHash};
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::client::{Client, ClientError};
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::sign_in::SignInSession;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::harness::{TestDaemon, folder};
+use crate::people::key;
+
+pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
+/// Its twin, in production.
+pub const TWIN: &str = "app_5e1f5a3e000000000000000000000002";
+/// The secret of both.
+pub const SECRET: &str = "sk_dev_only";
+/// An application where people sign in as they do at [`APP`]; only there is one when [`add_neighbour`] adds it.
+pub const NEIGHBOUR: &str = "app_staging_5e1f5a3e000000000000000000000003";
+pub const SECRET_OF_NEIGHBOUR: &str = "sk_of_the_neighbour";
+pub const CALLBACK: &str = "http://localhost:3000/callback";
+pub const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+pub const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+/// A relying party, its user's browser and wallet, and a daemon.
+pub struct Party {
+    pub daemon: TestDaemon,
+    pub http: reqwest::Client,
+    pub folder: TempDir,
+}
+
+/// The parameters of an authorization request.
+pub fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let usual = [
+        ("client_id", APP),
+        ("redirect_uri", CALLBACK),
+        ("response_type", "code"),
+        ("scope", "openid email profile"),
+        ("state", "the state"),
+        ("nonce", "the nonce"),
+    ];
+    let kept = usual.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    kept.chain(changes.iter().copied()).collect()
+}
+
+/// People sign in everywhere with the simulator's proofs, which cost nothing.
+pub fn take_current_proofs(config: &mut Config) {
+    config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
+}
+
+/// Adds [`NEIGHBOUR`], with a secret and a redirect URI of its own beside the usual ones.
+pub fn add_neighbour(config: &mut Config) {
+    let mut app = config.apps[0].clone();
+    app.id = NEIGHBOUR.to_owned();
+    app.client_secret_hash = Some(SecretHash::of([7; 16], SECRET_OF_NEIGHBOUR));
+    app.redirect_uris.push("https://neighbour.example/callback".to_owned());
+    config.apps.push(app);
+    let mut party = config.relying_parties[0].clone();
+    party.app_id = NEIGHBOUR.to_owned();
+    config.relying_parties.push(party);
+}
+
+impl Party {
+    /// People sign in with the simulator's proofs.
+    pub async fn start() -> Self {
+        Self::start_with(take_current_proofs).await
+    }
+
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_in(folder(), change).await
+    }
+
+    /// The same on a store that has signing keys already: making them is most of the work of a short test. To be stopped at its
+    /// end: an opened store that loses its folder while it tidies up waits for a second.
+    pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = folder();
+        store_with_keys().await.write(folder.path());
+        Self::start_in(folder, change).await
+    }
+
+    async fn start_in(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
+        let daemon = TestDaemon::start_with(folder.path(), change).await;
+        Self { daemon, http: browser(), folder }
+    }
+
+    /// Stops the daemon, then removes its store.
+    pub async fn stop(self) {
+        let Self { daemon, http, folder } = self;
+        drop(http);
+        daemon.stop().await;
+        drop(folder);
+    }
+
+    pub fn issuer(&self) -> String {
+        self.daemon.sign_in("")
+    }
+
+    /// The clock, in Unix seconds.
+    pub fn now(&self) -> u64 {
+        use selfsame_actors::Clock;
+        self.daemon.clock.unix_seconds()
+    }
+
+    pub fn authorization_url(&self, changes: &[(&str, &str)]) -> String {
+        let url = Url::parse_with_params(&self.daemon.sign_in("/authorize"), parameters(changes)).expect("a URL");
+        url.into()
+    }
+
+    pub async fn get(&self, url: &str, accept: &str) -> Response {
+        self.http.get(url).header(ACCEPT, accept).send().await.expect("an answer")
+    }
+
+    /// Lets `person` answer a sign-in by the JSON form; where the browser is sent, or what it posts.
+    pub async fn sign_in(&self, person: &str, changes: &[(&str, &str)]) -> String {
+        let session = SignInSession::open(&self.authorization_url(changes)).await.expect("begun");
+        self.answer(&session, person).await.expect("accepted");
+        session.complete().await.expect("completed").expect("a target")
+    }
+
+    pub async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), ClientError> {
+        let body = if session.asked().is_legacy() {
+            let operator = Operator::new(&self.daemon.operator("")).expect("an address");
+            let request = prove::legacy(&key(person), &wanted(session), &mut random()).expect("a proof");
+            let trusting = operator.trust_legacy_root(request.root, Environment::Staging, self.folder.path());
+            trusting.await.expect("trusted");
+            request.body
+        } else {
+            current_proof(&self.daemon.operator(""), &self.daemon.client(), session, person).await
+        };
+        session.answer(&body).await
+    }
+
+    /// A code for `person`.
+    pub async fn code(&self, person: &str, changes: &[(&str, &str)]) -> String {
+        fragment_or_query(&self.sign_in(person, changes).await)["code"].clone()
+    }
+
+    pub async fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
+        self.post_as(APP, SECRET, path, form).await
+    }
+
+    /// The same by another client.
+    pub async fn post_as(&self, client: &str, secret: &str, path: &str, form: &[(&str, &str)]) -> Answer {
+        self.send(self.http.post(self.daemon.sign_in(path)).basic_auth(client, Some(secret)).form(form)).await
+    }
+
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        Answer::of(request.send().await.expect("an answer")).await
+    }
+
+    pub async fn exchange(&self, code: &str) -> Answer {
+        let form = [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK)];
+        self.post("/token", &form).await
+    }
+
+    /// Changes the signing key by the operator's command.
+    pub async fn rotate_keys(&self, body: &str, token: &str) -> Answer {
+        let request = self.http.post(self.daemon.operator("/keys/rotate")).bearer_auth(token);
+        self.send(request.header(CONTENT_TYPE, "application/json").body(body.to_owned())).await
+    }
+
+    /// What the operator's changing calls carry.
+    pub fn operator_token(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("operator.token")).expect("the token");
+        text.trim().to_owned()
+    }
+
+    /// The published keys.
+    pub async fn published_keys(&self) -> Value {
+        Answer::of(self.get(&self.daemon.sign_in("/jwks"), "*/*").await).await.body
+    }
+
+    /// The claims of an ID token, its signature verified with the published keys.
+    pub async fn claims(&self, token: &str) -> Value {
+        self.claims_for(APP, token).await
+    }
+
+    /// The same for another client.
+    pub async fn claims_for(&self, client: &str, token: &str) -> Value {
+        verified(token, &self.published_keys().await, &self.issuer(), client)
+    }
+
+    /// Signs `person` in by the page, as a browser with these cookies does; where it is sent, and the session it was given.
+    pub async fn by_the_page(&self, person: &str, changes: &[(&str, &str)], session: &str) -> (String, Option<String>) {
+        let page = self.browse(changes, session).await;
+        let done = self.answer_page(page, person, session).await;
+        let location = done.headers()[LOCATION].to_str().expect("text").to_owned();
+        let given = done.headers().get(SET_COOKIE).map(|cookie| cookie.to_str().expect("text").to_owned());
+        (location, given)
+    }
+
+    /// Lets `person` answer the page of a sign-in; what the browser gets when it goes on.
+    pub async fn answer_page(&self, page: Response, person: &str, session: &str) -> Response {
+        let (cookie, base) = self.shown_transaction(&page);
+        let opened = SignInSession::open(&format!("{base}/request")).await.expect("begun");
+        self.answer(&opened, person).await.expect("accepted");
+        let cookies = format!("{cookie}; {session}");
+        self.http.get(format!("{base}/complete")).header("Cookie", cookies).send().await.expect("an answer")
+    }
+
+    /// The cookie of a page's transaction, and its URL.
+    pub fn shown_transaction(&self, page: &Response) -> (String, String) {
+        assert_eq!(page.status(), 200, "the page is shown");
+        let cookie = page.headers()[SET_COOKIE].to_str().expect("text");
+        let path = cookie.split("; Path=").nth(1).expect("a path").split(';').next().expect("a path");
+        (cookie.split(';').next().expect("a pair").to_owned(), self.daemon.sign_in(path))
+    }
+
+    pub async fn browse(&self, changes: &[(&str, &str)], session: &str) -> Response {
+        let request = self.http.get(self.authorization_url(changes)).header(ACCEPT, "text/html");
+        request.header("Cookie", session).send().await.expect("an answer")
+    }
+
+    /// The response that a browser with a session gets without a page.
+    pub async fn silently(&self, changes: &[(&str, &str)], session: &str) -> BTreeMap<String, String> {
+        let answer = self.browse(changes, session).await;
+        assert_eq!(answer.status(), 303, "{changes:?}");
+        fragment_or_query(answer.headers()[LOCATION].to_str().expect("text"))
+    }
+}
+
+/// A client that goes nowhere by itself.
+pub fn browser() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client")
+}
+
+/// What a sign-in asks for.
+fn wanted(session: &SignInSession) -> Asked<'_> {
+    let asked = session.asked();
+    Asked {
+        app_id: &asked.app_id,
+        action: &asked.action,
+        signal: &asked.signal,
+        environment: asked.environment,
+        nonce: Some(asked.nonce),
+    }
+}
+
+/// What `person`'s wallet answers to a sign-in that asks for a current proof.
+pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSession, person: &str) -> Value {
+    let operator = Operator::new(operator).expect("an address");
+    let root = registry.root().await.expect("an answer").root;
+    let simulation = operator.simulation().await.expect("an answer");
+    let party = simulation.party(&session.asked().app_id, root.into()).expect("known");
+    prove::uniqueness(&key(person), &wanted(session), &party, &mut random()).expect("a proof")
+}
+
+/// The claims of an ID token for `client`, its signature verified with the key of `keys` that its header names.
+#[track_caller]
+pub fn verified(token: &str, keys: &Value, issuer: &str, client: &str) -> Value {
+    let header = jsonwebtoken::decode_header(token).expect("a header");
+    let published = keys["keys"].as_array().expect("keys");
+    let key = published.iter().find(|key| key["kid"] == json!(header.kid)).expect("the key is published");
+    let text = |name: &str| key[name].as_str().expect("text");
+    let key = DecodingKey::from_rsa_components(text("n"), text("e")).expect("a key");
+    let mut validation = Validation::new(Algorithm::RS256);
+    // The daemon's clock is not ours.
+    validation.validate_exp = false;
+    validation.set_audience(&[client]);
+    validation.set_issuer(&[issuer]);
+    jsonwebtoken::decode::<Value>(token, &key, &validation).expect("a good token").claims
+}
+
+/// The files of a data folder.
+struct Files(Vec<(PathBuf, Vec<u8>)>);
+
+impl Files {
+    fn read(&mut self, root: &Path, below: &Path) {
+        for entry in std::fs::read_dir(root.join(below)).expect("a folder") {
+            let path = below.join(entry.expect("an entry").file_name());
+            if root.join(&path).is_dir() {
+                self.read(root, &path);
+            } else {
+                let content = std::fs::read(root.join(&path)).expect("a file");
+                self.0.push((path, content));
+            }
+        }
+    }
+
+    fn write(&self, root: &Path) {
+        for (path, content) in &self.0 {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, content).expect("written");
+        }
+    }
+}
+
+/// A data folder whose signing keys are made, for all tests together.
+async fn store_with_keys() -> &'static Files {
+    static KEPT: OnceCell<Files> = OnceCell::const_new();
+    KEPT.get_or_init(|| async {
+        let party = Party::start().await;
+        party.published_keys().await;
+        let Party { daemon, folder, .. } = party;
+        daemon.stop().await;
+        let mut files = Files(Vec::new());
+        files.read(folder.path(), Path::new(""));
+        files
+    })
+    .await
+}
+
+/// Requests with a form.
+pub trait Form {
+    fn form(self, pairs: &[(&str, &str)]) -> Self;
+}
+
+impl Form for RequestBuilder {
+    fn form(self, pairs: &[(&str, &str)]) -> Self {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        self.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
+    }
+}
+
+pub fn random() -> impl FnMut(&mut [u8; 32]) + Send {
+    use selfsame_actors::{Random, SystemRandom};
+    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+impl Answer {
+    pub async fn of(response: Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.expect("text");
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Self { status, headers, body }
+    }
+
+    pub fn header(&self, name: impl reqwest::header::AsHeaderName) -> &str {
+        self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
+    }
+
+    /// A text of the body.
+    #[track_caller]
+    pub fn text(&self, name: &str) -> &str {
+        self.body[name].as_str().unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    /// Asserts the five fields of an error.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str, error: &str) -> &str {
+        let fields = ["code", "error"].map(|name| self.body[name].as_str().unwrap_or_default());
+        assert_eq!((self.status, fields), (status, [code, error]), "{self:?}");
+        assert_eq!(self.body["detail"], self.body["error_description"]);
+        assert!(self.body.as_object().is_some_and(|body| body.contains_key("attribute")), "{self:?}");
+        self.text("detail")
+    }
+}
+
+/// The parameters behind `?` or `#`.
+pub fn fragment_or_query(location: &str) -> BTreeMap<String, String> {
+    let url = Url::parse(location).unwrap_or_else(|error| panic!("{error}: {location}"));
+    let text = url.fragment().or(url.query()).unwrap_or_default();
+    form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+}
