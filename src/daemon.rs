@@ -369,6 +369,7 @@ fn servers(
 fn limits(config: &Config) -> Limits {
     Limits {
         connections: config.limits.max_connections,
+        connections_per_source: config.limits.max_connections_per_source,
         header_timeout: config.limits.header_timeout,
         idle_timeout: config.limits.idle_timeout,
         request_timeout: config.limits.request_timeout,

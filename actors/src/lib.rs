@@ -74,7 +74,7 @@ mod waiters;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
-pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
+pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError, network_of};
 pub use service::{Service, ServiceError, Settings};
 pub use sign_in::{
     Begun, ClientSecret, Completed, KeyState, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION,

@@ -372,7 +372,7 @@ pub enum WaitError {
 }
 
 /// Whom a source address counts as: an IPv6 /64 is one household, and a mapped IPv4 address is that address.
-pub(crate) fn network_of(source: IpAddr) -> IpAddr {
+pub fn network_of(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

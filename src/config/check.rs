@@ -49,6 +49,7 @@ fn counts(config: &Config) -> Vec<Finding> {
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
         ("limits.max_connections", Some(limits.max_connections), MOST),
+        ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MOST),
         ("limits.in_flight", Some(limits.in_flight), MOST),
         ("limits.queue_length", Some(limits.queue_length), MOST),
         ("limits.status_waiters", Some(limits.status_waiters), MOST),

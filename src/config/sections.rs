@@ -155,6 +155,8 @@ pub struct Limits {
     pub idempotency_retention: Duration,
     /// Open connections of each address that is listened on.
     pub max_connections: usize,
+    /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have more.
+    pub max_connections_per_source: usize,
     /// Requests inside one actor's handle.
     pub in_flight: usize,
     /// Gateway requests that are accepted and not final.
@@ -183,6 +185,7 @@ impl Default for Limits {
             shutdown_grace: seconds(10),
             idempotency_retention: DAY,
             max_connections: 4096,
+            max_connections_per_source: 1024,
             in_flight: 4096,
             queue_length: 100_000,
             status_waiters: 10_000,

@@ -1,25 +1,27 @@
 //! Listening, connections, and their end.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+#[cfg(feature = "fault-injection")]
+use selfsame_actors::faults::{FaultPoint, pass};
+use selfsame_actors::network_of;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-#[cfg(feature = "fault-injection")]
-use selfsame_actors::faults::{FaultPoint, pass};
 
 use super::dispatch::answer;
 use super::metrics::Metrics;
@@ -38,6 +40,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Limits {
     /// Connections open at once. Past it new ones wait in the kernel's backlog until another ends.
     pub connections: usize,
+    /// Of these, connections of one source address (IPv6: of one /64). Past it a new one is closed at once. Trusted proxies have
+    /// no such limit.
+    pub connections_per_source: usize,
     /// Time from the connection to the end of its first request's head.
     pub header_timeout: Duration,
     /// A connection on which no request began, ended or was under way for this long is closed, within twice this time;
@@ -57,6 +62,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            connections_per_source: 1024,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(10),
@@ -92,6 +98,7 @@ impl Server {
     pub async fn run(self, listener: TcpListener) {
         let server = Arc::new(self);
         let mut connections = JoinSet::new();
+        let sources = Arc::new(Sources::default());
         let mut shutdown = pin!(server.shutdown.triggered());
         loop {
             let has_room = connections.len() < server.limits.load().connections;
@@ -104,9 +111,15 @@ impl Server {
                         if pass(FaultPoint::HttpAccept).await.is_err() {
                             continue;
                         }
+                        let limit = match (server.trusted_proxy)(peer.ip().to_canonical()) {
+                            true => usize::MAX,
+                            false => server.limits.load().connections_per_source,
+                        };
+                        let Some(place) = Sources::enter(&sources, peer.ip(), limit) else { continue };
                         // Answers are small and written whole, waiting to fill a segment only delays them.
                         let _ = stream.set_nodelay(true);
-                        connections.spawn(Connection::new(server.clone(), peer).begin(stream));
+                        let connection = Connection::new(server.clone(), peer, place);
+                        connections.spawn(connection.begin(stream));
                     }
                     Err(error) => after_failed_accept(error).await,
                 },
@@ -145,18 +158,56 @@ async fn after_failed_accept(error: io::Error) {
     }
 }
 
+/// How many connections each source has.
+#[derive(Default)]
+struct Sources(Mutex<HashMap<IpAddr, usize>>);
+
+/// One connection of a source; leaving is its drop.
+struct Place {
+    sources: Arc<Sources>,
+    source: IpAddr,
+}
+
+impl Sources {
+    /// A place for another connection of a source, unless it has as many as it may.
+    fn enter(sources: &Arc<Self>, source: IpAddr, limit: usize) -> Option<Place> {
+        let source = network_of(source);
+        let mut counts = sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(source).or_default();
+        if *count >= limit {
+            return None;
+        }
+        *count += 1;
+        Some(Place { sources: Arc::clone(sources), source })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.source);
+            }
+        }
+    }
+}
+
 /// One connection, shared by its requests.
 pub(super) struct Connection {
     pub(super) server: Arc<Server>,
     pub(super) peer: SocketAddr,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
+    _place: Place,
 }
 
 impl Connection {
-    fn new(server: Arc<Server>, peer: SocketAddr) -> Arc<Self> {
+    fn new(server: Arc<Server>, peer: SocketAddr, place: Place) -> Arc<Self> {
         server.metrics.open_connections.inc();
-        Arc::new(Self { server, peer, requests_begun: AtomicU64::new(0), requests_ended: AtomicU64::new(0) })
+        let (requests_begun, requests_ended) = Default::default();
+        Arc::new(Self { server, peer, requests_begun, requests_ended, _place: place })
     }
 
     /// Shakes hands, if there is TLS, and serves.

@@ -95,6 +95,23 @@ async fn past_the_limit_connections_wait_for_one_to_end() {
 }
 
 #[tokio::test]
+async fn past_its_limit_a_sources_connections_are_closed_at_once() {
+    let server = TestServer::start_limited(Limits { connections_per_source: 2, ..Limits::default() }).await;
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    first.ask(&get("/hello")).await;
+    second.ask(&get("/hello")).await;
+    server.connect().await.closed().await;
+    drop(first);
+    // The server hears of it a moment later.
+    while server.metrics().contains("http_open_connections 2\n") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connect().await.ask(&get("/hello")).await.status, 200);
+    second.ask(&get("/hello")).await;
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_finish_its_first_head_is_dropped() {
     let server = TestServer::start_limited(Limits { header_timeout: SHORT, ..Limits::default() }).await;
     for beginning in ["", "GET /hel", "PRI * HTTP/2.0\r\n", "GET /hello HTTP/1.1\r\nhost: h\r\n"] {
