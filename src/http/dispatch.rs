@@ -18,6 +18,9 @@ use super::response::Response;
 use super::router::Target;
 use super::server::InFlight;
 
+/// How long a client should wait when too many requests are open.
+const OVERLOADED: Duration = Duration::from_secs(1);
+
 /// Answers a request: always, and always in the style of the interface that its path belongs to.
 pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming>) -> Response {
     let started = Instant::now();
@@ -33,7 +36,10 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
 
     let request = Request { head, body, id: id.clone(), pattern: target.pattern, connection: connection.clone() };
     let request_timeout = server.limits.load().request_timeout;
-    let handled = handle(&target, request, request_timeout).await;
+    let handled = match in_flight.is_within_limit() {
+        true => handle(&target, request, request_timeout).await,
+        false => Err(Refusal::Unavailable { retry_after: OVERLOADED }),
+    };
     #[cfg(feature = "fault-injection")]
     let handled = match pass(FaultPoint::HttpAnswer).await {
         Ok(()) => handled,

@@ -15,7 +15,7 @@ use percent_encoding::percent_decode_str;
 
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::server::Connection;
+use super::server::{Connection, Load};
 use super::shutdown::Shutdown;
 use super::source::source_address;
 
@@ -115,7 +115,10 @@ impl Request {
             Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => Err(Refusal::UnsupportedMediaType(
                 format!("the content encoding is {encoding:?}, only an unencoded body is read"),
             )),
-            _ => self.body.read(limit).await,
+            _ => {
+                let most = self.connection.server.limits.load().body_bytes;
+                self.body.read(limit, self.connection.load(), most).await
+            }
         }
     }
 
@@ -163,13 +166,15 @@ pub(super) struct RequestBody {
     /// Whether the client sends the body without being asked for it (`Expect: 100-continue` waits).
     is_sending: bool,
     version: Version,
+    /// Room that it takes among the bodies of all requests.
+    taken: Option<(Arc<Load>, usize)>,
 }
 
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, head: &Parts) -> Self {
         let unread = Some(incoming).filter(|incoming| !incoming.is_end_stream());
         let is_sending = unread.is_some() && !head.headers.contains_key(EXPECT);
-        Self { unread, is_sending, version: head.version }
+        Self { unread, is_sending, version: head.version, taken: None }
     }
 
     /// `Content-Length`, or 0 when there is none.
@@ -177,12 +182,13 @@ impl RequestBody {
         self.unread.as_ref().map_or(0, |incoming| incoming.size_hint().lower())
     }
 
-    async fn read(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+    async fn read(&mut self, limit: usize, load: &Arc<Load>, most: usize) -> Result<Bytes, Refusal> {
         self.is_sending = true;
         let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
         if first.len() > limit {
             return Err(Refusal::PayloadTooLarge { limit });
         }
+        self.take(first.len(), load, most)?;
         if self.unread.is_none() {
             return Ok(first);
         }
@@ -192,9 +198,19 @@ impl RequestBody {
             if body.len() + data.len() > limit {
                 return Err(Refusal::PayloadTooLarge { limit });
             }
+            self.take(data.len(), load, most)?;
             body.extend_from_slice(&data);
         }
         Ok(body.freeze())
+    }
+
+    /// Takes room for another piece.
+    fn take(&mut self, count: usize, load: &Arc<Load>, most: usize) -> Result<(), Refusal> {
+        if !load.take_body_bytes(count, most) {
+            return Err(Refusal::Unavailable { retry_after: Duration::from_secs(1) });
+        }
+        self.taken.get_or_insert_with(|| (Arc::clone(load), 0)).1 += count;
+        Ok(())
     }
 
     /// The next piece; at the end `unread` becomes `None`.
@@ -223,6 +239,9 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
+        if let Some((load, count)) = self.taken.take() {
+            load.give_body_bytes_back(count);
+        }
         let Some(unread) = self.unread.take() else { return };
         if self.version < Version::HTTP_2
             && self.is_sending

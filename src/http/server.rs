@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-
 
 use super::dispatch::answer;
 use super::metrics::Metrics;
@@ -56,6 +55,10 @@ pub struct Limits {
     pub head_bytes: u32,
     /// Requests open at once on one HTTP/2 connection.
     pub concurrent_streams: u32,
+    /// Requests open at once on all connections, until their answers are sent; more are answered 503. Bounds the memory of heads.
+    pub requests: usize,
+    /// Bytes of all bodies that are being read or worked on; past it they are answered 503.
+    pub body_bytes: usize,
 }
 
 impl Default for Limits {
@@ -69,6 +72,8 @@ impl Default for Limits {
             grace: Duration::from_secs(20),
             head_bytes: 32 * 1024,
             concurrent_streams: 128,
+            requests: 16 * 1024,
+            body_bytes: 128 << 20,
         }
     }
 }
@@ -98,7 +103,7 @@ impl Server {
     pub async fn run(self, listener: TcpListener) {
         let server = Arc::new(self);
         let mut connections = JoinSet::new();
-        let sources = Arc::new(Sources::default());
+        let load = Arc::new(Load::default());
         let mut shutdown = pin!(server.shutdown.triggered());
         loop {
             let has_room = connections.len() < server.limits.load().connections;
@@ -115,7 +120,7 @@ impl Server {
                             true => usize::MAX,
                             false => server.limits.load().connections_per_source,
                         };
-                        let Some(place) = Sources::enter(&sources, peer.ip(), limit) else { continue };
+                        let Some(place) = Load::enter(&load, peer.ip(), limit) else { continue };
                         // Answers are small and written whole, waiting to fill a segment only delays them.
                         let _ = stream.set_nodelay(true);
                         let connection = Connection::new(server.clone(), peer, place);
@@ -158,33 +163,51 @@ async fn after_failed_accept(error: io::Error) {
     }
 }
 
-/// How many connections each source has.
+/// What a listener's clients hold at the moment.
 #[derive(Default)]
-struct Sources(Mutex<HashMap<IpAddr, usize>>);
+pub(super) struct Load {
+    /// Connections of each source.
+    sources: Mutex<HashMap<IpAddr, usize>>,
+    requests: AtomicUsize,
+    body_bytes: AtomicUsize,
+}
 
 /// One connection of a source; leaving is its drop.
 struct Place {
-    sources: Arc<Sources>,
+    load: Arc<Load>,
     source: IpAddr,
 }
 
-impl Sources {
+impl Load {
     /// A place for another connection of a source, unless it has as many as it may.
-    fn enter(sources: &Arc<Self>, source: IpAddr, limit: usize) -> Option<Place> {
+    fn enter(load: &Arc<Self>, source: IpAddr, limit: usize) -> Option<Place> {
         let source = network_of(source);
-        let mut counts = sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(source).or_default();
         if *count >= limit {
             return None;
         }
         *count += 1;
-        Some(Place { sources: Arc::clone(sources), source })
+        Some(Place { load: Arc::clone(load), source })
+    }
+
+    /// Takes room for a piece of a body; `false` when there is none.
+    pub(super) fn take_body_bytes(&self, count: usize, limit: usize) -> bool {
+        let has_room = self.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= limit;
+        if !has_room {
+            self.give_body_bytes_back(count);
+        }
+        has_room
+    }
+
+    pub(super) fn give_body_bytes_back(&self, count: usize) {
+        self.body_bytes.fetch_sub(count, Ordering::Relaxed);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.source) {
             *count -= 1;
             if *count == 0 {
@@ -200,14 +223,19 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
-    _place: Place,
+    place: Place,
 }
 
 impl Connection {
     fn new(server: Arc<Server>, peer: SocketAddr, place: Place) -> Arc<Self> {
         server.metrics.open_connections.inc();
         let (requests_begun, requests_ended) = Default::default();
-        Arc::new(Self { server, peer, requests_begun, requests_ended, _place: place })
+        Arc::new(Self { server, peer, requests_begun, requests_ended, place })
+    }
+
+    /// What the listener's clients hold.
+    pub(super) fn load(&self) -> &Arc<Load> {
+        &self.place.load
     }
 
     /// Shakes hands, if there is TLS, and serves.
@@ -284,7 +312,13 @@ pub(super) struct InFlight(Arc<Connection>);
 impl InFlight {
     fn new(connection: Arc<Connection>) -> Self {
         connection.requests_begun.fetch_add(1, Ordering::Relaxed);
+        connection.load().requests.fetch_add(1, Ordering::Relaxed);
         Self(connection)
+    }
+
+    /// Whether as many requests are open as may be, this one among them.
+    pub(super) fn is_within_limit(&self) -> bool {
+        self.0.load().requests.load(Ordering::Relaxed) <= self.0.server.limits.load().requests
     }
 
     pub(super) fn connection(&self) -> &Arc<Connection> {
@@ -295,5 +329,6 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.requests_ended.fetch_add(1, Ordering::Relaxed);
+        self.0.load().requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

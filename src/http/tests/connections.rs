@@ -112,6 +112,36 @@ async fn past_its_limit_a_sources_connections_are_closed_at_once() {
 }
 
 #[tokio::test]
+async fn past_their_limit_requests_and_bodies_are_refused_at_once() {
+    let server = TestServer::start_limited(Limits { requests: 1, ..Limits::default() }).await;
+    let mut first = server.connect().await;
+    // Its answer waits for the body.
+    first.send("POST /echo HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{").await;
+    while !server.metrics().contains("http_open_connections 1\n") {
+        tokio::task::yield_now().await;
+    }
+    let mut refused = server.connect().await.ask(&get("/hello")).await;
+    while refused.status == 200 {
+        // The first one's head was not there yet.
+        refused = server.connect().await.ask(&get("/hello")).await;
+    }
+    refused.is(503, "batcher_unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    first.send("}").await;
+    assert_eq!(first.reply().await.status, 200);
+    assert_eq!(first.ask(&get("/hello")).await.status, 200);
+
+    let server = TestServer::start_limited(Limits { body_bytes: 10, ..Limits::default() }).await;
+    let mut client = server.connect().await;
+    client.ask(&post("/echo", "[123456789]")).await.is(503, "batcher_unavailable");
+    let mut client = server.connect().await;
+    for _ in 0..3 {
+        // Room that was taken is given back.
+        assert_eq!(client.ask(&post("/echo", "[1234567]")).await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_does_not_finish_its_first_head_is_dropped() {
     let server = TestServer::start_limited(Limits { header_timeout: SHORT, ..Limits::default() }).await;
     for beginning in ["", "GET /hel", "PRI * HTTP/2.0\r\n", "GET /hello HTTP/1.1\r\nhost: h\r\n"] {
