@@ -34,7 +34,14 @@ fn run_replay(file: &Path) -> Result<bool, CommandError> {
 }
 
 fn run_fsck(data: &Path) -> Result<bool, CommandError> {
-    let store = Store::open_existing(&store_folder(data), FSCK_CACHE)?;
+    let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
+        // Killed at its very first start: nothing was acknowledged, nothing is wrong.
+        Err(error @ StoreError::Empty { .. }) => {
+            println!("{error}\n0 blocks, 0 faults");
+            return Ok(true);
+        }
+        store => store?,
+    };
     // Beside the store: the rebuilt copy is as large as the original, which a folder for temporary files may not hold.
     let scratch = data.join(format!("fsck-{}", std::process::id()));
     let report = fsck(&store, &scratch);

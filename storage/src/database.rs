@@ -100,8 +100,14 @@ impl Store {
     }
 
     /// Opens a store that must exist, for the registry it was made for.
+    ///
+    /// # Errors
+    /// [`StoreError::Empty`] for one whose first start was cut off before anything was written; otherwise as [`Store::open`].
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         let database = Database::open(path, block_cache, false, None)?;
+        if database.is_empty()? {
+            return Err(StoreError::Empty { path: path.to_owned() });
+        }
         database.check_schema_version()?;
         let domain = database.stored_domain()?.ok_or_else(|| StoreError::Missing {
             family: family::META,
@@ -153,7 +159,7 @@ impl Read for Database {
 }
 
 impl Database {
-    fn open(
+    pub(crate) fn open(
         path: &Path,
         block_cache: usize,
         create: bool,
@@ -183,6 +189,16 @@ impl Database {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
         Ok(Self { db, synced, unsynced: WriteOptions::default() })
+    }
+
+    /// Whether nothing was ever written: what is written first is whose store it is.
+    fn is_empty(&self) -> Result<bool, StoreError> {
+        for family in family::ALL {
+            if self.raw_records(family)?.next().is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Makes a new store this registry's; refuses one of another registry or schema.

@@ -17,6 +17,9 @@ pub enum StoreError {
     /// Another process has the store open.
     #[error("the store in {} is in use by another process; stop the daemon first", path.display())]
     InUse { path: PathBuf },
+    /// Nothing was ever written to it.
+    #[error("the store in {} is empty: its first start was cut off; start the daemon again", path.display())]
+    Empty { path: PathBuf },
     /// A record is not what was written.
     #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
     Damaged { family: &'static str, reason: DecodeError },

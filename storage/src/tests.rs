@@ -12,6 +12,7 @@ use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord}
 use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
+use crate::database::Database;
 use crate::*;
 
 pub(crate) const DOMAIN: RegistryDomain =
@@ -78,6 +79,16 @@ fn a_store_belongs_to_one_registry_and_one_process() {
     let other = RegistryDomain { chain_id: 480, ..DOMAIN };
     let error = Store::open(folder.path(), &OpenOptions::new(other)).err().expect("refused");
     assert!(matches!(error, StoreError::OtherRegistry { stored_chain_id: 31337, chain_id: 480, .. }), "{error}");
+    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("opens").domain(), DOMAIN);
+}
+
+#[test]
+fn a_store_whose_first_start_was_cut_off_is_empty_and_opens() {
+    let folder = folder();
+    drop(Database::open(folder.path(), 1 << 20, true, None).expect("made"));
+    let error = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    assert!(matches!(error, StoreError::Empty { .. }), "{error}");
+    drop(open(&folder));
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("opens").domain(), DOMAIN);
 }
 

@@ -44,7 +44,7 @@ const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contr
 const START: Duration = Duration::from_secs(1_800_000_000);
 
 /// How long a life lasts at most, in simulated time.
-const LIFE: Duration = Duration::from_millis(400);
+const LIFE: Duration = Duration::from_secs(2);
 
 const CLIENTS: u64 = 4;
 

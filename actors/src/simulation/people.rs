@@ -20,7 +20,7 @@ static KEYS: LazyLock<Vec<AuthenticatorKey>> = LazyLock::new(|| {
 });
 
 /// How long a client waits between two steps, at most.
-const LEISURE: Duration = Duration::from_millis(12);
+const LEISURE: Duration = Duration::from_millis(50);
 
 /// One request of a client.
 #[derive(Clone)]
@@ -98,7 +98,7 @@ fn some_change(registry: &RegistryHandle, chance: &Chance) -> Option<Operation> 
 
 /// One client: sends some requests, each until it is answered or patience ends, and looks at what becomes of them.
 pub(super) async fn live(registry: RegistryHandle, chance: Chance, desk: Desk) {
-    for _ in 0..=chance.below(8) {
+    for _ in 0..=chance.below(12) {
         chance.pause(LEISURE).await;
         let change = if chance.once_in(2) { some_change(&registry, &chance) } else { None };
         let operation = change.unwrap_or_else(|| some_creation(&chance));
