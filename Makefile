@@ -3,7 +3,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client test-relying-parties lint bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties lint torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with what trying it out needs (data in ./selfsame-data).
 run: build
@@ -37,6 +37,16 @@ lint:
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
+
+# Kills the daemon 300 times (or KILLS=…) while clients are at work, and checks what they were told; the seed is printed.
+torture: prerequisites
+	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
+		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture
+
+# Clients that mean harm: ten times what the daemon can do for OVERLOAD_SECONDS=180, and HOSTILE_CASES=1000000 random requests.
+torture-load: prerequisites
+	SELFSAME_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} SELFSAME_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
+		$(CARGO) test --release --workspace --features fault-injection --test it overload hostile_http -- --nocapture
 
 # Ratios against the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,18 +111,34 @@ pub struct Process {
 impl Process {
     /// Starts `selfsame serve --dev` on a store in `data`, with further arguments and variables.
     pub fn start(data: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_selfsame"))
+        Self::start_with_log(data, arguments, variables, Stdio::null())
+    }
+
+    /// The same, with a place for the log.
+    pub fn start_with_log(data: &Path, arguments: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
+        let started = Self::try_start(data, arguments, variables, log);
+        started.unwrap_or_else(|status| panic!("the daemon ended at its start: {status}"))
+    }
+
+    /// The same for a daemon that may end before it serves; then how it ended. Variables may say where it listens, too.
+    pub fn try_start(
+        data: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        log: Stdio,
+    ) -> Result<Self, ExitStatus> {
+        let mut child = program()
             .args(["serve", "--dev", "--data"])
             .arg(data)
             .args(arguments)
-            .envs(variables.iter().copied())
             .env("SELFSAME_LISTEN__GATEWAY", "127.0.0.1:0")
             .env("SELFSAME_LISTEN__INDEXER", "127.0.0.2:0")
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the daemon's program starts");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
@@ -130,11 +146,15 @@ impl Process {
         let table: Vec<String> = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
         let url = |interface: &str| {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
-            row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
+            row.map(str::to_owned)
         };
-        let (gateway, indexer, operator) = (url("gateway"), url("indexer"), url("operator"));
-        let (verification, sign_in) = (url("verification"), url("sign-in"));
-        Self { child, gateway, indexer, operator, verification, sign_in }
+        let urls = ["gateway", "indexer", "operator", "verification", "sign-in"].map(url);
+        let [Some(gateway), Some(indexer), Some(operator), Some(verification), Some(sign_in)] = urls else {
+            // It closed its output, so it is ending; if it is not, this ends it, and the status says so.
+            let _ = child.kill();
+            return Err(child.wait().expect("wait"));
+        };
+        Ok(Self { child, gateway, indexer, operator, verification, sign_in })
     }
 
     /// The wallet's client for this daemon.
@@ -147,14 +167,14 @@ impl Process {
         self.child.id()
     }
 
-    /// SIGKILL: no goodbye. Returns when the process is gone.
-    pub fn kill(mut self) {
+    /// SIGKILL: no goodbye. Returns when the process is gone, with how it ended: perhaps otherwise before.
+    pub fn kill(mut self) -> ExitStatus {
         self.child.kill().expect("kill");
-        self.child.wait().expect("wait");
+        self.child.wait().expect("wait")
     }
 
     /// SIGTERM; returns the exit status.
-    pub fn terminate(mut self) -> std::process::ExitStatus {
+    pub fn terminate(mut self) -> ExitStatus {
         let kill = Command::new("kill").arg(self.id().to_string()).status().expect("kill runs");
         assert!(kill.success());
         self.child.wait().expect("wait")
@@ -174,16 +194,25 @@ pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder for temporary files")
 }
 
+/// The program `selfsame`, without variables that are for tests: it would take them for settings that it does not know.
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
+    command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS");
+    command.env_remove("SELFSAME_OVERLOAD_SECONDS");
+    command.env_remove("SELFSAME_HOSTILE_SEED").env_remove("SELFSAME_HOSTILE_CASES");
+    command
+}
+
 /// Runs `selfsame` with arguments; returns whether it succeeded, and what it printed.
 pub fn run(arguments: &[&str]) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_selfsame")).args(arguments).output().expect("the program runs");
+    let output = program().args(arguments).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns what it says.
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
-    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
+    let mut command = tokio::process::Command::from(program());
     command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
     for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
