@@ -13,8 +13,9 @@
 //! | option | byte 0, or byte 1 and the value |
 //! | enum | byte tag, the variant's fields |
 //!
-//! A value has exactly one encoding, and [`decode`] accepts nothing else: other tags, left-over bytes and counts that the input
-//! cannot hold are errors. So equal values have equal hashes, and damaged records are noticed.
+//! A value has exactly one encoding, and [`decode`] accepts nothing else: other tags, left-over bytes, counts that the input
+//! cannot hold and numbers that the type does not have are errors. So equal values have equal hashes, and damaged records are
+//! noticed.
 
 use alloy_primitives::{Address, B256, U256};
 
@@ -29,6 +30,8 @@ pub enum DecodeError {
     UnknownTag { kind: &'static str, tag: u8 },
     #[error("a text is not UTF-8")]
     NotUtf8,
+    #[error("a number is out of the range of {0}")]
+    OutOfRange(&'static str),
     #[error("{kind} version {found} is not known; this program knows {known}")]
     UnknownVersion { kind: &'static str, found: u8, known: u8 },
 }
@@ -146,9 +149,11 @@ impl<T: Encoding> Encoding for Vec<T> {
         self.iter().for_each(|item| item.encode(out));
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        // Items without bytes could be counted up to 2³² in four bytes of input.
+        const { assert!(size_of::<T>() != 0, "a list has items that are something") };
         let count = u32::decode(input)? as usize;
-        // Items have at least a byte, so a false count cannot make us reserve more than the input's own size.
-        let mut items = Vec::with_capacity(count.min(input.len()));
+        // A false count cannot make us reserve more than the input's own size; items that need more get it as they are read.
+        let mut items = Vec::with_capacity(count.min(input.len() / size_of::<T>()));
         for _ in 0..count {
             items.push(T::decode(input)?);
         }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
 use crate::registry::Account;
-use crate::tree::{CAPACITY, DEPTH, InclusionPath};
+use crate::tree::{CAPACITY, DEPTH, InclusionPath, is_below_field};
 use crate::{address, number};
 
 /// The indexer's error codes.
@@ -81,9 +81,11 @@ impl InclusionProofResponse {
         }
     }
 
-    /// The path that the answer shows; `None` unless it has exactly 30 siblings and its leaf is one of the tree's.
+    /// The path that the answer shows; `None` unless it has exactly 30 siblings, they and the root are elements of the field as
+    /// they stand (hashing would take others for their remainders), and its leaf is one of the tree's.
     pub fn path(&self) -> Option<InclusionPath> {
-        if self.leaf_index >= CAPACITY {
+        let is_node = |node: &B256| is_below_field(&U256::from_be_bytes(node.0));
+        if self.leaf_index >= CAPACITY || !is_node(&self.root) || !self.siblings.iter().all(is_node) {
             return None;
         }
         let siblings: [B256; DEPTH] = self.siblings.as_slice().try_into().ok()?;

@@ -423,15 +423,14 @@ fn any_result() -> impl Strategy<Value = BlockResult> {
 fn any_block() -> impl Strategy<Value = Block> {
     let entry = (any::<[u8; 16]>(), any_operation())
         .prop_map(|(bytes, operation)| Entry { request_id: RequestId::from_random(bytes), operation });
-    let rules =
-        (any::<u32>(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(max, cooldown, window, enforce)| {
-            RuleParameters {
-                max_authenticators: max,
-                recovery_agent_update_cooldown: cooldown,
-                root_validity_window: window,
-                commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
-            }
-        });
+    let rules = (1..=7u32, any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(max, cooldown, window, enforce)| {
+        RuleParameters {
+            max_authenticators: max,
+            recovery_agent_update_cooldown: cooldown,
+            root_validity_window: window,
+            commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
+        }
+    });
     let seal = (0..u64::MAX, any_hash(), any::<u64>()).prop_map(|(height, hash, time)| Seal { height, hash, time });
     (seal, any::<u64>(), rules, prop::collection::vec(entry, 0..5))
         .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, now, rules, entries))

@@ -1,9 +1,12 @@
 //! The settings that the rules depend on.
 
-use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::encode_fields;
+use crate::commitment;
 use crate::encoding::{DecodeError, Encoding};
 
 /// Whether a stated commitment is compared with the account's public keys.
@@ -37,6 +40,7 @@ impl Encoding for CommitmentCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleParameters {
     /// How many authenticator slots an account has, at most seven.
+    #[serde(deserialize_with = "max_authenticators")]
     #[schema(example = 7)]
     pub max_authenticators: u32,
     /// Seconds between asking for a new recovery agent and the earliest execution.
@@ -49,18 +53,42 @@ pub struct RuleParameters {
     pub commitment_check: CommitmentCheck,
 }
 
-encode_fields!(RuleParameters {
-    max_authenticators,
-    recovery_agent_update_cooldown,
-    root_validity_window,
-    commitment_check
-});
+/// A commitment has no place for more; with none there would be no accounts.
+const AUTHENTICATORS: RangeInclusive<u32> = 1..=commitment::MAX_AUTHENTICATORS as u32;
+
+fn max_authenticators<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let max = u32::deserialize(deserializer)?;
+    if AUTHENTICATORS.contains(&max) {
+        return Ok(max);
+    }
+    Err(D::Error::invalid_value(Unexpected::Unsigned(max.into()), &"1 to 7 authenticators"))
+}
+
+impl Encoding for RuleParameters {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Self { max_authenticators, recovery_agent_update_cooldown, root_validity_window, commitment_check } = self;
+        max_authenticators.encode(out);
+        recovery_agent_update_cooldown.encode(out);
+        root_validity_window.encode(out);
+        commitment_check.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let rules = Self {
+            max_authenticators: Encoding::decode(input)?,
+            recovery_agent_update_cooldown: Encoding::decode(input)?,
+            root_validity_window: Encoding::decode(input)?,
+            commitment_check: Encoding::decode(input)?,
+        };
+        let is_possible = AUTHENTICATORS.contains(&rules.max_authenticators);
+        if is_possible { Ok(rules) } else { Err(DecodeError::OutOfRange("max_authenticators")) }
+    }
+}
 
 impl Default for RuleParameters {
     /// The public registry's: seven authenticators, fourteen days, one hour, commitments not compared.
     fn default() -> Self {
         Self {
-            max_authenticators: crate::commitment::MAX_AUTHENTICATORS as u32,
+            max_authenticators: commitment::MAX_AUTHENTICATORS as u32,
             recovery_agent_update_cooldown: 14 * 24 * 3600,
             root_validity_window: 3600,
             commitment_check: CommitmentCheck::Off,

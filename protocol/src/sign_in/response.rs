@@ -133,10 +133,12 @@ impl Target {
         let separator = match self.mode {
             ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
             ResponseMode::Fragment => "#",
-            // A registered URI may have a query, which is kept.
-            ResponseMode::Query if uri.ends_with('?') || uri.ends_with('&') => "",
-            ResponseMode::Query if uri.contains('?') => "&",
-            ResponseMode::Query => "?",
+            ResponseMode::Query => match uri.split_once('?') {
+                None => "?",
+                // A registered URI may have a query, which is kept.
+                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+                Some(_) => "&",
+            },
         };
         let parameters = Serializer::new(String::new()).extend_pairs(fields).finish();
         Delivery::Redirect { location: format!("{uri}{separator}{parameters}") }

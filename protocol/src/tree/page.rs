@@ -2,6 +2,7 @@
 
 use super::DEPTH;
 use super::hash::{Node, empty_node, hash_pair};
+use crate::encoding::{DecodeError, Encoding};
 
 /// Levels in a page.
 pub const PAGE_LEVELS: usize = 5;
@@ -34,13 +35,24 @@ impl PageId {
     }
 }
 
-crate::encode_fields!(PageId { row, index });
+impl Encoding for PageId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.row.encode(out);
+        self.index.encode(out);
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let id = Self { row: u8::decode(input)?, index: u32::decode(input)? };
+        let row = usize::from(id.row);
+        let is_in_tree = row < ROWS && id.index >> (PAGE_LEVELS * row) == 0;
+        if is_in_tree { Ok(id) } else { Err(DecodeError::OutOfRange("page ids")) }
+    }
+}
 
-impl crate::encoding::Encoding for Page {
+impl Encoding for Page {
     fn encode(&self, out: &mut Vec<u8>) {
         self.nodes.iter().for_each(|node| node.encode(out));
     }
-    fn decode(input: &mut &[u8]) -> Result<Self, crate::encoding::DecodeError> {
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         let mut page = Self { nodes: Box::new([Node::ZERO; NODES]) };
         for node in page.nodes.iter_mut() {
             *node = Node::decode(input)?;

@@ -1,0 +1,299 @@
+//! Binary records. For every type:
+//!
+//! - a valid value comes back from its encoding, and from nothing shorter or longer;
+//! - any bytes are refused, or they are the one encoding of what they decode to;
+//! - so are the bytes of valid values after damage;
+//! - memory stays in proportion to the bytes, whatever lengths they claim.
+
+use std::fmt::Debug;
+
+use alloy_primitives::hex;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
+use selfsame_protocol::gateway::GatewayErrorCode;
+use selfsame_protocol::ledger::{
+    Block, BlockHeader, BlockResult, Entry, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
+};
+use selfsame_protocol::registry::{
+    Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
+    InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
+    RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
+};
+use selfsame_protocol::sign_in::authorize::KeptRequest;
+use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::records::{
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_CLIENTS, SigningKey, SigningKeys,
+    Transaction,
+};
+use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+use selfsame_protocol::signature::Signature;
+use selfsame_protocol::tree::{Page, PageId};
+use selfsame_protocol::verification::directory::ActionKey;
+use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, verified_again};
+use selfsame_protocol::verification::roots::{TrustedRoot, TrustedRoots};
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::{Address, B256, U256};
+
+use crate::damage::{damaged, damages};
+use crate::memory::{in_proportion, memory_of};
+use crate::samples::Sample;
+use crate::{always, cases};
+
+/// The value comes back from its encoding, and from nothing shorter or longer.
+fn comes_back<T: Encoding + PartialEq + Debug>(value: &T, cut: &Index) -> Result<(), TestCaseError> {
+    let mut bytes = encode(value);
+    let decoded = decode::<T>(&bytes);
+    prop_assert_eq!(decoded.as_ref(), Ok(value));
+    if !bytes.is_empty() {
+        prop_assert!(decode::<T>(&bytes[..cut.index(bytes.len())]).is_err());
+    }
+    bytes.push(0);
+    prop_assert_eq!(decode::<T>(&bytes), Err(DecodeError::LeftOver(1)));
+    Ok(())
+}
+
+/// The bytes are refused or are the encoding of what they decode to, and reading them takes memory in proportion.
+fn is_refused_or_canonical<T: Encoding + PartialEq + Debug>(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(value) = in_proportion(bytes.len(), || decode::<T>(bytes))? {
+        prop_assert_eq!(encode(&value), bytes, "{:?}", value);
+    }
+    Ok(())
+}
+
+/// Bytes, shown as hex digits.
+struct Record(Vec<u8>);
+
+impl Debug for Record {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str(&hex::encode(&self.0))
+    }
+}
+
+/// Records after damage.
+fn damaged_records(encoded: BoxedStrategy<Vec<u8>>) -> BoxedStrategy<Record> {
+    (encoded, damages()).prop_map(|(bytes, damages)| Record(damaged(&bytes, &damages))).boxed()
+}
+
+/// Bytes that look like a record more often than chance would have it: small tags, small and false counts.
+fn any_bytes() -> BoxedStrategy<Record> {
+    let piece = prop_oneof![
+        4 => any::<u8>().prop_map(|byte| vec![byte]),
+        3 => (0..10u8).prop_map(|byte| vec![byte]),
+        1 => (0..4u8).prop_map(|count| vec![0, 0, 0, count]),
+        1 => Just(vec![0xff; 4]),
+        1 => any::<[u8; 32]>().prop_map(|word| word.to_vec()),
+    ];
+    prop::collection::vec(piece, 0..120).prop_map(|pieces| Record(pieces.concat())).boxed()
+}
+
+macro_rules! records {
+    ($($module:ident: $type:ty),* $(,)?) => {$(
+        mod $module {
+            use super::*;
+
+            #[test]
+            fn come_back() {
+                always((<$type>::any(), any::<Index>()).boxed(), |(value, cut)| comes_back(&value, &cut));
+            }
+
+            #[test]
+            fn any_bytes_are_refused_or_canonical() {
+                always(any_bytes(), |Record(bytes)| is_refused_or_canonical::<$type>(&bytes));
+            }
+
+            #[test]
+            fn damaged_ones_are_refused_or_canonical() {
+                let encoded = <$type>::any().prop_map(|value| encode(&value)).boxed();
+                always(damaged_records(encoded), |Record(bytes)| is_refused_or_canonical::<$type>(&bytes));
+            }
+        }
+    )*};
+}
+
+records! {
+    numbers_of_8_bits: u8,
+    numbers_of_32_bits: u32,
+    numbers_of_64_bits: u64,
+    numbers_of_256_bits: U256,
+    hashes: B256,
+    addresses: Address,
+    texts: String,
+    byte_lists: Vec<u8>,
+    text_lists: Vec<String>,
+    options: Option<u64>,
+    nested_lists: Vec<Option<Vec<u32>>>,
+    pairs: (u64, Vec<String>),
+    signatures: Signature,
+    accounts: Account,
+    authenticators: Authenticator,
+    pending_recovery_agents: PendingRecoveryAgent,
+    packed_accounts: PackedAccount,
+    account_creations: CreateAccount,
+    authenticator_updates: UpdateAuthenticator,
+    authenticator_insertions: InsertAuthenticator,
+    authenticator_removals: RemoveAuthenticator,
+    account_recoveries: RecoverAccount,
+    recovery_agent_updates: UpdateRecoveryAgent,
+    recovery_agent_cancellations: CancelRecoveryAgentUpdate,
+    recovery_agent_executions: ExecuteRecoveryAgentUpdate,
+    operation_kinds: OperationKind,
+    operations: Operation,
+    locks: Lock,
+    commitment_checks: CommitmentCheck,
+    rule_parameters: RuleParameters,
+    registry_domains: RegistryDomain,
+    gateway_error_codes: GatewayErrorCode,
+    request_ids: RequestId,
+    entries: Entry,
+    block_headers: BlockHeader,
+    blocks: Block,
+    seals: Seal,
+    outcomes: Outcome,
+    block_results: BlockResult,
+    root_records: RootRecord,
+    tips: Tip,
+    page_ids: PageId,
+    pages: Page,
+    environments: Environment,
+    proof_kinds: ProofKind,
+    relying_party_ids: RelyingPartyId,
+    action_keys: ActionKey,
+    nullifier_keys: NullifierKey,
+    nullifier_records: NullifierRecord,
+    action_records: ActionRecord,
+    trusted_roots: TrustedRoot,
+    scopes: Scopes,
+    verification_levels: VerificationLevel,
+    people: Person,
+    response_modes: ResponseMode,
+    response_types: ResponseType,
+    targets: Target,
+    kept_requests: KeptRequest,
+    answers: Answer,
+    transactions: Transaction,
+    authorization_codes: AuthorizationCode,
+    access_tokens: AccessToken,
+    client_sessions: ClientSession,
+    browser_sessions: BrowserSession,
+    signing_key_records: SigningKey,
+    signing_keys: SigningKeys,
+}
+
+/// A record that claims more items than it has is refused before there is memory for them: not more than its own size
+/// is reserved.
+#[test]
+fn claimed_counts_reserve_nothing() {
+    fn refused<T: Encoding>(claim: u32, filling: u8) {
+        let bytes = [&claim.to_be_bytes()[..], &vec![filling; 1 << 20]].concat();
+        let (decoded, most) = memory_of(|| decode::<T>(&bytes).is_ok());
+        assert!(!decoded, "{claim} of {}", std::any::type_name::<T>());
+        assert!(most <= 2 * bytes.len(), "{most} bytes for {claim} of {}", std::any::type_name::<T>());
+    }
+    for claim in [u32::MAX, 1 << 31, 1 << 24, (1 << 20) + 1] {
+        refused::<String>(claim, b'a');
+        refused::<Vec<u8>>(claim, 1);
+        refused::<Vec<u64>>(claim, 1);
+        refused::<Vec<Address>>(claim, 1);
+        // The items break off at once: 255 is no tag of theirs, and a text of 2³² bytes ends before it begins.
+        refused::<Vec<String>>(claim, 255);
+        refused::<Vec<Entry>>(claim, 255);
+        refused::<Vec<Operation>>(claim, 255);
+        refused::<Vec<Lock>>(claim, 255);
+        refused::<Vec<Option<Authenticator>>>(claim, 255);
+        refused::<Vec<ClientSession>>(claim, 255);
+        refused::<Vec<SigningKey>>(claim, 255);
+    }
+}
+
+/// The tree has six rows, and a row thirty-two times the pages of the one above.
+#[test]
+fn page_ids_are_pages_of_the_tree() {
+    for row in 0..=u8::MAX {
+        for index in [0, 1, 31, 32, 33, (1 << 25) - 1, 1 << 25, u32::MAX] {
+            let id = PageId { row, index };
+            let is_page = row < 6 && u64::from(index) < 1 << (5 * row);
+            let decoded = decode::<PageId>(&encode(&id));
+            assert_eq!(decoded.is_ok(), is_page, "{id:?}");
+            if let Ok(id) = decoded {
+                assert_eq!(encode(&Page::empty(id)).len(), Page::ENCODED_LENGTH);
+            }
+        }
+    }
+}
+
+/// A commitment has places for seven keys: rules that allow more would let an account have keys that no commitment
+/// shows, and slots as far as the pubkey id reaches.
+#[test]
+fn rule_parameters_allow_one_to_seven_authenticators() {
+    for max_authenticators in [0, 1, 6, 7, 8, 255, u32::MAX] {
+        let rules = RuleParameters { max_authenticators, ..RuleParameters::default() };
+        let is_allowed = (1..=7).contains(&max_authenticators);
+        assert_eq!(decode::<RuleParameters>(&encode(&rules)).is_ok(), is_allowed, "{max_authenticators}");
+        let json = serde_json::to_string(&rules).expect("JSON");
+        assert_eq!(serde_json::from_str::<RuleParameters>(&json).is_ok(), is_allowed, "{max_authenticators}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// What a record holds can be worked with, whatever times and counters it has.
+    #[test]
+    fn signing_keys_can_be_rotated(
+        keys in SigningKeys::any(),
+        new in SigningKey::any(),
+        now in u64::any(),
+        lifetime in u64::any(),
+    ) {
+        let rotated = keys.rotate(new, now, lifetime, true).expect("forced");
+        prop_assert!(rotated.keys.len() <= keys.keys.len() + 1);
+        prop_assert!(rotated.without_expired(now, lifetime).keys.len() <= rotated.keys.len());
+        let _ =
+            (rotated.current(), rotated.next(), keys.rotate(SigningKey::clone(&rotated.keys[0]), now, lifetime, false));
+    }
+
+    /// A browser's session stays bounded and knows the newest sign-in of each client.
+    #[test]
+    fn browser_sessions_stay_bounded(
+        sessions in prop::collection::vec(ClientSession::any(), 0..80),
+        last in ClientSession::any(),
+    ) {
+        let session = BrowserSession { clients: sessions }.with(last.clone());
+        prop_assert!(session.clients.len() <= MOST_CLIENTS);
+        prop_assert_eq!(session.of(&last.client_id, last.proof, last.environment), Some(&last));
+    }
+
+    /// Ages of roots, validity windows and counters do not run over.
+    #[test]
+    fn roots_and_nullifiers_of_any_age(
+        roots in prop::collection::vec(TrustedRoot::any(), 0..6),
+        root in RootRecord::any(),
+        record in NullifierRecord::any(),
+        now in u64::any(),
+        window in u64::any(),
+        limit in u64::any(),
+    ) {
+        let trusted: TrustedRoots = roots.iter().copied().collect();
+        for root in &roots {
+            prop_assert!(trusted.age(root.environment, root.kind, &root.root, now).is_some());
+            trusted.is_valid(root.environment, root.kind, &root.root, now, window);
+        }
+        prop_assert!(is_valid_root(Some(&root), now, window) || root.replaced_at.is_some());
+        let again = verified_again(Some(&record), limit, now, true);
+        prop_assert_eq!(again.is_ok(), limit == 0 || record.verifications < limit);
+    }
+
+    /// Slots of accounts decode or say which does not, and the packed number has its three parts in their places.
+    #[test]
+    fn accounts_of_any_content(account in Account::any(), packed in PackedAccount::any()) {
+        if let Err(error) = account.decoded_keys() {
+            prop_assert!((error.pubkey_id as usize) < account.slots.len());
+        }
+        let number = packed.to_number();
+        prop_assert_eq!(number >> 224, U256::from(packed.recovery_counter));
+        prop_assert_eq!((number >> 192) & U256::from(u32::MAX), U256::from(packed.pubkey_id));
+        prop_assert_eq!(number & ((U256::from(1) << 192) - U256::from(1)), U256::from(packed.leaf_index));
+    }
+}

@@ -1,0 +1,298 @@
+//! Valid values of every type that is read from outside or from a record.
+
+use std::fmt::Debug;
+
+use ark_bn254::Fr;
+use ark_ff::PrimeField;
+use proptest::prelude::*;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::gateway::{
+    BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse, HealthResponse,
+    ServiceApiError, ValidRootResponse,
+};
+use selfsame_protocol::indexer::{
+    AddressQuery, AffineKey, AuthenticatorPubkeysResponse, AuthenticatorsResponse, CompatInclusionProofResponse,
+    InclusionProofResponse, IndexerErrorCode, LeafIndexQuery, PackedAccountResponse, PendingRecoveryAgentResponse,
+    RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
+};
+use selfsame_protocol::ledger::{
+    Block, BlockHeader, BlockResult, Entry, Outcome, RequestId, RootRecord, Seal, SealedHeader, SealedResult, Tip,
+};
+use selfsame_protocol::registry::{
+    Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
+    InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
+    RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
+};
+use selfsame_protocol::sign_in::authorize::KeptRequest;
+use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::records::{
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys, Transaction,
+};
+use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
+use selfsame_protocol::signature::Signature;
+use selfsame_protocol::tree::{Page, PageId, ROWS};
+use selfsame_protocol::verification::directory::ActionKey;
+use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
+use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::{Address, B256, U256};
+use strum::IntoEnumIterator;
+
+use crate::damage::any_text;
+
+/// A type whose valid values can be made up.
+pub trait Sample: Clone + Debug + Sized + 'static {
+    /// Any valid value, the edges more often than chance would have it.
+    fn any() -> BoxedStrategy<Self>;
+}
+
+/// The modulus of the scalar field.
+pub fn modulus() -> U256 {
+    U256::from_limbs(Fr::MODULUS.0)
+}
+
+/// Numbers of 256 bits: small, great, around powers of two and around the field's modulus.
+pub fn any_number() -> BoxedStrategy<U256> {
+    let anything = any::<[u64; 4]>().prop_map(U256::from_limbs);
+    let near = |number: U256| {
+        (0..3u64).prop_map(move |above| number.wrapping_sub(U256::from(1)).wrapping_add(U256::from(above)))
+    };
+    prop_oneof![
+        3 => anything,
+        2 => any::<u64>().prop_map(U256::from),
+        1 => (0..256usize).prop_flat_map(move |bit| near(U256::from(1) << bit)),
+        1 => near(modulus()),
+        1 => near(U256::ZERO),
+    ]
+    .boxed()
+}
+
+/// A number below the field's modulus.
+pub fn any_element() -> BoxedStrategy<U256> {
+    any_number().prop_map(|number| number % modulus()).boxed()
+}
+
+macro_rules! integers {
+    ($($integer:ty),*) => {$(
+        impl Sample for $integer {
+            fn any() -> BoxedStrategy<Self> {
+                let greatest = <$integer>::MAX - 1..=<$integer>::MAX;
+                prop_oneof![2 => any::<$integer>(), 1 => 0..10 as $integer, 1 => greatest].boxed()
+            }
+        }
+    )*};
+}
+integers!(u8, u32, u64);
+
+macro_rules! mapped {
+    ($($type:ty = $strategy:expr),* $(,)?) => {$(
+        impl Sample for $type {
+            fn any() -> BoxedStrategy<Self> {
+                $strategy.boxed()
+            }
+        }
+    )*};
+}
+
+/// Any value of a field, whose type its struct knows.
+macro_rules! field {
+    ($name:ident) => {
+        Sample::any()
+    };
+}
+
+/// A struct whose fields may be anything that their types allow.
+macro_rules! fields {
+    ($($name:ident { $($field:ident),* $(,)? })*) => {$(
+        impl Sample for $name {
+            fn any() -> BoxedStrategy<Self> {
+                ($(field!($field),)*).prop_map(|($($field,)*)| Self { $($field),* }).boxed()
+            }
+        }
+    )*};
+}
+
+/// One of an enum's variants.
+macro_rules! one_of {
+    ($($name:ident: $($value:expr),*;)*) => {$(
+        impl Sample for $name {
+            fn any() -> BoxedStrategy<Self> {
+                prop::sample::select(vec![$($value),*]).boxed()
+            }
+        }
+    )*};
+}
+
+mapped! {
+    () = Just(()),
+    bool = any::<bool>(),
+    String = any_text(),
+    U256 = any_number(),
+    B256 = prop_oneof![
+        4 => any::<[u8; 32]>().prop_map(B256::from),
+        1 => Just(B256::ZERO),
+        1 => any_element().prop_map(B256::from),
+    ],
+    Address = prop_oneof![4 => any::<[u8; 20]>().prop_map(Address::from), 1 => Just(Address::ZERO)],
+    [u8; 16] = any::<[u8; 16]>(),
+    Signature = any::<[u8; 65]>().prop_map(Signature),
+    RequestId = any::<[u8; 16]>().prop_map(|bytes| decode(&bytes).expect("16 bytes")),
+    RelyingPartyId = u64::any().prop_map(RelyingPartyId),
+    GatewayErrorCode = prop::sample::select(GatewayErrorCode::iter().collect::<Vec<_>>()),
+    IndexerErrorCode = prop::sample::select(IndexerErrorCode::iter().collect::<Vec<_>>()),
+    OperationKind = prop::sample::select(OperationKind::iter().collect::<Vec<_>>()),
+    Lock = prop_oneof![u64::any().prop_map(Self::LeafIndex), Address::any().prop_map(Self::Address)],
+    Operation = prop_oneof![
+        CreateAccount::any().prop_map(Self::from),
+        UpdateAuthenticator::any().prop_map(Self::from),
+        InsertAuthenticator::any().prop_map(Self::from),
+        RemoveAuthenticator::any().prop_map(Self::from),
+        RecoverAccount::any().prop_map(Self::from),
+        UpdateRecoveryAgent::any().prop_map(Self::from),
+        CancelRecoveryAgentUpdate::any().prop_map(Self::from),
+        ExecuteRecoveryAgentUpdate::any().prop_map(Self::from),
+    ],
+    RuleParameters = (1..=7u32, u64::any(), u64::any(), CommitmentCheck::any()).prop_map(
+        |(max_authenticators, recovery_agent_update_cooldown, root_validity_window, commitment_check)| Self {
+            max_authenticators, recovery_agent_update_cooldown, root_validity_window, commitment_check,
+        }
+    ),
+    Outcome = prop_oneof![
+        u64::any().prop_map(|leaf_index| Self::Applied { leaf_index }),
+        (String::any(), GatewayErrorCode::any()).prop_map(|(rule, code)| Self::Failed { rule, code }),
+    ],
+    PageId = (0..ROWS as u8, any::<u32>()).prop_map(|(row, index)| Self { row, index: index % (1 << (5 * row)) }),
+    Page = any::<[[u8; 32]; 62]>().prop_map(|nodes| decode(nodes.as_flattened()).expect("62 nodes")),
+    Answer = prop_oneof![Person::any().prop_map(Self::Proved), Just(Self::Refused)],
+    Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
+    ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
+        .prop_map(|text| Self::parse(text).expect("supported")),
+    SealedHeader = (BlockHeader::any(), B256::any()).prop_map(|(header, hash)| Self { header, hash }),
+    SealedResult = (BlockResult::any(), B256::any()).prop_map(|(result, hash)| Self { result, hash }),
+    GatewayRequestState = prop_oneof![
+        Just(Self::Queued),
+        Just(Self::Batching),
+        String::any().prop_map(|tx_hash| Self::Submitted { tx_hash }),
+        String::any().prop_map(|tx_hash| Self::Finalized { tx_hash }),
+        (String::any(), Sample::any()).prop_map(|(error, error_code)| Self::Failed { error, error_code }),
+    ],
+    AffineKey = (String::any(), String::any()).prop_map(|(x, y)| Self { pk: [x, y] }),
+}
+
+impl<T: Sample> Sample for Option<T> {
+    fn any() -> BoxedStrategy<Self> {
+        prop::option::of(T::any()).boxed()
+    }
+}
+
+impl<T: Sample> Sample for Vec<T> {
+    fn any() -> BoxedStrategy<Self> {
+        prop::collection::vec(T::any(), 0..5).boxed()
+    }
+}
+
+impl<A: Sample, B: Sample> Sample for (A, B) {
+    fn any() -> BoxedStrategy<Self> {
+        (A::any(), B::any()).boxed()
+    }
+}
+
+impl<Code: Sample> Sample for ServiceApiError<Code> {
+    fn any() -> BoxedStrategy<Self> {
+        (Code::any(), String::any()).prop_map(|(code, message)| Self { code, message }).boxed()
+    }
+}
+
+one_of! {
+    CommitmentCheck: Self::Off, Self::Enforce;
+    Environment: Self::Production, Self::Staging;
+    ProofKind: Self::Legacy, Self::Current;
+    VerificationLevel: Self::Orb, Self::Device;
+    ResponseMode: Self::Query, Self::Fragment, Self::FormPost;
+}
+
+fields! {
+    CreateAccount { recovery_address, authenticator_addresses, authenticator_pubkeys, offchain_signer_commitment }
+    UpdateAuthenticator {
+        leaf_index, old_authenticator_address, new_authenticator_address, old_offchain_signer_commitment,
+        new_offchain_signer_commitment, signature, nonce, pubkey_id, new_authenticator_pubkey,
+    }
+    InsertAuthenticator {
+        leaf_index, new_authenticator_address, old_offchain_signer_commitment, new_offchain_signer_commitment,
+        signature, nonce, pubkey_id, new_authenticator_pubkey,
+    }
+    RemoveAuthenticator {
+        leaf_index, authenticator_address, old_offchain_signer_commitment, new_offchain_signer_commitment, signature,
+        nonce, pubkey_id, authenticator_pubkey,
+    }
+    RecoverAccount {
+        leaf_index, new_authenticator_address, old_offchain_signer_commitment, new_offchain_signer_commitment,
+        signature, nonce, new_authenticator_pubkey,
+    }
+    UpdateRecoveryAgent { leaf_index, new_recovery_agent, signature, nonce }
+    CancelRecoveryAgentUpdate { leaf_index, signature, nonce }
+    ExecuteRecoveryAgentUpdate { leaf_index }
+    Account { commitment, slots, recovery_agent, pending_recovery_agent, nonce, recovery_counter }
+    Authenticator { address, public_key }
+    PendingRecoveryAgent { agent, execute_after }
+    PackedAccount { recovery_counter, pubkey_id, leaf_index }
+    RegistryDomain { chain_id, verifying_contract }
+    Entry { request_id, operation }
+    BlockHeader { height, previous_hash, time, count, operations_root, rules }
+    Block { header, entries }
+    Seal { height, hash, time }
+    BlockResult { block_hash, root_before, root_after, outcomes_root, previous_result_hash }
+    RootRecord { height, replaced_at }
+    Tip { seal, result_hash, root }
+    ActionKey { rp_id, environment, action }
+    NullifierKey { action, nullifier }
+    NullifierRecord { created_at, verifications, user_presence_completed }
+    ActionRecord { action, description, created_at }
+    TrustedRoot { environment, kind, time, root }
+    Person { nullifier, level, auth_time }
+    Target { redirect_uri, mode, state }
+    KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
+    Transaction { request, secret_hash, signal, answer, is_done }
+    AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
+    AccessToken { client_id, person, scopes, issued_at }
+    ClientSession { client_id, proof, environment, person, scopes }
+    BrowserSession { clients }
+    SigningKey { id, private_key, published_at, promoted_at, retired_at }
+    SigningKeys { keys }
+    GatewayStatusResponse { request_id, kind, status }
+    ConfigResponse {
+        chain_id, registry_address, registry_version, max_authenticators, tree_depth, root_validity_window,
+    }
+    ValidRootResponse { valid }
+    HealthResponse { success }
+    BlockResponse { block, result, request_ids }
+    LeafIndexQuery { leaf_index }
+    AddressQuery { authenticator_address }
+    InclusionProofResponse { leaf_index, root, siblings, authenticator_pubkeys }
+    CompatInclusionProofResponse { leaf_index, root, siblings, authenticator_pubkeys }
+    PackedAccountResponse { packed_account_data }
+    SignatureNonceResponse { signature_nonce }
+    AuthenticatorPubkeysResponse { authenticator_pubkeys, offchain_signer_commitment }
+    AuthenticatorsResponse {
+        authenticator_pubkeys, authenticator_addresses, offchain_signer_commitment, recovery_counter,
+    }
+    RecoveryAgentResponse { recovery_agent }
+    PendingRecoveryAgentResponse { pending_recovery_agent, execute_after }
+    RootResponse { root, leaf_count, height, block_hash, result_hash, timestamp }
+}
+
+/// A block of up to six entries as it is sealed, its result and outcomes as applying it could give them.
+pub fn any_sealed_block() -> BoxedStrategy<(Block, BlockResult, Vec<Outcome>)> {
+    let entries = prop::collection::vec((Entry::any(), Outcome::any()), 1..7);
+    (Seal::any(), u64::any(), RuleParameters::any(), entries, BlockResult::any())
+        .prop_map(|(seal, now, rules, entries, result)| {
+            let (entries, outcomes): (Vec<Entry>, Vec<Outcome>) = entries.into_iter().unzip();
+            let block = Block::seal(&seal, now, rules, entries);
+            let leaves: Vec<_> = outcomes.iter().map(encode).collect();
+            let outcomes_root = selfsame_protocol::ledger::merkle_root(&leaves);
+            let result = BlockResult { block_hash: block.header.hash(), outcomes_root, ..result };
+            (block, result, outcomes)
+        })
+        .boxed()
+}

@@ -1,0 +1,509 @@
+//! Forms, authorization requests and where their responses go, PKCE, scopes, claims.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, AuthorizeRefusal, Client, LONGEST_KEPT};
+use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes};
+use selfsame_protocol::sign_in::discovery::Discovery;
+use selfsame_protocol::sign_in::parameters::Parameters;
+use selfsame_protocol::sign_in::pkce;
+use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
+
+use crate::cases;
+use crate::damage::{any_text, damaged, damages, spoilt};
+use crate::memory::in_proportion;
+use crate::samples::Sample;
+
+/// The parameters that an authorization request knows, and some that mean nothing.
+const NAMES: [&str; 22] = [
+    "client_id",
+    "redirect_uri",
+    "state",
+    "response_type",
+    "response_mode",
+    "scope",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "prompt",
+    "max_age",
+    "id_token_hint",
+    "login_hint",
+    "display",
+    "ui_locales",
+    "claims_locales",
+    "acr_values",
+    "request",
+    "request_uri",
+    "Client_id",
+    "redirect_uri ",
+    "x",
+];
+
+/// Words of scopes, response types and modes.
+const WORDS: [&str; 10] =
+    ["openid", "email", "profile", "code", "id_token", "token", "query", "fragment", "form_post", ""];
+
+const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+
+/// Names and values of a form, by the definition: pieces between `&`, the name up to the first `=`, `+` for a space,
+/// `%` and two hex digits for a byte, what is not UTF-8 replaced.
+fn form(text: &[u8]) -> Vec<(String, String)> {
+    let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
+    let read = |text: &[u8]| {
+        let mut bytes = Vec::new();
+        let mut rest = text;
+        while let [first, behind @ ..] = rest {
+            rest = behind;
+            let escaped = match behind {
+                [high, low, ..] if *first == b'%' => digit(high).zip(digit(low)),
+                _ => None,
+            };
+            bytes.push(match (escaped, first) {
+                (Some((high, low)), _) => {
+                    rest = &behind[2..];
+                    high * 16 + low
+                }
+                (None, b'+') => b' ',
+                (None, other) => *other,
+            });
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let pieces = text.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty());
+    pieces
+        .map(|piece| {
+            let end = piece.iter().position(|byte| *byte == b'=').unwrap_or(piece.len());
+            (read(&piece[..end]), read(piece.get(end + 1..).unwrap_or_default()))
+        })
+        .collect()
+}
+
+/// Any name and value, escaped here and there.
+fn any_form() -> BoxedStrategy<Vec<u8>> {
+    let name = prop_oneof![3 => prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), 1 => any_text()];
+    let escape = |text: &str, every: usize| -> String {
+        let escaped = |(place, byte): (usize, u8)| match byte {
+            b'a'..=b'z' if place % 7 != every => char::from(byte).to_string(),
+            _ if every == 5 && byte.is_ascii() => char::from(byte).to_string(),
+            _ => format!("%{byte:02x}"),
+        };
+        text.bytes().enumerate().map(escaped).collect()
+    };
+    let pair = (name, any_value(), 0..8usize).prop_map(move |(name, value, every)| match every {
+        7 => name,
+        _ => format!("{}={}", escape(&name, every), escape(&value, every)),
+    });
+    let text = prop::collection::vec(pair, 0..8).prop_map(|pairs| pairs.join("&").into_bytes());
+    (text, prop_oneof![3 => Just(Vec::new()).boxed(), 1 => damages().boxed()])
+        .prop_map(|(text, damages)| damaged(&text, &damages))
+        .boxed()
+}
+
+/// Values that parameters may have, good ones of all of them among them.
+fn any_value() -> BoxedStrategy<String> {
+    let good = vec![
+        "app_a",
+        "app_b",
+        "code",
+        "id_token",
+        "code id_token token",
+        "token",
+        "query",
+        "fragment",
+        "form_post",
+        "openid",
+        "openid email",
+        "n",
+        "S256",
+        "plain",
+        CHALLENGE,
+        "none",
+        "login",
+        "none login",
+        "0",
+        "18446744073709551616",
+        "-1",
+        "+1",
+    ];
+    prop_oneof![
+        4 => prop::sample::select(good).prop_map(str::to_owned),
+        2 => any_text(),
+        1 => (LONGEST_KEPT - 1..LONGEST_KEPT + 2).prop_map(|length| "s".repeat(length)),
+    ]
+    .boxed()
+}
+
+/// Redirect URIs as they can be registered: absolute, without a fragment, with whatever a path or a query may have.
+fn any_redirect_uri() -> BoxedStrategy<String> {
+    let origin =
+        prop::sample::select(vec!["https://app.example", "http://127.0.0.1:3000", "http://[::1]:8", "https://a"]);
+    let path = "(/[a-z0-9&=+:@!$'()*,;.~%_-]{0,8}){0,3}";
+    let query = prop::option::of("[a-z0-9&=+:@!$'()*,;.~/?_-]{0,12}");
+    (origin, path, query)
+        .prop_map(|(origin, path, query)| match query {
+            Some(query) => format!("{origin}{path}?{query}"),
+            None => format!("{origin}{path}"),
+        })
+        .boxed()
+}
+
+fn any_client() -> BoxedStrategy<Client> {
+    (prop::collection::vec(any_redirect_uri(), 1..4), any::<bool>(), any::<bool>())
+        .prop_map(|(redirect_uris, is_public, require_pkce)| Client {
+            id: "app_a".to_owned(),
+            redirect_uris,
+            is_public,
+            require_pkce,
+        })
+        .boxed()
+}
+
+/// A request that is good, and then changed: parameters doubled, replaced, left out, others beside them.
+fn any_request(client: &Client) -> BoxedStrategy<Vec<(String, String)>> {
+    let uris = client.redirect_uris.clone();
+    let uri = any::<Index>().prop_map(move |at| at.get(&uris).clone());
+    // What a stranger who knows a registered URI would try.
+    let appendix = vec!["@evil.example", ".evil.example", "/", "?", "&x=1", "#", "#x", "/../x", "%00", " ", "\n", "\\"];
+    let longer = (uri.clone(), prop::sample::select(appendix)).prop_map(|(uri, appendix)| uri + appendix);
+    let shorter = (uri.clone(), any::<Index>()).prop_map(|(uri, at)| uri[..at.index(uri.len())].to_owned());
+    let upper_case = uri.clone().prop_map(|uri| uri.to_uppercase());
+    let near_uri = prop_oneof![spoilt(uri.clone()), longer, shorter, upper_case].boxed();
+    let uri = prop_oneof![4 => uri.boxed(), 1 => near_uri.clone()];
+    let response_type = prop::sample::select(vec![
+        "code",
+        "id_token",
+        "id_token token",
+        "code id_token",
+        "code token",
+        "code id_token token",
+        "token id_token code",
+    ]);
+    let mode = prop::sample::select(vec!["", "", "query", "fragment", "form_post"]);
+    let good = (uri, response_type, mode, any_text(), any::<bool>()).prop_map(
+        |(uri, response_type, mode, state, has_challenge)| {
+            let mut pairs = vec![
+                ("client_id", "app_a".to_owned()),
+                ("redirect_uri", uri),
+                ("response_type", response_type.to_owned()),
+                ("response_mode", mode.to_owned()),
+                ("scope", "openid email".to_owned()),
+                ("nonce", "n".to_owned()),
+                ("state", state),
+            ];
+            if has_challenge {
+                pairs.push(("code_challenge", CHALLENGE.to_owned()));
+                pairs.push(("code_challenge_method", "S256".to_owned()));
+            }
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>()
+        },
+    );
+    let change = (
+        any::<Index>(),
+        0..4u8,
+        prop::sample::select(NAMES.to_vec()),
+        prop_oneof![4 => any_value().boxed(), 1 => near_uri],
+    );
+    (good, prop::collection::vec(change, 0..4))
+        .prop_map(|(mut pairs, changes)| {
+            for (at, kind, name, value) in changes {
+                let at = at.index(pairs.len());
+                match kind {
+                    0 => pairs[at].1 = value,
+                    1 if pairs.len() > 1 => drop(pairs.remove(at)),
+                    2 => pairs.insert(at, pairs[at].clone()),
+                    _ => pairs.insert(at, (name.to_owned(), value)),
+                }
+            }
+            pairs
+        })
+        .boxed()
+}
+
+/// Whether every character of a text may stand in a `Location` header behind the registered URI.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"?#&=+%*-._".contains(&byte))
+}
+
+/// A response reaches the registered URI and nothing else: the location begins with its bytes, what is behind them is
+/// plain, and read as a browser and the client read it, it has the same origin and path, the URI's own query, and the
+/// fields in their order.
+fn reaches_its_target(target: &Target, fields: Vec<(&'static str, String)>, issuer: &str) -> Result<(), TestCaseError> {
+    let mut expected: Vec<(String, String)> =
+        fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    expected.extend(target.state.clone().map(|state| ("state".to_owned(), state)));
+    expected.push(("iss".to_owned(), issuer.to_owned()));
+    let uri = &target.redirect_uri;
+    let (resource, query) =
+        uri.split_once('?').map_or((uri.as_str(), None), |(resource, query)| (resource, Some(query)));
+    match target.deliver(fields, issuer) {
+        Delivery::Post { action, fields } => {
+            prop_assert_eq!(target.mode, ResponseMode::FormPost);
+            prop_assert_eq!(&action, uri);
+            let fields: Vec<_> = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            prop_assert_eq!(fields, expected);
+        }
+        Delivery::Redirect { location } => {
+            prop_assert!(location.strip_prefix(uri.as_str()).is_some_and(is_plain), "{}", location);
+            let (found, fragment) =
+                location.split_once('#').map_or((location.as_str(), None), |(found, fragment)| (found, Some(fragment)));
+            if target.mode == ResponseMode::Fragment {
+                prop_assert_eq!(found, uri);
+                prop_assert_eq!(form(fragment.unwrap_or_default().as_bytes()), expected);
+                return Ok(());
+            }
+            prop_assert_eq!((target.mode, fragment), (ResponseMode::Query, None));
+            let (found_resource, found_query) = found.split_once('?').unwrap_or((found, ""));
+            prop_assert_eq!(found_resource, resource, "{}", location);
+            let own = form(query.unwrap_or_default().as_bytes());
+            prop_assert_eq!(form(found_query.as_bytes()), [own, expected].concat(), "{}", location);
+        }
+    }
+    Ok(())
+}
+
+/// The target of a request or of its refusal is registered, byte for byte, and has its state.
+fn is_registered(target: &Target, client: &Client, parameters: &Parameters) -> Result<(), TestCaseError> {
+    prop_assert!(client.redirect_uris.contains(&target.redirect_uri));
+    prop_assert_eq!(Some(target.redirect_uri.as_str()), parameters.get("redirect_uri"));
+    prop_assert_eq!(target.state.as_deref(), parameters.get("state"));
+    let words = parameters.get("response_type").unwrap_or_default();
+    if words.split(' ').any(|word| ["id_token", "token"].contains(&word)) {
+        prop_assert_ne!(target.mode, ResponseMode::Query);
+    }
+    Ok(())
+}
+
+/// What is accepted has everything that the rules ask for; what is refused goes to a registered URI or nowhere.
+fn is_judged(parameters: &Parameters, client: &Client) -> Result<(), TestCaseError> {
+    let read = AuthorizationRequest::read(parameters, |id| (id == client.id).then_some(client));
+    let twice = parameters.given_twice(&NAMES[..19]);
+    match read {
+        Ok(request) => {
+            is_registered(&request.target, client, parameters)?;
+            prop_assert_eq!((twice, &request.client_id), (None, &client.id));
+            let response_type = ResponseType::parse(parameters.get("response_type").unwrap_or_default());
+            prop_assert_eq!(response_type, Some(request.response_type));
+            prop_assert!(parameters.get("scope").unwrap_or_default().split(' ').any(|word| word == "openid"));
+            prop_assert!(request.nonce.is_some() || !request.response_type.id_token);
+            prop_assert!(
+                [&request.nonce, &request.target.state].into_iter().flatten().all(|text| text.len() <= LONGEST_KEPT)
+            );
+            let needs_pkce = request.response_type.code && (client.is_public || client.require_pkce);
+            prop_assert!(request.code_challenge.is_some() || !needs_pkce);
+            prop_assert!(request.code_challenge.as_deref().is_none_or(pkce::is_challenge));
+            prop_assert!(!(request.is_silent && request.is_fresh));
+            prop_assert!(parameters.get("request").or(parameters.get("request_uri")).is_none());
+            prop_assert_eq!(
+                request.max_age.map(|age| age.to_string()),
+                parameters.get("max_age").map(|age| {
+                    let digits = age.trim_start_matches('0');
+                    if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
+                })
+            );
+            reaches_its_target(&request.target, vec![("code", "c".to_owned())], "https://id.example")?;
+            let kept = request.clone().kept(None);
+            prop_assert_eq!((kept.target, kept.nonce), (request.target, request.nonce));
+        }
+        Err(AuthorizeRefusal::Sent { target, error }) => {
+            is_registered(&target, client, parameters)?;
+            prop_assert!(!error.detail.is_empty());
+            let fields =
+                vec![("error", error.kind.standard_code().to_owned()), ("error_description", error.detail.clone())];
+            reaches_its_target(&target, fields, "https://id.example")?;
+        }
+        Err(AuthorizeRefusal::Shown(error)) => {
+            let is_known = parameters.get("client_id") == Some(&client.id);
+            let is_registered =
+                parameters.get("redirect_uri").is_some_and(|uri| client.redirect_uris.iter().any(|other| other == uri));
+            let is_doubled = parameters.given_twice(&["client_id", "redirect_uri"]).is_some();
+            prop_assert!(!is_known || !is_registered || is_doubled, "{}", error);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// A form is read as the definition says: empty values are none, the first of several counts, and that there are
+    /// several is known.
+    #[test]
+    fn forms(text in prop_oneof![any_form().boxed(), prop::collection::vec(any::<u8>(), 0..200).boxed()]) {
+        let parameters = in_proportion(text.len(), || Parameters::parse(&text))?;
+        let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in form(&text) {
+            if !value.is_empty() {
+                expected.entry(name).or_default().push(value);
+            }
+        }
+        for name in expected.keys().map(String::as_str).chain(NAMES) {
+            let values = expected.get(name).map(Vec::as_slice).unwrap_or_default();
+            prop_assert_eq!(parameters.get(name), values.first().map(String::as_str));
+            prop_assert_eq!(parameters.given_twice(&[name]), (values.len() > 1).then_some(name));
+        }
+        let pairs: Parameters = form(&text).into_iter().collect();
+        prop_assert_eq!(pairs, parameters);
+    }
+
+    /// Any query sends nobody to a URI that is not registered.
+    #[test]
+    fn any_query(text in any_form(), client in any_client()) {
+        is_judged(&Parameters::parse(&text), &client)?;
+    }
+
+    /// A good request after changes sends nobody to a URI that is not registered either, and is accepted only with
+    /// all that it needs.
+    #[test]
+    fn changed_requests(
+        (client, pairs) in any_client()
+            .prop_flat_map(|client| (any_request(&client), Just(client)).prop_map(|(pairs, client)| (client, pairs))),
+    ) {
+        is_judged(&pairs.into_iter().collect(), &client)?;
+    }
+
+    /// A response reaches its target whatever the URI's path and query, the state, the issuer and the fields are.
+    #[test]
+    fn responses_reach_their_targets(
+        redirect_uri in any_redirect_uri(),
+        mode in ResponseMode::any(),
+        state in prop::option::of(any_text()),
+        values in prop::collection::vec(any_text(), 0..3),
+        issuer in any_text(),
+    ) {
+        let fields = ["code", "error", "error_description"].into_iter().zip(values).collect();
+        reaches_its_target(&Target { redirect_uri, mode, state }, fields, &issuer)?;
+    }
+
+    /// A verifier is 43 to 128 unreserved characters; a challenge is the one text of 32 bytes in base64url.
+    #[test]
+    fn verifiers_and_challenges(
+        text in prop_oneof![
+            spoilt("[A-Za-z0-9._~-]{40,131}").boxed(),
+            spoilt("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]").boxed(),
+            spoilt("[A-Za-z0-9_-]{43}").boxed(),
+            any_text().boxed(),
+        ],
+    ) {
+        let is_made_of = |others: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c));
+        let length = text.chars().count();
+        prop_assert_eq!(pkce::is_verifier(&text), (43..=128).contains(&length) && is_made_of("-._~"));
+        let has_no_bits_behind = text.ends_with(|last| "AEIMQUYcgkosw048".contains(last));
+        prop_assert_eq!(pkce::is_challenge(&text), length == 43 && is_made_of("-_") && has_no_bits_behind);
+        let challenge = pkce::challenge(&text);
+        prop_assert!(pkce::is_challenge(&challenge) && challenge != text);
+        // Twenty-one characters of six bits are in the first sixteen bytes alone.
+        let half = pkce::half_hash(&text);
+        prop_assert!(half.len() == 22 && half[..21] == challenge[..21]);
+    }
+
+    /// Words of scopes, response types and modes: others are ignored or refused, none counts twice, and texts come
+    /// back.
+    #[test]
+    fn words(
+        words in prop::collection::vec(
+            prop_oneof![4 => prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned), 1 => any_text()],
+            0..5,
+        ),
+    ) {
+        let text = words.join(" ");
+        // A text may have spaces of its own.
+        let words: Vec<&str> = text.split(' ').collect();
+        let scopes = Scopes::parse(&text);
+        let expected = Scopes { email: words.contains(&"email"), profile: words.contains(&"profile") };
+        prop_assert_eq!(scopes, words.contains(&"openid").then_some(expected));
+        prop_assert_eq!(Scopes::parse(&expected.text()), Some(expected));
+        let mut sorted = words.clone();
+        sorted.sort_unstable();
+        let supported = ResponseType::SUPPORTED.iter().find(|supported| {
+            let mut words: Vec<&str> = supported.split(' ').collect();
+            words.sort_unstable();
+            words == sorted
+        });
+        prop_assert_eq!(ResponseType::parse(&text), supported.and_then(|supported| ResponseType::parse(supported)));
+        prop_assert_eq!(ResponseType::parse(&text).is_some(), supported.is_some());
+        prop_assert_eq!(ResponseMode::parse(&text).is_some(), ResponseMode::SUPPORTED.contains(&text.as_str()));
+    }
+
+    /// Claims and discovery of any issuer and any person can be written; a subject is 66 characters.
+    #[test]
+    fn claims_of_any_content(
+        issuer in prop_oneof![any_redirect_uri().boxed(), any_text().boxed()],
+        names in [any_text(), any_text(), any_text()],
+        person in Person::any(),
+        scopes in Scopes::any(),
+        token in [any_text(), any_text(), any_text()],
+        times in [u64::any(), u64::any()],
+    ) {
+        let [name, given_name, family_name] = names;
+        let provider = Provider { issuer: issuer.clone(), name, given_name, family_name };
+        prop_assert!(!provider.host().contains(['/', '?', '#']));
+        prop_assert_eq!(person.subject().len(), 66);
+        let [client_id, nonce, id] = &token;
+        let token = IdToken {
+            client_id,
+            nonce: Some(nonce),
+            issued_at: times[0],
+            expires_at: times[1],
+            id,
+            access_token: Some(nonce),
+            code: Some(id),
+        };
+        let user_info = provider.person_claims(&person, scopes);
+        let claims = provider.id_token_claims(&person, scopes, &token);
+        for (claim, value) in &user_info {
+            prop_assert!(claims.get(claim) == Some(value) || ["iss", "aud", "jti", "nonce"].contains(&claim.as_str()));
+        }
+        prop_assert_eq!(
+            (user_info.contains_key("email"), user_info.contains_key("name")),
+            (scopes.email, scopes.profile)
+        );
+        prop_assert_eq!(Discovery::of(&issuer).jwks_uri, format!("{issuer}/jwks"));
+    }
+
+    /// A request is answered without the person only when the sign-in is young enough and approved all scopes, at any
+    /// time.
+    #[test]
+    fn answers_without_the_person(
+        client in any_client(),
+        max_age in prop::option::of(u64::any()),
+        times in [u64::any(), u64::any()],
+        approved in Scopes::any(),
+    ) {
+        let mut pairs = vec![
+            ("client_id", "app_a".to_owned()),
+            ("redirect_uri", client.redirect_uris[0].clone()),
+            ("response_type", "id_token".to_owned()),
+            ("scope", "openid email".to_owned()),
+            ("nonce", "n".to_owned()),
+        ];
+        pairs.extend(max_age.map(|age| ("max_age", age.to_string())));
+        let parameters: Parameters = pairs.into_iter().collect();
+        let request = AuthorizationRequest::read(&parameters, |_| Some(&client)).expect("a good request");
+        let [auth_time, now] = times;
+        let age = u128::from(now).saturating_sub(auth_time.into());
+        let expected = approved.email && max_age.is_none_or(|max_age| max_age != 0 && age <= max_age.into());
+        prop_assert_eq!(request.is_answered_by(auth_time, approved, now), expected);
+    }
+}
+
+/// Registered URIs whose ends look like an open query and are none.
+#[test]
+fn unusual_redirect_uris() {
+    for (uri, location) in [
+        ("https://app.example/cb", "https://app.example/cb?code=c&iss=i"),
+        ("https://app.example/cb?", "https://app.example/cb?code=c&iss=i"),
+        ("https://app.example/cb?x=1", "https://app.example/cb?x=1&code=c&iss=i"),
+        ("https://app.example/cb?x=1&", "https://app.example/cb?x=1&code=c&iss=i"),
+        // An & belongs to the path where there is no query.
+        ("https://app.example/cb&", "https://app.example/cb&?code=c&iss=i"),
+        // A second ? belongs to the query.
+        ("https://app.example/cb?x=1?", "https://app.example/cb?x=1?&code=c&iss=i"),
+    ] {
+        let target = Target { redirect_uri: uri.to_owned(), mode: ResponseMode::Query, state: None };
+        let delivery = target.deliver(vec![("code", "c".to_owned())], "i");
+        assert_eq!(delivery, Delivery::Redirect { location: location.to_owned() });
+    }
+}

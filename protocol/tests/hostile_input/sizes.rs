@@ -1,0 +1,101 @@
+//! Inputs of a size that no listener lets in: every parser is done with them in time in proportion, and keeps
+//! nothing.
+
+use std::time::{Duration, Instant};
+
+use selfsame_protocol::encoding::decode;
+use selfsame_protocol::groth16::VerificationKey;
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::ledger::{Block, Receipt, RequestId};
+use selfsame_protocol::registry::CreateAccount;
+use selfsame_protocol::registry::trace::Trace;
+use selfsame_protocol::sign_in::{Parameters, pkce};
+use selfsame_protocol::signature::Signature;
+use selfsame_protocol::verification::RelyingPartyId;
+use selfsame_protocol::verification::hash::hash_text;
+use selfsame_protocol::verification::request::VerificationRequest;
+use selfsame_protocol::{U256, address, number};
+use serde_json::{Value, json};
+
+use crate::memory::memory_of;
+use crate::samples::modulus;
+
+/// Bytes of each input.
+const SIZE: usize = 1 << 20;
+
+/// A MiB of a piece of text, again and again, in a frame.
+fn repeated(before: &str, piece: &str, behind: &str) -> String {
+    format!("{before}{}{behind}", piece.repeat(SIZE / piece.len()))
+}
+
+/// Each of these would take minutes if something in it were quadratic: a million steps of a million.
+#[test]
+fn great_inputs_take_time_and_memory_in_proportion() {
+    type Parser = fn(&str);
+    let text: [Parser; 9] = [
+        |text| drop(number::parse::<u32>(text)),
+        |text| drop(number::parse::<U256>(text)),
+        |text| drop(address::parse(text)),
+        |text| drop(Signature::parse(text)),
+        |text| drop(text.parse::<RequestId>()),
+        |text| drop(text.parse::<RelyingPartyId>()),
+        |text| assert!(hash_text(text) < modulus()),
+        |text| drop((pkce::is_challenge(text), pkce::is_verifier(text), pkce::challenge(text))),
+        |text| {
+            for name in ["nonce", "session_id", "action", "protocol_version", "responses"] {
+                let item = json!({"proof": text, "identifier": text});
+                let body = json!({"protocol_version": "4.0", "nonce": "1", "responses": [item], name: text});
+                drop(VerificationRequest::read(&body));
+            }
+        },
+    ];
+    let bytes: [Parser; 8] = [
+        |text| drop(Parameters::parse(text.as_bytes())),
+        |text| drop(from_object::<Value>(text.as_bytes())),
+        |text| drop(from_object::<CreateAccount>(text.as_bytes())),
+        |text| drop(from_object::<Receipt>(text.as_bytes())),
+        |text| drop(Trace::parse(text.as_bytes())),
+        |text| drop(VerificationKey::from_json(text, 4)),
+        |text| drop(decode::<Block>(text.as_bytes())),
+        |text| drop(decode::<Vec<Option<String>>>(text.as_bytes())),
+    ];
+    let texts = [
+        repeated("", "9", ""),
+        repeated("", "0", "1"),
+        repeated("0x", "0", "1"),
+        repeated("0x", "f", ""),
+        repeated("", " ", "1"),
+        repeated("session_", "\u{3000}", ""),
+        repeated("rp_", "é", ""),
+    ];
+    let bodies = [
+        repeated("{\"a\":[", "0,", "0]}"),
+        repeated("{\"a\":[", "{},", "0]}"),
+        repeated("{\"a\":\"", "\\u0000", "\"}"),
+        repeated("{\"a\":\"", "\\ud800\\udc00", "\"}"),
+        repeated("{\"a\":", "9", "}"),
+        repeated("{\"a\":1e", "9", "}"),
+        repeated("{\"authenticator_addresses\":[", "\"0xfa24c331aee0e12af13e749af1a06f835c5142b5\",", "0]}"),
+        repeated("{\"authenticator_pubkeys\":[", "\"0x1\",", "0]}"),
+        repeated("", "[", ""),
+        repeated("", "{\"a\":", ""),
+        repeated("a=", "%00", ""),
+        repeated("", "state=1&", ""),
+        repeated("", "&", ""),
+        repeated("", "=&", ""),
+        repeated("\0\0\0\u{1}", "\0", ""),
+        repeated("\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}", ""),
+        // As many keys as fit, all different.
+        format!("{{{}\"z\":0}}", (0..SIZE / 12).map(|key| format!("\"{key:x}\":0,")).collect::<String>()),
+        (0..SIZE / 8).map(|key| format!("{key:x}=0&")).collect(),
+    ];
+    let all = text.iter().flat_map(|parse| texts.iter().map(move |text| (parse, text)));
+    let all = all.chain(bytes.iter().flat_map(|parse| texts.iter().chain(&bodies).map(move |text| (parse, text))));
+    for (parse, text) in all {
+        let start = Instant::now();
+        let ((), most) = memory_of(|| parse(text));
+        let (beginning, taken) = (text.chars().take(30).collect::<String>(), start.elapsed());
+        assert!(taken < Duration::from_secs(20), "{taken:?} for {beginning:?}…");
+        assert!(most < 256 * text.len(), "{most} bytes of memory for {} of {beginning:?}…", text.len());
+    }
+}

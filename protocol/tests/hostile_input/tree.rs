@@ -1,0 +1,112 @@
+//! The tree: pages of any content, and inclusion paths that lead nowhere else than they did.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::indexer::InclusionProofResponse;
+use selfsame_protocol::registry::Account;
+use selfsame_protocol::tree::{
+    CAPACITY, DEPTH, Page, PageId, PageSource, field_element, hash_pair, inclusion_path, is_below_field, node, update,
+};
+use selfsame_protocol::{B256, U256};
+
+use crate::cases;
+use crate::samples::{Sample, any_element, any_number, modulus};
+
+#[derive(Debug, Default)]
+struct Pages(HashMap<PageId, Page>);
+
+impl PageSource for Pages {
+    type Error = Infallible;
+    fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
+        Ok(self.0.get(&id).cloned())
+    }
+}
+
+fn any_leaf() -> BoxedStrategy<u64> {
+    prop_oneof![0..100u64, 0..CAPACITY, Just(CAPACITY - 1)].boxed()
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Numbers are elements of the field exactly below its modulus.
+    #[test]
+    fn elements_of_the_field(number in any_number()) {
+        prop_assert_eq!(is_below_field(&number), number < modulus());
+        prop_assert_eq!(field_element(&number).is_some(), number < modulus());
+    }
+
+    /// Every id of a page has an empty page, which is read back as it is written.
+    #[test]
+    fn every_page_can_be_empty(id in PageId::any()) {
+        let page = Page::empty(id);
+        prop_assert_eq!(decode::<Page>(&encode(&page)), Ok(page));
+    }
+
+    /// Pages of any bytes, some of them missing, give a path and take an update without a fault; the path's root is
+    /// that of the topmost page.
+    #[test]
+    fn pages_of_any_content(
+        leaf in any_leaf(),
+        pages in prop::collection::vec(prop::option::of(Page::any()), 6),
+        value in any_element(),
+    ) {
+        let ids = (0..6).map(|row| PageId::above(leaf, row));
+        let pages = Pages(ids.zip(pages).filter_map(|(id, page)| Some((id, page?))).collect());
+        let Ok(path) = inclusion_path(&pages, leaf);
+        let top = PageId { row: 0, index: 0 };
+        let Ok(top) = pages.page(top).map(|page| page.unwrap_or_else(|| Page::empty(top)));
+        prop_assert_eq!(path.root, top.root());
+        let Ok(updated) = update(&pages, &BTreeMap::from([(leaf, node(value))]));
+        prop_assert_eq!(updated.root, path.root_from(&node(value)));
+        prop_assert!(updated.pages.iter().all(|(id, _)| decode::<PageId>(&encode(id)) == Ok(*id)));
+    }
+
+    /// A path leads to the root from its own leaf; with any of its parts changed it leads elsewhere or is no path.
+    #[test]
+    fn changed_paths_lead_elsewhere(
+        leaves in prop::collection::btree_map(any_leaf(), any_element(), 1..5),
+        place in 0..DEPTH,
+        bit in 0..256usize,
+        other in any_element(),
+        account in Account::any(),
+    ) {
+        let leaves: BTreeMap<u64, B256> = leaves.into_iter().map(|(index, value)| (index, node(value))).collect();
+        let mut pages = Pages::default();
+        let Ok(updated) = update(&pages, &leaves);
+        pages.0.extend(updated.pages);
+        for (index, leaf) in leaves {
+            let Ok(path) = inclusion_path(&pages, index);
+            let answer = InclusionProofResponse::new(&path, &account);
+            prop_assert_eq!(answer.path(), Some(path.clone()));
+            prop_assert_eq!((path.root, path.root_from(&leaf)), (updated.root, updated.root));
+            let leads = |answer: &InclusionProofResponse, leaf: &B256| {
+                answer.path().is_some_and(|path| path.root_from(leaf) == path.root)
+            };
+            let changed = |change: &dyn Fn(&mut InclusionProofResponse)| {
+                let mut answer = answer.clone();
+                change(&mut answer);
+                leads(&answer, &leaf)
+            };
+            let sibling = U256::from_be_bytes(path.siblings[place].0);
+            prop_assert!(!changed(&|answer| answer.siblings[place] = B256::from(sibling ^ (U256::from(1) << bit))));
+            prop_assert!(!changed(&|answer| answer.siblings[place] = B256::from(sibling + modulus())));
+            prop_assert!(!changed(
+                &|answer| answer.root = B256::from(U256::from_be_bytes(path.root.0) ^ (U256::from(1) << bit))
+            ));
+            prop_assert!(!changed(&|answer| answer.root = B256::from(U256::from_be_bytes(path.root.0) + modulus())));
+            prop_assert!(!changed(&|answer| answer.siblings.truncate(place)));
+            prop_assert!(!changed(&|answer| answer.siblings.insert(place, B256::ZERO)));
+            prop_assert!(!changed(&|answer| answer.leaf_index |= CAPACITY << (bit % 34)));
+            // Where both children are the same, as in empty subtrees, left and right are too.
+            let below = path.siblings[..place].iter().enumerate().fold(leaf, |node, (height, sibling)| {
+                if index >> height & 1 == 0 { hash_pair(&node, sibling) } else { hash_pair(sibling, &node) }
+            });
+            prop_assert_eq!(changed(&|answer| answer.leaf_index ^= 1 << place), below == path.siblings[place]);
+            prop_assert_eq!(leads(&answer, &node(other)), node(other) == leaf);
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Verification requests: their shape, their numbers, and what is left of a recorded proof after changes to the
+//! request around it.
+
+use std::convert::Infallible;
+use std::sync::OnceLock;
+
+use proptest::prelude::*;
+use selfsame_protocol::U256;
+use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::groth16::{PreparedKey, VerificationKey};
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
+use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
+use selfsame_protocol::verification::items::{KnownRoots, check_items};
+use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
+use selfsame_protocol::verification::roots::RootAge;
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use serde_json::{Value, json};
+
+use crate::cases;
+use crate::damage::{any_text, spoilt};
+use crate::json::{any_json, any_literal, hostilities};
+use crate::memory::in_proportion;
+use crate::numbers::number_of_digits;
+use crate::samples::{any_number, modulus};
+
+const APP: &str = "app_staging_169e21f6afc84b304749830067809632";
+const PARTY: &str = "rp_0387df34f862cd4e";
+const NOW: u64 = 1_783_000_000;
+
+fn vector(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+fn value(of: &Value) -> U256 {
+    selfsame_protocol::number::parse(of.as_str().expect("text")).expect("a number")
+}
+
+/// The recorded legacy proof as a request.
+fn legacy() -> Value {
+    let case = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
+    json!({
+        "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
+        "action_description": "An action", "user_presence_completed": true,
+        "responses": [{
+            "identifier": "orb", "merkle_root": case["root"], "nullifier": case["nullifier_hash"], "max_age": 3600,
+            "proof": case["proof"], "signal_hash": case["signal_hash"],
+        }],
+    })
+}
+
+/// The recorded session proof as a request.
+fn session() -> Value {
+    let case = vector(include_str!("../../vectors/v4_session.json"));
+    let named = &case["named"];
+    let commitment = named["session_id_commitment"].as_str().expect("text").trim_start_matches("0x");
+    json!({
+        "protocol_version": "4.0", "nonce": named["nonce"],
+        "session_id": format!("session_{commitment}01{}", "0".repeat(62)),
+        "responses": [{
+            "identifier": "proof_of_human", "issuer_schema_id": 1,
+            "session_nullifier": [named["nullifier"], named["action"]],
+            "expires_at_min": value(&named["expires_at_min"]).to::<u64>(), "signal_hash": named["signal_hash"],
+            "credential_genesis_issued_at_min": 0, "proof": case["proof"],
+        }],
+    })
+}
+
+/// A uniqueness proof with another action than it was made for.
+fn uniqueness() -> Value {
+    let case = vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"));
+    let named = &case["named"];
+    json!({
+        "protocol_version": "4.0", "nonce": named["nonce"], "action": "an action",
+        "responses": [{
+            "identifier": "proof_of_human", "issuer_schema_id": "0x1", "nullifier": named["nullifier"],
+            "expires_at_min": value(&named["expires_at_min"]).to::<u64>(), "proof": case["proof"],
+        }],
+    })
+}
+
+fn any_request() -> BoxedStrategy<Value> {
+    let with_more = |mut request: Value| {
+        let item = request["responses"][0].clone();
+        request["responses"] = vec![item; 3].into();
+        request
+    };
+    prop::sample::select(vec![legacy(), session(), uniqueness(), with_more(legacy()), with_more(session())]).boxed()
+}
+
+/// `0x` and hex digits, or decimal digits, of any length; what has more than 256 bits reads as the greatest number.
+fn number(text: &str) -> Option<U256> {
+    let digits: Vec<char> = text.chars().collect();
+    match &digits[..] {
+        ['0', 'x', digits @ ..] => up_to_256_bits(digits, 16),
+        digits => up_to_256_bits(digits, 10),
+    }
+}
+
+fn up_to_256_bits(digits: &[char], radix: u32) -> Option<U256> {
+    let are_digits = !digits.is_empty() && digits.iter().all(|digit| digit.is_digit(radix));
+    are_digits.then(|| number_of_digits(digits, radix, 256).unwrap_or(U256::MAX))
+}
+
+/// Hex digits with or without `0x`, at most 64.
+fn hex(text: &str) -> Option<U256> {
+    let digits: Vec<char> = text.strip_prefix("0x").unwrap_or(text).chars().collect();
+    (digits.len() <= 64).then(|| up_to_256_bits(&digits, 16)).flatten()
+}
+
+/// A request is refused by the path of a field, in moderate words, or has all that a request must have.
+fn is_judged(request: &Value) -> Result<Option<VerificationRequest>, TestCaseError> {
+    let length = request.to_string().len();
+    let read = match in_proportion(length, || VerificationRequest::read(request))? {
+        Ok(read) => read,
+        Err(error) => {
+            prop_assert!(error.detail.chars().count() < 800, "{}", error);
+            prop_assert_eq!(error.attribute.is_some(), request.is_object());
+            return Ok(None);
+        }
+    };
+    let named = read.proofs.named();
+    prop_assert!((1..=MOST_RESPONSES).contains(&named.len()));
+    let texts =
+        named.iter().map(|(identifier, _)| *identifier).chain(read.proofs.action()).chain([&*read.action_description]);
+    prop_assert!(texts.into_iter().all(|text| text.len() <= LONGEST_TEXT));
+    prop_assert_eq!(read.user_presence_completed, request["user_presence_completed"] == json!(true));
+    let items = request["responses"].as_array().expect("a list");
+    for ((_, nullifier), item) in named.iter().zip(items) {
+        let text = item["nullifier"].as_str().or(item["session_nullifier"][0].as_str());
+        prop_assert_eq!(Some(nullifier.text.as_str()), text);
+    }
+    match &read.proofs {
+        Proofs::Legacy { action, items } => {
+            prop_assert!(!action.is_empty() && request["protocol_version"] == "3.0");
+            prop_assert!(items.iter().all(|item| MAX_AGE.contains(&item.max_age)));
+        }
+        Proofs::Uniqueness { action, items, .. } => {
+            prop_assert!(!action.is_empty() && items.iter().all(|item| item.action == hash_text(action)));
+        }
+        Proofs::Session { session_id, .. } => {
+            prop_assert_eq!(Some(session_id.text.as_str()), request["session_id"].as_str());
+            prop_assert!(session_id.commitment < modulus());
+        }
+    }
+    Ok(Some(read))
+}
+
+/// Every root is known.
+struct AllRoots;
+
+impl KnownRoots for AllRoots {
+    type Error = Infallible;
+    fn legacy(&self, _: Environment, _: &U256) -> Option<RootAge> {
+        Some(RootAge::Newest)
+    }
+    fn is_current(&self, _: Environment, _: &U256) -> Result<bool, Infallible> {
+        Ok(true)
+    }
+}
+
+/// Who may ask: the relying parties of the recorded proofs, in both environments.
+fn directory() -> &'static Directory {
+    static DIRECTORY: OnceLock<Directory> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let named = &vector(include_str!("../../vectors/v4_session.json"))["named"];
+        let key = |name: &str| {
+            let [x, y] = ["x", "y"].map(|axis| value(&named[format!("{name}_pubkey_{axis}")]));
+            PublicKey::from_coordinates(&x, &y).expect("a key")
+        };
+        let party = |app_id: &str, rp_id: RelyingPartyId| RelyingParty {
+            rp_id,
+            app_id: app_id.to_owned(),
+            is_active: true,
+            has_active_application: true,
+            environments: Environment::ALL.to_vec(),
+            accept_legacy: true,
+            oprf_public_key: Some(key("oprf")),
+        };
+        let issuer = Issuer {
+            id: 1,
+            identifiers: vec!["proof_of_human".to_owned()],
+            environments: Environment::ALL.to_vec(),
+            public_key: key("issuer"),
+        };
+        let parties =
+            [party(APP, RelyingPartyId::derived_from(APP)), party("app_session", PARTY.parse().expect("an id"))];
+        let keys = Environment::ALL.into_iter().flat_map(|place| ProofKind::ALL.map(|kind| (place, kind)));
+        Directory::new(parties, [], [issuer], keys)
+    })
+}
+
+/// The numbers that an item's proof is about. Those that others decide on are not among them: who asks, where, how
+/// old a root may be.
+fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
+    let current = |nonce: U256, session: U256, item: &selfsame_protocol::verification::request::CurrentItem| {
+        vec![
+            nonce,
+            session,
+            item.nullifier.value,
+            item.action,
+            item.signal_hash,
+            item.root,
+            U256::from(item.issuer_schema_id),
+            U256::from(item.expires_at_min),
+            U256::from(item.credential_genesis_issued_at_min),
+        ]
+    };
+    match &request.proofs {
+        Proofs::Legacy { action, items } => items
+            .iter()
+            .map(|item| vec![hash_text(action), item.merkle_root, item.nullifier.value, item.signal_hash])
+            .collect(),
+        Proofs::Uniqueness { nonce, items, .. } => items.iter().map(|item| current(*nonce, U256::ZERO, item)).collect(),
+        Proofs::Session { session_id, nonce, items } => {
+            items.iter().map(|item| current(*nonce, session_id.commitment, item)).collect()
+        }
+    }
+}
+
+/// Which of a request's proofs hold.
+fn holding(request: &VerificationRequest) -> Result<Vec<bool>, TestCaseError> {
+    static KEYS: OnceLock<[PreparedKey; 2]> = OnceLock::new();
+    let [legacy, current] =
+        KEYS.get_or_init(|| [VerificationKey::legacy(), VerificationKey::current()].map(PreparedKey::new));
+    let (path, key) = match request.proofs.kind() {
+        ProofKind::Legacy => (APP, legacy),
+        ProofKind::Current => (PARTY, current),
+    };
+    let directory = directory();
+    let admitted = match directory.admit(path, request) {
+        Ok(admitted) => admitted,
+        // Nothing else stands in the way of these relying parties.
+        Err(AdmissionError::IntegrityBundle { .. }) if request.has_integrity_bundle => return Ok(Vec::new()),
+        Err(error) => return Err(TestCaseError::fail(error.to_string())),
+    };
+    let Ok(items) = check_items(&request.proofs, admitted, directory, &AllRoots, NOW);
+    let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
+    Ok(hold.collect())
+}
+
+/// What the recorded requests say; those with their own words hold.
+#[test]
+fn recorded_requests_hold() {
+    for (request, expected) in [(legacy(), true), (session(), true), (uniqueness(), false)] {
+        let read = VerificationRequest::read(&request).expect("a request");
+        assert_eq!(holding(&read).expect("admitted"), [expected]);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Any JSON is judged.
+    #[test]
+    fn any_json_is_judged(request in any_json()) {
+        prop_assert!(is_judged(&request)?.is_none());
+    }
+
+    /// So is a good request after hostile changes, and of its proofs those hold that still say what they were made
+    /// for.
+    #[test]
+    fn hostile_requests_prove_nothing_else(request in any_request(), hostility in hostilities()) {
+        let text = hostility.apply(&request);
+        let Ok(changed) = in_proportion(text.len(), || from_object::<Value>(&text))? else { return Ok(()) };
+        let Some(changed) = is_judged(&changed)? else { return Ok(()) };
+        let recorded: Vec<Vec<U256>> = [legacy(), session()]
+            .iter()
+            .flat_map(|request| statements(&VerificationRequest::read(request).expect("a request")))
+            .collect();
+        for (holds, statement) in holding(&changed)?.into_iter().zip(statements(&changed)) {
+            prop_assert!(!holds || recorded.contains(&statement));
+        }
+    }
+
+    /// A request has one to sixteen responses, and texts of at most 2048 bytes.
+    #[test]
+    fn bounds_of_requests(is_current: bool, count in 0..40usize, length in prop_oneof![0..10usize, 2040..2060usize]) {
+        let mut request = if is_current { uniqueness() } else { legacy() };
+        request["responses"] = vec![request["responses"][0].clone(); count].into();
+        request["action"] = json!("a".repeat(length));
+        request["action_description"] = json!("é".repeat(length / 2));
+        let is_bounded = (1..=16).contains(&count) && (1..=2048).contains(&length);
+        prop_assert_eq!(is_judged(&request)?.is_some(), is_bounded);
+    }
+
+    /// A recorded proof with another number in one of its places does not hold.
+    #[test]
+    fn proofs_with_another_number(is_current: bool, place in 0..9usize, number in any_number()) {
+        let mut read = VerificationRequest::read(&if is_current { session() } else { legacy() }).expect("a request");
+        let before = statements(&read);
+        let small = u64::try_from(number >> 192).expect("64 bits");
+        match &mut read.proofs {
+            Proofs::Legacy { action, items } => match place {
+                0..3 => items[0].merkle_root = number,
+                3..5 => items[0].nullifier.value = number,
+                5..7 => items[0].signal_hash = number,
+                _ => *action = number.to_string(),
+            },
+            Proofs::Session { session_id, nonce, items } => match place {
+                0 => session_id.commitment = number,
+                1 => *nonce = number,
+                2 => items[0].nullifier.value = number,
+                3 => items[0].action = U256::from(2) << 248 | number >> 8,
+                4 => items[0].signal_hash = number,
+                5 => items[0].root = number,
+                6 => items[0].issuer_schema_id = small,
+                7 => items[0].expires_at_min = NOW.saturating_add(small),
+                _ => items[0].credential_genesis_issued_at_min = small,
+            },
+            Proofs::Uniqueness { .. } => {}
+        }
+        let is_the_same = statements(&read) == before;
+        prop_assert_eq!(holding(&read)?, [is_the_same]);
+    }
+
+    /// Numbers of a request are `0x` and hex digits or decimal digits; too great ones have the right form and fail
+    /// later.
+    #[test]
+    fn numbers_of_current_requests(text in spoilt(any_literal())) {
+        let mut request = uniqueness();
+        request["nonce"] = json!(text);
+        let nonce = match VerificationRequest::read(&request).map(|request| request.proofs) {
+            Ok(Proofs::Uniqueness { nonce, .. }) => Some(nonce),
+            _ => None,
+        };
+        prop_assert_eq!(nonce, number(&text));
+
+        let mut request = uniqueness();
+        for name in ["nullifier", "issuer_schema_id", "signal_hash"] {
+            request["responses"][0][name] = json!(text);
+        }
+        request["responses"][0]["proof"] = vec![json!(text); 5].into();
+        let found = match VerificationRequest::read(&request).map(|request| request.proofs) {
+            Ok(Proofs::Uniqueness { items, .. }) => Some(items[0].clone()),
+            _ => None,
+        };
+        let expected = number(&text);
+        prop_assert_eq!(found.is_some(), expected.is_some_and(|number| number <= U256::from(u64::MAX)));
+        if let (Some(item), Some(number)) = (found, expected) {
+            prop_assert_eq!(item.proof.map(|word| word == number), [true; 4]);
+            prop_assert_eq!((item.nullifier.value, item.signal_hash, item.root), (number, number, number));
+            prop_assert_eq!((U256::from(item.issuer_schema_id), item.nullifier.text), (number, text));
+        }
+    }
+
+    /// Numbers of a legacy request are at most 64 hex digits; its signal hash has them in lower case behind `0x`.
+    #[test]
+    fn numbers_of_legacy_requests(
+        text in prop_oneof![spoilt(any_literal()), "(0x|0X)?[0-9a-f]{62,66}".boxed(), "(0x)?[0-9a-fA-F]{0,66}".boxed()],
+    ) {
+        let item = |name: &str| {
+            let mut request = legacy();
+            request["responses"][0][name] = json!(text);
+            match VerificationRequest::read(&request).map(|request| request.proofs) {
+                Ok(Proofs::Legacy { items, .. }) => Some(items[0].clone()),
+                _ => None,
+            }
+        };
+        prop_assert_eq!(item("merkle_root").map(|item| item.merkle_root), hex(&text));
+        prop_assert_eq!(item("nullifier").map(|item| item.nullifier.value), hex(&text));
+        let is_lower_case = text.starts_with("0x") && !text.contains(|c: char| c.is_ascii_uppercase());
+        prop_assert_eq!(item("signal_hash").map(|item| item.signal_hash), hex(&text).filter(|_| is_lower_case));
+    }
+
+    /// The eight words of a legacy proof come back from both of their spellings, and from no spoilt one with other
+    /// words in their places.
+    #[test]
+    fn words_of_legacy_proofs(
+        words in any::<[[u64; 4]; 8]>(),
+        spoil in spoilt(Just("proof".to_owned())),
+        at in 0..600usize,
+    ) {
+        let words = words.map(U256::from_limbs);
+        let read = |text: &str| {
+            let mut request = legacy();
+            request["responses"][0]["proof"] = json!(text);
+            match VerificationRequest::read(&request).map(|request| request.proofs) {
+                Ok(Proofs::Legacy { items, .. }) => Some(items[0].proof),
+                _ => None,
+            }
+        };
+        let packed = format!("0x{}", words.map(|word| format!("{word:064x}")).concat());
+        let [a0, a1, b0, b1, b2, b3, c0, c1] = words.map(|word| word.to_string());
+        let nested = json!([[a0, a1], [[b0, b1], [b2, b3]], [c0, c1]]).to_string();
+        prop_assert_eq!((read(&packed), read(&nested)), (Some(words), Some(words)));
+        let strange = spoil.chars().next().unwrap_or('0');
+        for text in [packed, nested] {
+            let mut characters: Vec<char> = text.chars().collect();
+            let at = at % characters.len();
+            characters[at] = strange;
+            let spoilt = String::from_iter(characters);
+            if let Some(found) = read(&spoilt) {
+                let differing = words.iter().zip(found).filter(|(word, found)| *word != found).count();
+                prop_assert!(differing <= 1 && (differing == 0 || strange.is_ascii_hexdigit()));
+            }
+            let longer = format!("{text}0");
+            prop_assert!(read(&longer).is_none());
+        }
+    }
+
+    /// A session id is `session_` and two numbers of 64 digits below the modulus, the second beginning with 01.
+    #[test]
+    fn session_ids(
+        text in prop_oneof![
+            spoilt("session_0[0-9a-f]{63}01[0-9a-fA-F]{62}").boxed(),
+            spoilt("session_[0-9a-f]{128}").boxed(),
+            any_literal().boxed(),
+        ],
+    ) {
+        let mut request = session();
+        request["session_id"] = json!(text);
+        let digits: Option<Vec<char>> = text.strip_prefix("session_").map(|digits| digits.chars().collect());
+        let halves = digits.filter(|digits| digits.len() == 128).and_then(|digits| {
+            let number = |digits| number_of_digits(digits, 16, 256).filter(|number| *number < modulus());
+            Some((number(&digits[..64])?, number(&digits[64..])?))
+        });
+        let expected = halves.filter(|(_, seed)| *seed >> 248 == U256::from(1)).map(|(commitment, _)| commitment);
+        let found = match VerificationRequest::read(&request).map(|request| request.proofs) {
+            Ok(Proofs::Session { session_id, .. }) => Some(session_id.commitment),
+            _ => None,
+        };
+        prop_assert_eq!(found, expected);
+    }
+
+    /// Any path names a relying party that there is, or none.
+    #[test]
+    fn paths_of_relying_parties(
+        path in prop_oneof![
+            any_text().boxed(),
+            any_literal().boxed(),
+            spoilt(prop::sample::select(vec![APP, PARTY, "app_session"]).prop_map(str::to_owned)).boxed()
+        ],
+    ) {
+        match directory().relying_party(&path) {
+            Ok(party) => prop_assert!(party.app_id == path || party.rp_id.to_string() == path.to_ascii_lowercase()),
+            Err(AdmissionError::UnknownRelyingParty { .. }) => {
+                prop_assert!(path.starts_with("app_") || path.parse::<RelyingPartyId>().is_ok())
+            }
+            Err(error) => {
+                prop_assert!(path.parse::<RelyingPartyId>().is_err() && !path.starts_with("app_"));
+                prop_assert!(error.to_string().chars().count() < 1200);
+            }
+        }
+    }
+
+    /// The default of a legacy signal hash is that of the empty signal, and any text's hash can be stated.
+    #[test]
+    fn hashes_of_signals(text in any_text()) {
+        let mut request = legacy();
+        request["responses"][0]["signal_hash"] = json!(format!("{:#066x}", hash_text(&text)));
+        let read = VerificationRequest::read(&request).expect("a hash");
+        prop_assert_eq!(statements(&read)[0][3], hash_text(&text));
+        request["responses"][0]["signal_hash"] = Value::Null;
+        let read = VerificationRequest::read(&request).expect("the default");
+        prop_assert_eq!(statements(&read)[0][3], hash_to_field(b""));
+    }
+}
