@@ -181,8 +181,8 @@ impl RegistryHandle {
     /// published state, limit by account.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         let Submission { operation, source, idempotency_key } = submission;
-        if let Some(trouble) = self.shared.steps().find_map(Step::trouble) {
-            return Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {trouble}") });
+        if let Some(step) = self.shared.steps().find_map(Step::failing) {
+            return Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") });
         }
         self.charge_source(source)?;
         check_request(&operation)?;

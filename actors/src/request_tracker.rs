@@ -34,6 +34,14 @@ pub(crate) struct Candidate {
     pub idempotency_key: Option<String>,
 }
 
+/// A request whose commit failed, by everything that is remembered of it.
+pub(crate) struct Failed {
+    request_id: RequestId,
+    sequence: u64,
+    operation: Operation,
+    key_hash: Option<B256>,
+}
+
 /// The answer to a candidate.
 pub(crate) type Admitted = Result<RequestId, SubmitError>;
 
@@ -43,8 +51,8 @@ pub(crate) enum RequestTrackerMessage {
     Admit(Box<Candidate>, RpcReplyPort<Admitted>),
     /// A block was applied: its requests are final and hold no locks any more.
     Applied(Arc<Block>),
-    /// A request did not become durable: forget it.
-    NotDurable(RequestId, Box<Operation>, Option<B256>),
+    /// A request's commit failed.
+    NotDurable(Box<Failed>),
     /// Delete what has expired.
     Sweep,
     /// Answer, to show that you are not stuck.
@@ -102,12 +110,7 @@ impl Actor for RequestTracker {
                     state.close(&entry.request_id, &entry.operation);
                 }
             }
-            RequestTrackerMessage::NotDurable(request_id, operation, key_hash) => {
-                state.close(&request_id, &operation);
-                if let Some(key_hash) = key_hash {
-                    state.recent_keys.remove(&key_hash);
-                }
-            }
+            RequestTrackerMessage::NotDurable(failed) => state.forget(&failed),
             RequestTrackerMessage::Sweep => state.sweep().await?,
         }
         Ok(())
@@ -117,9 +120,8 @@ impl Actor for RequestTracker {
 impl RequestTrackerState {
     fn load(shared: Arc<Shared>) -> Result<Self, StoreError> {
         // What a predecessor handed in is durable or refused behind this, whether or not anything can be written at the moment.
-        match shared.group_commit.barrier() {
-            Err(StoreError::Closing) => return Err(StoreError::Closing),
-            Ok(()) | Err(_) => {}
+        if let Err(StoreError::Closing) = shared.group_commit.barrier() {
+            return Err(StoreError::Closing);
         }
         let mut locks = HashMap::new();
         let mut open = HashMap::new();
@@ -234,8 +236,8 @@ impl RequestTrackerState {
                 drop(reply.send(Ok(request_id)));
             }
             Err(error) => {
-                let forget = RequestTrackerMessage::NotDurable(request_id, Box::new(operation), key_hash);
-                shared.request_tracker.cast(forget);
+                let failed = Failed { request_id, sequence, operation, key_hash };
+                shared.request_tracker.cast(RequestTrackerMessage::NotDurable(Box::new(failed)));
                 drop(reply.send(Err(error.into())));
             }
         };
@@ -248,6 +250,20 @@ impl RequestTrackerState {
             drop(reply.send(result.map(|()| known).map_err(SubmitError::from)));
         };
         self.shared.group_commit.commit(Changes::default(), Box::new(durable));
+    }
+
+    /// Forgets a request whose commit failed; unless it was written all the same, which a failed sync leaves open: then it is one
+    /// like any other, whatever its client was told.
+    fn forget(&mut self, Failed { request_id, sequence, operation, key_hash }: &Failed) {
+        if let Ok(Some(_)) = self.shared.store.request(request_id) {
+            self.shared.publication.mark_durable(*sequence);
+            self.shared.batcher.cast(BatcherMessage::Wake);
+            return;
+        }
+        self.close(request_id, operation);
+        if let Some(key_hash) = key_hash {
+            self.recent_keys.remove(key_hash);
+        }
     }
 
     fn close(&mut self, request_id: &RequestId, operation: &Operation) {

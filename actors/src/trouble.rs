@@ -38,7 +38,12 @@ impl Step {
         }
     }
 
-    /// What is wrong with it, if anything is.
+    /// Its name, if it fails at the moment.
+    pub fn failing(&self) -> Option<&'static str> {
+        self.failure.load().as_ref().map(|_| self.name)
+    }
+
+    /// What is wrong with it, for operators.
     pub fn trouble(&self) -> Option<String> {
         self.failure.load().as_ref().map(|error| format!("{} fails: {error}", self.name))
     }

@@ -63,6 +63,9 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
 }
 
 fn remove(scratch: &Path) -> Result<(), StoreError> {
-    std::fs::remove_dir_all(scratch)
-        .map_err(|error| StoreError::Open { path: scratch.to_owned(), reason: error.to_string() })
+    match std::fs::remove_dir_all(scratch) {
+        // What was wrong was found before it was made.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(|error| StoreError::Open { path: scratch.to_owned(), reason: error.to_string() }),
+    }
 }

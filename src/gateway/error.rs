@@ -64,6 +64,10 @@ impl InterfaceError for GatewayError {
                     Refusal::TooManyRequests { retry_after }.respond(&body(code, &message))
                 }
                 SubmitError::QueueFull { .. } | SubmitError::Unavailable { .. } => unavailable(&message),
+                // In the log already, once and not for each request.
+                SubmitError::Store(error) if error.is_passing() => {
+                    unavailable("requests cannot be recorded at the moment; try again")
+                }
                 SubmitError::Store(error) => store_failed(&error),
             },
             Self::Wait(WaitError::TooMany) => unavailable(&message),

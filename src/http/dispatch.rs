@@ -18,6 +18,9 @@ use super::response::Response;
 use super::router::Target;
 use super::server::InFlight;
 
+/// Header fields of a request: what hyper allows of HTTP/1. Small ones cost far more memory than they have bytes.
+const MOST_FIELDS: usize = 100;
+
 /// How long a client should wait when too many requests are open.
 const OVERLOADED: Duration = Duration::from_secs(1);
 
@@ -71,6 +74,10 @@ pub(super) async fn answer(in_flight: InFlight, request: hyper::Request<Incoming
 /// Finds the handler and runs it within its time.
 async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration) -> Result<Response, Refusal> {
     require_host(&request.head)?;
+    let fields = request.head.headers.len();
+    if fields > MOST_FIELDS {
+        return Err(Refusal::BadRequest(format!("there are {fields} header fields, at most {MOST_FIELDS} are read")));
+    }
     if *request.method() == Method::OPTIONS
         && let Some(response) = target.preflight()
     {

@@ -90,6 +90,7 @@ impl Body {
 
     /// Keeps its request in flight until the body is sent or dropped.
     pub(super) fn hold(&mut self, in_flight: InFlight) {
+        in_flight.await_client();
         self.in_flight = Some(in_flight);
     }
 }
@@ -108,11 +109,18 @@ impl hyper::body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.content {
+        let polled = match &mut self.content {
             Content::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Content::Stream(stream) => Pin::new(stream).poll_frame(context),
+        };
+        if let Some(in_flight) = &self.in_flight {
+            match polled {
+                Poll::Ready(_) => in_flight.await_client(),
+                Poll::Pending => in_flight.await_answer(),
+            }
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

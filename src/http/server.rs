@@ -1,6 +1,6 @@
 //! Listening, connections, and their end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use selfsame_actors::network_of;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::answer;
@@ -31,6 +31,9 @@ use super::shutdown::Shutdown;
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
 /// The smallest limit on heads that hyper accepts.
 const MIN_HEAD_BYTES: u32 = 8192;
+/// HTTP/2 windows in bytes: of one body, and of all bodies of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// How long accepting pauses when the process is out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,7 +58,8 @@ pub struct Limits {
     pub head_bytes: u32,
     /// Requests open at once on one HTTP/2 connection.
     pub concurrent_streams: u32,
-    /// Requests open at once on all connections, until their answers are sent; more are answered 503. Bounds the memory of heads.
+    /// Requests open at once on all connections, until their answers are sent; more are answered 503. Bounds the memory of heads. A
+    /// source may have a quarter of them (trusted proxies all).
     pub requests: usize,
     /// Bytes of all bodies that are being read or worked on; past it they are answered 503.
     pub body_bytes: usize,
@@ -116,11 +120,9 @@ impl Server {
                         if pass(FaultPoint::HttpAccept).await.is_err() {
                             continue;
                         }
-                        let limit = match (server.trusted_proxy)(peer.ip().to_canonical()) {
-                            true => usize::MAX,
-                            false => server.limits.load().connections_per_source,
-                        };
-                        let Some(place) = Load::enter(&load, peer.ip(), limit) else { continue };
+                        let is_proxy = (server.trusted_proxy)(peer.ip().to_canonical());
+                        let limit = server.limits.load().connections_per_source;
+                        let Some(place) = Load::enter(&load, peer.ip(), limit, is_proxy) else { continue };
                         // Answers are small and written whole, waiting to fill a segment only delays them.
                         let _ = stream.set_nodelay(true);
                         let connection = Connection::new(server.clone(), peer, place);
@@ -149,6 +151,9 @@ impl Server {
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.concurrent_streams)
+            // What a client may send before anybody reads it: hyper's own windows are a mebibyte each.
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(head_bytes);
         builder
     }
@@ -166,29 +171,37 @@ async fn after_failed_accept(error: io::Error) {
 /// What a listener's clients hold at the moment.
 #[derive(Default)]
 pub(super) struct Load {
-    /// Connections of each source.
-    sources: Mutex<HashMap<IpAddr, usize>>,
+    sources: Mutex<HashMap<IpAddr, Arc<SourceLoad>>>,
     requests: AtomicUsize,
     body_bytes: AtomicUsize,
+}
+
+/// What one source holds.
+#[derive(Default)]
+struct SourceLoad {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
 }
 
 /// One connection of a source; leaving is its drop.
 struct Place {
     load: Arc<Load>,
     source: IpAddr,
+    of_source: Arc<SourceLoad>,
+    is_proxy: bool,
 }
 
 impl Load {
     /// A place for another connection of a source, unless it has as many as it may.
-    fn enter(load: &Arc<Self>, source: IpAddr, limit: usize) -> Option<Place> {
+    fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<Place> {
         let source = network_of(source);
-        let mut counts = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(source).or_default();
-        if *count >= limit {
+        let mut sources = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_source = Arc::clone(sources.entry(source).or_default());
+        if !is_proxy && of_source.connections.load(Ordering::Relaxed) >= limit {
             return None;
         }
-        *count += 1;
-        Some(Place { load: Arc::clone(load), source })
+        of_source.connections.fetch_add(1, Ordering::Relaxed);
+        Some(Place { load: Arc::clone(load), source, of_source, is_proxy })
     }
 
     /// Takes room for a piece of a body; `false` when there is none.
@@ -207,12 +220,9 @@ impl Load {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.source) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.source);
-            }
+        let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.of_source.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            sources.remove(&self.source);
         }
     }
 }
@@ -224,13 +234,15 @@ pub(super) struct Connection {
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
     place: Place,
+    /// Since when each answer waits for the client to take more of it.
+    untaken: Mutex<BTreeMap<u64, Instant>>,
 }
 
 impl Connection {
     fn new(server: Arc<Server>, peer: SocketAddr, place: Place) -> Arc<Self> {
         server.metrics.open_connections.inc();
         let (requests_begun, requests_ended) = Default::default();
-        Arc::new(Self { server, peer, requests_begun, requests_ended, place })
+        Arc::new(Self { server, peer, requests_begun, requests_ended, place, untaken: Mutex::default() })
     }
 
     /// What the listener's clients hold.
@@ -287,11 +299,18 @@ impl Connection {
             let idle_timeout = self.server.limits.load().idle_timeout;
             sleep(idle_timeout).await;
             let now = self.activity();
-            if now == before && now.0 == now.1 {
+            let is_idle = now == before && now.0 == now.1;
+            if is_idle || self.is_not_taking(idle_timeout) {
                 return;
             }
             before = now;
         }
+    }
+
+    /// Whether the client leaves an answer untaken for this long: HTTP/2 lets it, one stream beside others that it uses.
+    fn is_not_taking(&self, patience: Duration) -> bool {
+        let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
+        untaken.values().any(|since| since.elapsed() >= patience)
     }
 
     /// How many requests began and how many of them ended.
@@ -307,18 +326,32 @@ impl Drop for Connection {
 }
 
 /// A request under way, until its answer's body is handed over or it is given up.
-pub(super) struct InFlight(Arc<Connection>);
+pub(super) struct InFlight(Arc<Connection>, u64);
 
 impl InFlight {
     fn new(connection: Arc<Connection>) -> Self {
-        connection.requests_begun.fetch_add(1, Ordering::Relaxed);
+        let number = connection.requests_begun.fetch_add(1, Ordering::Relaxed);
         connection.load().requests.fetch_add(1, Ordering::Relaxed);
-        Self(connection)
+        connection.place.of_source.requests.fetch_add(1, Ordering::Relaxed);
+        Self(connection, number)
+    }
+
+    /// From now on the client's turn is awaited: it takes more of the answer, or leaves it.
+    pub(super) fn await_client(&self) {
+        self.0.untaken.lock().unwrap_or_else(PoisonError::into_inner).insert(self.1, Instant::now());
+    }
+
+    /// The client has taken what there is; the answer's next piece is our turn.
+    pub(super) fn await_answer(&self) {
+        self.0.untaken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
     }
 
     /// Whether as many requests are open as may be, this one among them.
     pub(super) fn is_within_limit(&self) -> bool {
-        self.0.load().requests.load(Ordering::Relaxed) <= self.0.server.limits.load().requests
+        let limit = self.0.server.limits.load().requests;
+        let Place { load, of_source, is_proxy, .. } = &self.0.place;
+        load.requests.load(Ordering::Relaxed) <= limit
+            && (*is_proxy || of_source.requests.load(Ordering::Relaxed) <= limit.div_ceil(4))
     }
 
     pub(super) fn connection(&self) -> &Arc<Connection> {
@@ -328,7 +361,9 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        self.await_answer();
         self.0.requests_ended.fetch_add(1, Ordering::Relaxed);
         self.0.load().requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.place.of_source.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }

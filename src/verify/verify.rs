@@ -48,8 +48,9 @@ pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Respons
     let deadline = verify.verification.deadline();
     verify.verification.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
-    let body: Value = from_object(&body)?;
-    let asked = VerificationRequest::read(&body)?;
+    // A tree of JSON may have forty times its text; it goes before anything is waited for.
+    let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
+    drop(body);
     let environment = asked.environment.name();
     let (action, session_id) = match &asked.proofs {
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),

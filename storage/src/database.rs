@@ -12,6 +12,7 @@ use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
 use crate::family::{self, Family};
+use crate::log_check;
 
 /// Layout of the records. Raised when it changes; checked when a store is opened.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -165,6 +166,9 @@ impl Database {
         create: bool,
         environment: Option<&rocksdb::Env>,
     ) -> Result<Self, StoreError> {
+        if environment.is_none() {
+            log_check::check(path)?;
+        }
         let refused = |error: rocksdb::Error| {
             let (path, reason) = (PathBuf::from(path), error.into_string());
             if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }

@@ -49,3 +49,16 @@ pub enum StoreError {
     #[error("the store is closing")]
     Closing,
 }
+
+impl StoreError {
+    /// Whether it is about the moment, not about what is stored: trying again may help.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,
+            Self::Panicked | Self::Closing => true,
+            #[cfg(feature = "fault-injection")]
+            Self::Injected { .. } => true,
+            _ => false,
+        }
+    }
+}

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use alloy_primitives::hex;
-use selfsame_protocol::ledger::{Block, Outcome, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Block, BlockEffects, Seal, apply_block, recover_signers};
 
 use crate::database::{OpenOptions, Read, Store};
 use crate::error::StoreError;
 use crate::family;
 use crate::registry_store::AppliedTip;
+use crate::requests::FinalState;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,7 @@ impl FsckReport {
 /// of it byte by byte, and checks that queue, locks, places and request states agree with the blocks.
 pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     let mut report = FsckReport::default();
+    read_all(store)?;
     let rebuilt = Store::open(scratch, &OpenOptions::new(store.domain()))?;
     let applied: AppliedTip = store.database().get(&family::APPLIED, &())?.unwrap_or_default();
     report.applied = applied.tip.seal.height;
@@ -91,7 +93,7 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
         let signers = recover_signers(&block.entries, &store.domain());
         let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
         rebuilt.commit_block(&block, &effects)?;
-        check_states(store, &block, &effects.outcomes, report)?;
+        check_states(store, &block, &effects, report)?;
     }
     if report.blocks < report.applied {
         report.fault(format!("block {} was applied, but the ledger ends at block {}", report.applied, report.blocks));
@@ -99,16 +101,35 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
     Ok(())
 }
 
-/// Compares the final states that are kept (they expire) with the outcomes of a block that was applied again.
-fn check_states(store: &Store, block: &Block, outcomes: &[Outcome], report: &mut FsckReport) -> Result<(), StoreError> {
-    for (entry, outcome) in block.entries.iter().zip(outcomes) {
-        let Some(record) = store.request(&entry.request_id)? else { continue };
-        if record.final_state.as_ref().map(|state| (state.height, &state.outcome))
-            != Some((block.header.height, outcome))
-        {
-            let request_id = entry.request_id;
-            report
-                .fault(format!("request {request_id} ended as {outcome:?}, its record says {:?}", record.final_state));
+/// Compares the final states that are kept (they expire) with those of a block that was applied again.
+fn check_states(
+    store: &Store,
+    block: &Block,
+    effects: &BlockEffects,
+    report: &mut FsckReport,
+) -> Result<(), StoreError> {
+    let seal = effects.tip.seal;
+    for (position, (entry, outcome)) in block.entries.iter().zip(&effects.outcomes).enumerate() {
+        let request_id = entry.request_id;
+        let Some(record) = store.request(&request_id)? else { continue };
+        let message = effects.messages.get(&position).cloned().unwrap_or_default();
+        let end = FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone(), message };
+        if record.kind != entry.operation.kind() {
+            let kind = entry.operation.kind();
+            report.fault(format!("request {request_id} is of kind {kind:?}, its record says {:?}", record.kind));
+        }
+        if record.final_state.as_ref() != Some(&end) {
+            report.fault(format!("request {request_id} ended as {end:?}, its record says {:?}", record.final_state));
+        }
+    }
+    Ok(())
+}
+
+/// Reads every record: what cannot be read, or is not what was written, is an error here and not in the middle of the night.
+fn read_all(store: &Store) -> Result<(), StoreError> {
+    for family in family::ALL {
+        for record in store.database().raw_records(family)? {
+            record?;
         }
     }
     Ok(())
@@ -177,8 +198,8 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, B256, U256};
-    use selfsame_protocol::ledger::{RootRecord, Tip};
-    use selfsame_protocol::registry::{Lock, PackedAccount, RegistryView};
+    use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
+    use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView};
     use tempfile::TempDir;
 
     use super::*;
@@ -216,6 +237,17 @@ mod tests {
         store.database().write(changes, true).expect("written");
     }
 
+    /// Changes the first request's record.
+    fn change_request(store: &Store, changes: &mut Changes, change: impl FnOnce(&mut RequestRecord)) {
+        let mut record = store.request(&request_id(1)).expect("read").expect("a request");
+        change(&mut record);
+        changes.put(&family::REQUESTS, &request_id(1), &record);
+    }
+
+    fn end_of(record: &mut RequestRecord) -> &mut FinalState {
+        record.final_state.as_mut().expect("final")
+    }
+
     #[test]
     fn a_good_store_has_no_faults() {
         let (_folder, store) = lived();
@@ -229,7 +261,7 @@ mod tests {
     #[test]
     fn every_damaged_record_is_a_fault() {
         type Damage = fn(&Store, &mut Changes);
-        let table: [(&str, Damage, &str); 19] = [
+        let table: [(&str, Damage, &str); 28] = [
             ("an account is gone", |_, changes| changes.delete(&family::ACCOUNTS, &1), "accounts: record"),
             (
                 "an account is another's",
@@ -238,6 +270,16 @@ mod tests {
                     changes.put(&family::ACCOUNTS, &1, &other.expect("an account"));
                 },
                 "differs from the blocks",
+            ),
+            (
+                "an account has another key",
+                |store, changes| {
+                    let account = store.snapshot().and_then(|snapshot| snapshot.account(1)).expect("read");
+                    let mut account = account.expect("an account");
+                    account.slots[0].as_mut().expect("an authenticator").public_key = U256::from(9);
+                    changes.put(&family::ACCOUNTS, &1, &account);
+                },
+                "accounts: record 0000000000000001 differs from the blocks",
             ),
             (
                 "an account too many",
@@ -269,6 +311,33 @@ mod tests {
                 "tree_pages: record",
             ),
             (
+                "a tree page is another's",
+                |store, changes| {
+                    let mut pages = store.database().records(&family::TREE_PAGES).expect("read");
+                    let mut page = || pages.next().expect("a page").expect("read");
+                    let (first, second) = (page(), page());
+                    changes.put(&family::TREE_PAGES, &first.0, &second.1);
+                },
+                "tree_pages: record",
+            ),
+            (
+                "a root is gone",
+                |store, changes| {
+                    let applied: AppliedBlock = store.applied_block(1).expect("read").expect("applied");
+                    changes.delete(&family::ROOTS, &applied.result.root_after);
+                },
+                "is missing, but follows from the blocks",
+            ),
+            (
+                "a root was replaced at another time",
+                |store, changes| {
+                    let root = store.applied_block(1).expect("read").expect("applied").result.root_after;
+                    let record = store.database().get(&family::ROOTS, &root).expect("read").expect("a root");
+                    changes.put(&family::ROOTS, &root, &RootRecord { replaced_at: Some(2001), ..record });
+                },
+                "roots: record",
+            ),
+            (
                 "a root that never was",
                 |_, changes| {
                     let record = RootRecord { height: 1, replaced_at: None };
@@ -284,6 +353,7 @@ mod tests {
                 },
                 "results: record",
             ),
+            ("a result is gone", |_, changes| changes.delete(&family::RESULTS, &2), "results: record"),
             (
                 "the tip is forgotten",
                 |store, changes| {
@@ -313,6 +383,26 @@ mod tests {
                 "block 1 does not follow block 0, or its header does not fit its operations",
             ),
             (
+                "a block is of another time",
+                |store, changes| {
+                    let block = store.database().get(&family::BLOCKS, &1).expect("read").expect("a block");
+                    let mut block: Block = block;
+                    block.header.time += 1;
+                    changes.put(&family::BLOCKS, &1, &block);
+                },
+                "block 2 does not follow block 1",
+            ),
+            (
+                "the last block is of another time",
+                |store, changes| {
+                    let block = store.database().get(&family::BLOCKS, &3).expect("read").expect("a block");
+                    let mut block: Block = block;
+                    block.header.time += 1;
+                    changes.put(&family::BLOCKS, &3, &block);
+                },
+                "block 3 is not found by its hash",
+            ),
+            (
                 "a hash is not found",
                 |store, changes| {
                     let block: Block = store.database().get(&family::BLOCKS, &2).expect("read").expect("a block");
@@ -327,6 +417,20 @@ mod tests {
                     changes.put(&family::PLACES, &request_id(1), &place);
                 },
                 "is operation 0 of block 1, its place says",
+            ),
+            (
+                "a request's place is gone",
+                |_, changes| changes.delete(&family::PLACES, &request_id(1)),
+                "is operation 0 of block 1, its place says None",
+            ),
+            (
+                "a request ended otherwise",
+                |store, changes| {
+                    change_request(store, changes, |record| {
+                        end_of(record).outcome = Outcome::Applied { leaf_index: 9 }
+                    });
+                },
+                "ended as",
             ),
             (
                 "a request reads open",
@@ -366,6 +470,25 @@ mod tests {
             let faults = check(&store).faults;
             assert!(faults.iter().any(|fault| fault.contains(expected)), "{what}: {faults:?}");
         }
+    }
+
+    #[test]
+    fn everything_that_is_told_of_a_final_request_is_checked() {
+        type Change = fn(&mut RequestRecord);
+        let table: [(&str, Change); 3] = [
+            ("block hash", |record| end_of(record).block_hash = B256::ZERO),
+            ("message", |record| end_of(record).message = "because".to_owned()),
+            ("kind", |record| record.kind = OperationKind::RecoverAccount),
+        ];
+        let mut missed = Vec::new();
+        for (what, change) in table {
+            let (_folder, store) = lived();
+            damage(&store, |changes| change_request(&store, changes, change));
+            if check(&store).faults.is_empty() {
+                missed.push(what);
+            }
+        }
+        assert_eq!(missed, Vec::<&str>::new());
     }
 
     #[test]

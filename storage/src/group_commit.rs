@@ -234,7 +234,14 @@ impl Committer {
             group.add(job);
         }
         let error = group.commit(write).err();
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first of many: a full disk is not made emptier by a log.
+        match (&error, trouble.is_some()) {
+            (Some(error), false) => tracing::error!(%error, "commits fail"),
+            (None, true) => tracing::info!("commits work again"),
+            _ => {}
+        }
+        *trouble = error;
     }
 }
 
@@ -299,9 +306,6 @@ impl<'store> Group<'store> {
         // A panic costs this group and not the thread, without which nothing would ever be written again.
         let writing = AssertUnwindSafe(|| write(store, changes));
         let result = catch_unwind(writing).unwrap_or(Err(StoreError::Panicked));
-        if let Err(error) = &result {
-            tracing::error!(%error, requests = waiting.len(), "a group commit failed");
-        }
         for waiting in waiting {
             let telling = AssertUnwindSafe(|| match waiting {
                 Waiting::Commit(durable) => durable(result.clone()),

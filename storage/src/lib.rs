@@ -32,6 +32,7 @@ pub mod faults;
 mod fsck;
 mod group_commit;
 mod ledger;
+mod log_check;
 mod records;
 mod registry_store;
 mod requests;

@@ -28,7 +28,8 @@ impl Begun {
 
     async fn refuse(&self, party: &Party) {
         let body = r#"{"error":"access_denied"}"#;
-        let request = party.http.post(format!("{}/proof", self.base)).header(CONTENT_TYPE, "application/json").body(body);
+        let request =
+            party.http.post(format!("{}/proof", self.base)).header(CONTENT_TYPE, "application/json").body(body);
         assert_eq!(request.send().await.expect("an answer").status(), StatusCode::OK);
     }
 }
@@ -82,7 +83,10 @@ async fn people_who_come_too_early_or_with_the_wrong_program_get_a_page() {
     let party = Party::start().await;
     let begun = begin(&party).await;
     let page = |response: Response, status: StatusCode| async move {
-        assert_eq!((response.status(), &response.headers()[CONTENT_TYPE]), (status, &"text/html; charset=utf-8".parse().unwrap()));
+        assert_eq!(
+            (response.status(), &response.headers()[CONTENT_TYPE]),
+            (status, &"text/html; charset=utf-8".parse().unwrap())
+        );
         assert!(response.headers().contains_key("content-security-policy"));
         response.text().await.expect("text")
     };

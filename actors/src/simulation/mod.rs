@@ -193,7 +193,7 @@ async fn kill(instance: String, chance: Chance, desk: Desk) {
     for _ in 0..chance.below(4) {
         chance.pause(LIFE / 3).await;
         let name = chance.pick(&names);
-        if let Some(cell) = where_is(&format!("{instance}/{name}")) {
+        if let Some(cell) = where_is(format!("{instance}/{name}")) {
             desk.note(|| format!("kill {name}"));
             cell.kill();
         }

@@ -8,8 +8,8 @@ mod stuck;
 mod verification;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_actors::{
@@ -22,12 +22,13 @@ use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, Ledger, OpenOptions, Store};
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
 /// One test at a time: a fault strikes whatever service runs in this process.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
 }
 
 /// Longer than any answer takes, retries of failed steps included.

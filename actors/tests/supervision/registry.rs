@@ -38,25 +38,25 @@ async fn struck(fault: Fault) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_step_panics() {
-    let _turn = turn();
+    let _turn = turn().await;
     struck(Fault::Panic).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_step_fails() {
-    let _turn = turn();
+    let _turn = turn().await;
     struck(Fault::Error).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_step_is_slow() {
-    let _turn = turn();
+    let _turn = turn().await;
     struck(Fault::Delay(Duration::from_millis(100))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_fails_now_and_then() {
-    let _turn = turn();
+    let _turn = turn().await;
     for point in [FaultPoint::StoreRead, FaultPoint::SnapshotRead] {
         let plan = Plan::new().strike(point, Fault::Error, 20, 3).run();
         let running = start().await;
@@ -69,7 +69,7 @@ async fn reading_fails_now_and_then() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_actor_dies_and_does_not_start_at_once() {
-    let _turn = turn();
+    let _turn = turn().await;
     let pairs = [
         (FaultPoint::RequestTrackerHandle, FaultPoint::RequestTrackerStart),
         (FaultPoint::BatcherHandle, FaultPoint::BatcherStart),
@@ -90,7 +90,7 @@ async fn an_actor_dies_and_does_not_start_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_actor_that_always_dies_ends_the_service_with_a_reason() {
-    let _turn = turn();
+    let _turn = turn().await;
     let points = [
         FaultPoint::RequestTrackerHandle,
         FaultPoint::BatcherHandle,
@@ -122,7 +122,7 @@ async fn an_actor_that_always_dies_ends_the_service_with_a_reason() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() {
-    let _turn = turn();
+    let _turn = turn().await;
     for (point, step) in [
         (FaultPoint::LedgerAppendBefore, "sealing a block"),
         (FaultPoint::LedgerRead, "applying a block"),
@@ -164,7 +164,7 @@ async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failing_commits_are_refused_and_noticed_when_they_work_again() {
-    let _turn = turn();
+    let _turn = turn().await;
     let running = start().await;
     let registry = running.service.registry();
     let before = submit(&registry, 7).await;

@@ -18,7 +18,7 @@ const HANDLING: [(FaultPoint, &str); 5] = [
 
 #[tokio::test(start_paused = true)]
 async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
-    let _turn = turn();
+    let _turn = turn().await;
     for (point, name) in HANDLING {
         let running = start().await;
         let plan = Plan::new().always(point, Fault::Stall).run();
@@ -43,7 +43,7 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_to_a_stuck_actor_is_answered_and_the_actor_goes_on_when_it_can() {
-    let _turn = turn();
+    let _turn = turn().await;
     let running = start().await;
     let registry = running.service.registry();
     let plan = Plan::new().always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();

@@ -90,7 +90,7 @@ async fn work(running: &Running) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pool_and_workers_die_at_every_step() {
-    let _turn = turn();
+    let _turn = turn().await;
     for (point, skip) in [
         (FaultPoint::VerifierPoolHandle, 3),
         (FaultPoint::VerifierWorkerCheck, 1),
@@ -110,7 +110,7 @@ async fn pool_and_workers_die_at_every_step() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pool_and_workers_do_not_start_at_once() {
-    let _turn = turn();
+    let _turn = turn().await;
     let pairs = [
         (FaultPoint::VerifierPoolHandle, FaultPoint::VerifierPoolStart, 1),
         // Two workers start with the service.
@@ -130,7 +130,7 @@ async fn pool_and_workers_do_not_start_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_session_registry_dies_and_comes_back() {
-    let _turn = turn();
+    let _turn = turn().await;
     for fault in [Fault::Panic, Fault::Error] {
         // It is asked for a sign of life every second; the first start is the service's own.
         let plan = Plan::new()

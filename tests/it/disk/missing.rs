@@ -1,0 +1,178 @@
+//! Files that are missing, are something else, or are not to be had: a daemon refuses to serve and says why.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use selfsame::daemon::store_folder;
+use tempfile::TempDir;
+
+use super::{Daemon, assert_sound, copy, fsck, store_files};
+use crate::harness::folder;
+
+/// A data folder of a daemon that has made three accounts and ended; nothing is left in the log.
+async fn lived() -> TempDir {
+    let data = folder();
+    let daemon = Daemon::start(data.path());
+    for number in 0..3 {
+        daemon.is_final(&daemon.submit(number).await.expect("accepted")).await;
+    }
+    daemon.kill();
+    Daemon::start(data.path()).stop();
+    assert_sound(data.path());
+    data
+}
+
+fn refusal(data: &Path) -> String {
+    match Daemon::try_start(data, &[]) {
+        Ok(_) => panic!("it serves"),
+        Err(message) => message,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_lacks_a_file_is_refused() {
+    let lived = lived().await;
+    type Change = fn(&Path);
+    let table: [(&str, Change, &str); 7] = [
+        (
+            "the list of files",
+            |data| store_files(data, "").iter().filter(|file| is_list(file)).for_each(|file| delete(file)),
+            "No such file or directory",
+        ),
+        ("the name of the list is empty", |data| write(&store_folder(data).join("CURRENT"), ""), "CURRENT"),
+        (
+            "the list of files is empty",
+            |data| store_files(data, "").iter().filter(|file| is_list(file)).for_each(|file| write(file, "")),
+            "Corruption",
+        ),
+        ("the first file of records", |data| delete(&store_files(data, ".sst")[0]), "No such file or directory"),
+        (
+            "the last file of records",
+            |data| delete(store_files(data, ".sst").last().expect("a file")),
+            "No such file or directory",
+        ),
+        (
+            "the end of a file of records",
+            |data| {
+                let file = &store_files(data, ".sst")[0];
+                let bytes = std::fs::read(file).expect("read");
+                std::fs::write(file, &bytes[..bytes.len() - 1]).expect("written");
+            },
+            "Corruption",
+        ),
+        (
+            "the store is a file",
+            |data| {
+                std::fs::remove_dir_all(store_folder(data)).expect("removed");
+                write(&store_folder(data), "");
+            },
+            "File exists",
+        ),
+    ];
+    for (what, change, expected) in table {
+        let copied = copy(lived.path());
+        change(copied.path());
+        // However often it is tried.
+        for _ in 0..2 {
+            let message = refusal(copied.path());
+            assert!(message.starts_with("selfsame: ") && message.contains(expected), "{what}: {message}");
+            assert!(message.contains(&copied.path().display().to_string()), "{what}: {message}");
+        }
+        let (is_sound, text) = fsck(copied.path());
+        assert!(!is_sound && text.contains(expected), "{what}: {text}");
+    }
+    let file = folder();
+    let path = file.path().join("data");
+    write(&path, "");
+    let message = refusal(&path);
+    assert!(message.contains("Not a directory") && message.contains(&path.display().to_string()), "{message}");
+}
+
+fn is_list(file: &Path) -> bool {
+    file.to_string_lossy().contains("MANIFEST-")
+}
+
+fn delete(file: &Path) {
+    std::fs::remove_file(file).expect("removed");
+}
+
+fn write(file: &Path, text: &str) {
+    std::fs::write(file, text).expect("written");
+}
+
+/// Without the file that names the list of files RocksDB takes a folder for a new store, and deletes what it does not know. A
+/// supervisor that starts the daemon again and again must not make an empty registry of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_lacks_its_beginning_is_not_made_anew() {
+    let lived = lived().await;
+    let copied = copy(lived.path());
+    let current = store_folder(copied.path()).join("CURRENT");
+    let text = std::fs::read_to_string(&current).expect("read");
+    let records = store_files(copied.path(), ".sst");
+    delete(&current);
+    for time in 1..=3 {
+        match Daemon::try_start(copied.path(), &[]) {
+            Ok(daemon) => panic!("start {time} serves {} accounts of 3", daemon.accounts().await),
+            Err(message) => assert!(message.contains("cannot open the store"), "{message}"),
+        }
+        assert!(!fsck(copied.path()).0);
+        assert_eq!(store_files(copied.path(), ".sst"), records, "start {time}");
+    }
+    write(&current, &text);
+    let daemon = Daemon::start(copied.path());
+    assert_eq!(daemon.accounts().await, 3);
+    daemon.stop();
+    assert_sound(copied.path());
+}
+
+/// Runs a daemon for which the rights of files count, also where the tests are run by root; it must refuse to serve.
+fn refusal_without_privileges(data: &Path) -> String {
+    // A daemon that does not end by itself is ended, which the exit status says.
+    let mut command = Command::new("timeout");
+    command.arg("20");
+    let is_root = std::fs::metadata("/proc/self").expect("this process").uid() == 0;
+    if is_root {
+        command.args(["setpriv", "--bounding-set=-all", "--inh-caps=-all"]);
+    }
+    command.args([env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"] {
+        command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
+    }
+    let output = command.output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+fn set_rights(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("rights are set");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_not_to_be_had_is_refused() {
+    let data = folder();
+    set_rights(data.path(), 0o500);
+    let message = refusal_without_privileges(data.path());
+    assert!(message.contains("Permission denied"), "{message}");
+    assert!(message.contains(&data.path().display().to_string()), "{message}");
+    set_rights(data.path(), 0o700);
+
+    let lived = lived().await;
+    for file in [store_folder(lived.path()).join("LOCK"), store_files(lived.path(), ".sst")[0].clone()] {
+        set_rights(&file, 0o000);
+        let message = refusal_without_privileges(lived.path());
+        assert!(message.contains("Permission denied"), "{message}");
+        assert!(message.contains(&file.display().to_string()), "{message}");
+        set_rights(&file, 0o600);
+    }
+    // Only root can give files away.
+    const SOMEBODY: u32 = 12345;
+    if chown(store_folder(lived.path()), Some(SOMEBODY), Some(SOMEBODY)).is_ok() {
+        let message = refusal_without_privileges(lived.path());
+        assert!(message.contains("Operation not permitted"), "{message}");
+        assert!(message.contains(&lived.path().display().to_string()), "{message}");
+    } else {
+        eprintln!("SKIPPED: a store of somebody else; only root can make one");
+    }
+    assert_sound(lived.path());
+}

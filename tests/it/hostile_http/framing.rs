@@ -1,0 +1,390 @@
+//! Requests whose end is in doubt, and heads that are too large.
+//!
+//! Behind a proxy that sees another end than we do, the bytes behind a request's doubtful end are a request that the proxy never
+//! saw: it carries what its sender likes and is answered to somebody else. So where two readers could disagree, nothing behind is
+//! ever executed.
+
+use std::net::SocketAddr;
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::iter;
+use selfsame_wallet::operations::create_account;
+
+use super::raw::{Reply, connect, exchange, replies};
+use super::{Besieged, GONE_WITHIN, answers_promptly};
+use crate::people::key;
+
+/// Connections at a time.
+const AT_ONCE: usize = 100;
+
+/// What becomes of the request behind the one with the doubtful end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// It belongs to the first one's body, or nobody can tell: it is not executed, and the connection is closed.
+    Never,
+    /// The first one ends before it beyond doubt: it is the next.
+    Next,
+}
+use Behind::{Never, Next};
+
+/// The first request of a connection, up to where the one behind begins.
+struct Shape {
+    name: &'static str,
+    bytes: Vec<u8>,
+    behind: Behind,
+}
+
+/// A `POST` with these further header lines.
+fn post(path: &str, lines: &str, body: &[u8]) -> Vec<u8> {
+    post_version(path, "1.1", lines, body)
+}
+
+fn post_version(path: &str, version: &str, lines: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/{version}\r\nhost: h\r\nx-request-id: first\r\ncontent-type: application/json\r\n{lines}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// A request without a body, by its request line and further header lines.
+fn plain(line: &str, lines: &str) -> Vec<u8> {
+    format!("{line}\r\nhost: h\r\nx-request-id: first\r\n{lines}\r\n").into_bytes()
+}
+
+const CHUNKED: &str = "transfer-encoding: chunked\r\n";
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Bodies by length: `length` is that of the request behind.
+fn lengths(path: &str, length: usize) -> Vec<Shape> {
+    let over = length + LAST_CHUNK.len();
+    let both = |first: &str, second: &str| post(path, &format!("{first}\r\n{second}\r\n"), LAST_CHUNK);
+    let covering = format!("content-length: {over}");
+    let counted = |value: &str| post(path, &format!("content-length: {value}\r\n"), b"{}");
+    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    vec![
+        shape("length", counted("2"), Next),
+        shape("length, then chunked", both(&covering, "transfer-encoding: chunked"), Never),
+        shape("chunked, then length", both("transfer-encoding: chunked", &covering), Never),
+        shape("chunked and a bad length", both("transfer-encoding: chunked", "content-length: x"), Never),
+        shape("chunked and length 0", both("transfer-encoding: chunked", "content-length: 0"), Never),
+        shape("the same length twice", post(path, "content-length: 2\r\ncontent-length: 2\r\n", b"{}"), Next),
+        shape("two lengths", post(path, "content-length: 2\r\ncontent-length: 3\r\n", b"{}"), Never),
+        shape("two lengths, one odd", post(path, "content-length: 2\r\ncontent-length: 02x\r\n", b"{}"), Never),
+        shape("a list of lengths", counted("2, 2"), Never),
+        shape("a list of two lengths", counted("2, 40"), Never),
+        shape("two lengths in one", counted("2 2"), Never),
+        shape("zeros before", counted("002"), Next),
+        shape("negative", counted("-1"), Never),
+        shape("with a sign", counted("+2"), Never),
+        shape("hex", counted("0x2"), Never),
+        shape("a fraction", counted("2.0"), Never),
+        shape("an exponent", counted("2e0"), Never),
+        shape("grouped", counted("2_0"), Never),
+        shape("empty", counted(""), Never),
+        shape("a NUL behind", counted("2\0"), Never),
+        shape("another script's digit", counted("\u{0662}"), Never),
+        shape("2^63", counted("9223372036854775808"), Never),
+        shape("2^64 - 1", counted("18446744073709551615"), Never),
+        shape("2^64", counted("18446744073709551616"), Never),
+        shape("2^64 + 2", counted("18446744073709551618"), Never),
+        shape("endless", counted(&"9".repeat(1000)), Never),
+        shape(
+            "the length is hop by hop",
+            post(path, "connection: content-length\r\ncontent-length: 2\r\n", b"{}"),
+            Next,
+        ),
+        shape("HTTP/1.0", post_version(path, "1.0", "content-length: 2\r\n", b"{}"), Never),
+        shape("HTTP/1.0 without a length", post_version(path, "1.0", "", b"{}"), Never),
+        shape(
+            "HTTP/1.0 kept alive",
+            post_version(path, "1.0", "connection: keep-alive\r\ncontent-length: 2\r\n", b"{}"),
+            Next,
+        ),
+        shape("HTTP/1.0 chunked", post_version(path, "1.0", CHUNKED, LAST_CHUNK), Never),
+        shape("a body behind GET", plain("GET /health HTTP/1.1", &format!("content-length: {length}\r\n")), Never),
+        shape("expecting", post(path, &format!("expect: 100-continue\r\ncontent-length: {length}\r\n"), b""), Never),
+        shape(
+            "expecting something else",
+            post(path, &format!("expect: 200-ok\r\ncontent-length: {length}\r\n"), b""),
+            Never,
+        ),
+        shape("expecting, no body", post(path, "expect: 100-continue\r\n", b""), Next),
+        shape(
+            "expecting behind GET",
+            plain("GET /health HTTP/1.1", &format!("expect: 100-continue\r\ncontent-length: {length}\r\n")),
+            Never,
+        ),
+    ]
+}
+
+/// Transfer codings.
+fn codings(path: &str, length: usize) -> Vec<Shape> {
+    let coded = |value: &str| post(path, &format!("transfer-encoding:{value}\r\n"), LAST_CHUNK);
+    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let counted = |lines: &str| post(path, &format!("{lines}content-length: {}\r\n", length + 5), LAST_CHUNK);
+    vec![
+        shape("chunked", coded(" chunked"), Next),
+        shape("Chunked", coded(" Chunked"), Next),
+        shape("behind a tab", coded("\tchunked"), Next),
+        shape("xchunked", coded(" xchunked"), Never),
+        shape("chunkedx", coded(" chunkedx"), Never),
+        shape("chunked, identity", coded(" chunked, identity"), Never),
+        shape("chunked, then identity", coded(" chunked\r\ntransfer-encoding: identity"), Never),
+        shape("identity", counted("transfer-encoding: identity\r\n"), Never),
+        shape("gzip", coded(" gzip"), Never),
+        shape("none", coded(""), Never),
+        shape("a comma behind", coded(" chunked,"), Never),
+        shape("in quotes", coded(" \"chunked\""), Never),
+        shape("with a parameter", coded(" chunked;q=1"), Never),
+        shape("a vertical tab", coded(" \x0bchunked"), Never),
+        shape("a NUL", coded(" \0chunked"), Never),
+        shape("a space before the colon", post(path, "transfer-encoding : chunked\r\n", LAST_CHUNK), Never),
+        shape("a tab before the colon", post(path, "transfer-encoding\t: chunked\r\n", LAST_CHUNK), Never),
+        shape("on a folded line", coded("\r\n chunked"), Never),
+        shape("length on a folded line", counted("x: y\r\n "), Never),
+        shape("a space before the first name", counted(" "), Never),
+        shape("length before a space", post(path, &format!("content-length : {}\r\n", length + 5), LAST_CHUNK), Never),
+        // Not what a server should be sent, but where it ends is beyond doubt: the last coding is chunked.
+        shape("identity, chunked", coded(" identity, chunked"), Next),
+        shape("chunked twice", coded(" chunked, chunked"), Next),
+        shape("nothing, chunked", coded(" ,chunked"), Next),
+    ]
+}
+
+/// Chunks.
+fn chunks(path: &str) -> Vec<Shape> {
+    let chunked = |body: &str| post(path, CHUNKED, body.as_bytes());
+    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    vec![
+        shape("chunk", chunked("2\r\n{}\r\n0\r\n\r\n"), Next),
+        shape("chunk size with zeros", chunked("00000000000000000002\r\n{}\r\n0\r\n\r\n"), Next),
+        shape("chunk size with a space behind", chunked("2 \r\n{}\r\n0\r\n\r\n"), Next),
+        shape("chunk size with a space before", chunked(" 2\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("chunk size of 2^64", chunked("10000000000000000\r\n"), Never),
+        shape("chunk size of 2^64 + 2", chunked("10000000000000002\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("chunk size of 2^64 - 1", chunked("ffffffffffffffff\r\n"), Never),
+        shape("chunk size of 2^63", chunked("8000000000000000\r\n"), Never),
+        shape("endless chunk size", chunked(&"0".repeat(200_000)), Never),
+        shape("negative chunk size", chunked("-1\r\n"), Never),
+        shape("chunk size with a sign", chunked("+2\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("chunk size with 0x", chunked("0x2\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("chunk size grouped", chunked("0_2\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("no chunk size", chunked("\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("chunk extensions", chunked("2;a=b;c=\"d\"\r\n{}\r\n0;x\r\n\r\n"), Next),
+        shape("a chunk extension with a line feed", chunked("2;a\n{}\r\n0\r\n\r\n"), Never),
+        shape("a chunk extension with a carriage return", chunked("2;a\rb\r\n{}\r\n0\r\n\r\n"), Never),
+        shape("endless chunk extensions", chunked(&format!("2;{}\r\n{{}}\r\n0\r\n\r\n", "a".repeat(200_000))), Never),
+        shape("chunk lines that end early", chunked("2\n{}\n0\n\n"), Never),
+        shape("a chunk that is longer than it says", chunked("2\r\n{}}\r\n0\r\n\r\n"), Never),
+        shape("no line end behind a chunk", chunked("2\r\n{}0\r\n\r\n"), Never),
+        shape("many small chunks", chunked(&format!("{}0\r\n\r\n", "1\r\n \r\n".repeat(30_000))), Next),
+        shape("trailers", chunked("2\r\n{}\r\n0\r\nx-checksum: 1\r\n\r\n"), Next),
+        shape(
+            "trailers about framing",
+            chunked("2\r\n{}\r\n0\r\ncontent-length: 99\r\ntransfer-encoding: x\r\n\r\n"),
+            Next,
+        ),
+        shape("many trailers", chunked(&format!("2\r\n{{}}\r\n0\r\n{}\r\n", "a: b\r\n".repeat(5000))), Never),
+        shape("endless trailer", chunked(&format!("2\r\n{{}}\r\n0\r\na: {}\r\n\r\n", "b".repeat(200_000))), Never),
+    ]
+}
+
+/// Request lines and header lines.
+fn lines(path: &str) -> Vec<Shape> {
+    let line = |line: &str| plain(line, "");
+    let counted = |lines: &str| post(path, &format!("{lines}content-length: 2\r\n"), b"{}");
+    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let replaced = |from: &str, to: &str| {
+        let request = String::from_utf8(counted("")).expect("text");
+        request.replace(from, to).into_bytes()
+    };
+    vec![
+        shape("lines that end early", replaced("\r\n", "\n"), Next),
+        shape("a line that ends early", counted("x: y\n"), Next),
+        shape(
+            "a request line that ends early",
+            b"GET /health HTTP/1.1\nhost: h\r\nx-request-id: first\r\n\r\n".to_vec(),
+            Next,
+        ),
+        shape("a carriage return in a value", counted("x: y\rz: w\r\n"), Never),
+        shape("a NUL in a name", counted("x\0y: z\r\n"), Never),
+        shape("a NUL in a value", counted("x: y\0z\r\n"), Never),
+        shape("a name with a space", counted("x y: z\r\n"), Never),
+        shape("no name", counted(": z\r\n"), Never),
+        shape("no colon", counted("xyz\r\n"), Never),
+        shape("lines before", [b"\r\n\r\n".as_slice(), &counted("")].concat(), Next),
+        shape("spaces before", [b"  ".as_slice(), &counted("")].concat(), Never),
+        shape("absolute form", line("GET http://h/health HTTP/1.1"), Next),
+        shape("somebody else's absolute form", line("GET https://evil.example/health HTTP/1.1"), Next),
+        shape("authority form", line("GET h:80 HTTP/1.1"), Next),
+        shape("asterisk form", line("OPTIONS * HTTP/1.1"), Next),
+        shape("asterisk form of GET", line("GET * HTTP/1.1"), Next),
+        shape("CONNECT", line("CONNECT h:443 HTTP/1.1"), Next),
+        shape("CONNECT to a path", line("CONNECT /health HTTP/1.1"), Next),
+        shape("TRACE", line("TRACE /health HTTP/1.1"), Next),
+        shape("an unknown method", line("BREW /health HTTP/1.1"), Next),
+        shape("a method in lower case", line("get /health HTTP/1.1"), Next),
+        shape("a method that is no token", line("G(T /health HTTP/1.1"), Never),
+        shape("HTTP/0.9", b"GET /health\r\n".to_vec(), Never),
+        shape("HTTP/0.9 by name", line("GET /health HTTP/0.9"), Never),
+        shape("HTTP/1.2", line("GET /health HTTP/1.2"), Never),
+        shape("HTTP/2.0", line("GET /health HTTP/2.0"), Never),
+        shape("http/1.1", line("GET /health http/1.1"), Never),
+        shape("two spaces", line("GET  /health HTTP/1.1"), Never),
+        shape("a tab", line("GET\t/health HTTP/1.1"), Never),
+        shape("a space in the target", line("GET /health x HTTP/1.1"), Never),
+        shape("a NUL in the target", line("GET /\0 HTTP/1.1"), Never),
+        shape("UTF-8 in the target", line("GET /\u{e9} HTTP/1.1"), Next),
+        shape("no UTF-8 in the target", b"GET /\xe9 HTTP/1.1\r\nhost: h\r\n\r\n".to_vec(), Never),
+        shape("a fragment", line("GET /health#x HTTP/1.1"), Next),
+        shape("no host", b"GET /health HTTP/1.1\r\nx-request-id: first\r\n\r\n".to_vec(), Next),
+        shape("two hosts", plain("GET /health HTTP/1.1", "host: i\r\n"), Next),
+        shape("the last request", plain("GET /health HTTP/1.1", "connection: close\r\n"), Never),
+        shape(
+            "the last request, twice said",
+            plain("GET /health HTTP/1.1", "connection: close\r\nconnection: keep-alive\r\n"),
+            Never,
+        ),
+        shape(
+            "an upgrade to HTTP/2",
+            plain(
+                "GET /health HTTP/1.1",
+                "connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n",
+            ),
+            Next,
+        ),
+        shape(
+            "an upgrade to a web socket",
+            plain("GET /health HTTP/1.1", "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"),
+            Next,
+        ),
+    ]
+}
+
+/// A path of each interface that takes a body.
+fn path_of(interface: &str) -> &'static str {
+    match interface {
+        "sign_in" => "/token",
+        "verify" => "/api/v4/verify/rp_0000000000000000",
+        "gateway" => "/create-account",
+        "indexer" => "/inclusion-proof",
+        // It is refused for want of the token, its body unread.
+        _ => "/keys/rotate",
+    }
+}
+
+/// The request behind: at the gateway one whose effect is seen.
+fn behind(interface: &str, number: usize) -> Vec<u8> {
+    if interface != "gateway" {
+        return b"GET /behind HTTP/1.1\r\nhost: h\r\nx-request-id: behind\r\n\r\n".to_vec();
+    }
+    let create = create_account(&[key(&format!("behind {number}")).authenticator()], Default::default()).operation;
+    let body = serde_json::to_string(&create).expect("JSON");
+    let head = "POST /create-account HTTP/1.1\r\nhost: h\r\nx-request-id: behind\r\ncontent-type: application/json";
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// Sends a shape with the request behind it, and judges what came; how many requests were answered, and how many of them were
+/// the one behind.
+async fn smuggle(interface: &str, address: SocketAddr, shape: &Shape, behind: &[u8]) -> (u64, u64) {
+    let Shape { name, bytes, behind: expected } = shape;
+    let answered = exchange(connect(address).await, &[bytes.as_slice(), behind].concat(), GONE_WITHIN).await;
+    let answered = replies(&answered);
+    let ids: Vec<_> = answered.iter().map(|reply| reply.header("x-request-id").unwrap_or("none")).collect();
+    let told =
+        format!("{interface}: {name}: {ids:?} {:?}", answered.iter().map(|reply| reply.status).collect::<Vec<_>>());
+    let is_expected = |reply: &Reply| reply.status < 500 || [503, 504].contains(&reply.status);
+    assert!(answered.iter().all(is_expected), "{told}");
+    match expected {
+        Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{told}"),
+        // What nobody can tell from where the request id is, is answered by an id of ours.
+        Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{told}"),
+    }
+    if ids == ["none"] {
+        assert!((400..500).contains(&answered[0].status), "{told}");
+    }
+    answers_promptly(address).await;
+    let handled = ids.iter().filter(|id| **id != "none").count() as u64;
+    (handled, ids.iter().filter(|id| **id == "behind").count() as u64)
+}
+
+#[tokio::test]
+async fn requests_behind_a_doubtful_end_are_not_executed() {
+    let besieged = Besieged::start().await;
+    for (interface, address) in besieged.interfaces() {
+        let before = (besieged.handled(interface).await, besieged.accepted().await);
+        let path = path_of(interface);
+        let length = behind(interface, 0).len();
+        let shapes = [lengths(path, length), codings(path, length), chunks(path), lines(path)];
+        let shapes: Vec<Shape> = shapes.into_iter().flatten().collect();
+        let smuggling = shapes
+            .iter()
+            .enumerate()
+            .map(|(number, shape)| async move { smuggle(interface, address, shape, &behind(interface, number)).await });
+        let answered: Vec<(u64, u64)> = iter(smuggling).buffer_unordered(AT_ONCE).collect().await;
+        let handled: u64 = answered.iter().map(|(handled, _)| handled).sum();
+        // Nothing was handled that was not answered: each shape's own, its ordinary request, and at the operator's what we asked.
+        let ours = shapes.len() as u64 + if interface == "operator" { 2 } else { 0 };
+        assert_eq!(besieged.handled(interface).await - before.0, handled + ours, "{interface}");
+        let executed: u64 = answered.iter().map(|(_, behind)| behind).sum();
+        let accounts = if interface == "gateway" { executed } else { 0 };
+        assert_eq!(besieged.accepted().await - before.1, accounts, "{interface}");
+        println!("{interface}: {} shapes, {handled} requests handled, {executed} of them from behind", shapes.len());
+    }
+    besieged.still_serves().await;
+}
+
+/// Heads that are larger than any good one.
+fn large_heads() -> Vec<(&'static str, Vec<u8>)> {
+    let with = |lines: &str| plain("GET /health HTTP/1.1", lines);
+    let huge = "x".repeat(100_000);
+    let endless = 4_000_000;
+    vec![
+        ("thousands of headers", with(&"a: b\r\n".repeat(5000))),
+        ("thousands of empty headers", with(&"a:\r\n".repeat(5000))),
+        ("thousands of names", with(&(0..5000).map(|number| format!("x-{number}: y\r\n")).collect::<String>())),
+        ("one header more than may be", with(&"a: b\r\n".repeat(99))),
+        ("a huge value", with(&format!("x: {huge}\r\n"))),
+        ("a huge name", with(&format!("{huge}: x\r\n"))),
+        ("a huge cookie", with(&format!("cookie: selfsame_session={huge}\r\n"))),
+        ("thousands of cookies", with(&"cookie: a=b\r\n".repeat(5000))),
+        ("huge credentials", with(&format!("authorization: Basic {huge}\r\n"))),
+        ("a huge path", plain(&format!("GET /{huge} HTTP/1.1"), "")),
+        ("a huge path, behind the first buffers", plain(&format!("GET /{} HTTP/1.1", &huge[..60_000]), "")),
+        ("a huge query", plain(&format!("GET /health?{huge} HTTP/1.1"), "")),
+        ("a huge method", plain(&format!("{huge} /health HTTP/1.1"), "")),
+        ("a line without end", [b"GET /".as_slice(), &vec![b'x'; endless]].concat()),
+        (
+            "headers without end",
+            [plain("GET /health HTTP/1.1", "")[..30].to_vec(), b"\r\na: b".repeat(endless / 6)].concat(),
+        ),
+        ("empty lines without end", b"\r\n".repeat(endless / 2)),
+        ("spaces without end", b" ".repeat(endless)),
+        ("NULs without end", vec![0; endless]),
+    ]
+}
+
+#[tokio::test]
+async fn large_heads_are_refused() {
+    let besieged = Besieged::start().await;
+    let heads = large_heads();
+    for (interface, address) in besieged.interfaces() {
+        let before = besieged.handled(interface).await;
+        join_all(heads.iter().map(|(name, bytes)| async move {
+            let answered = replies(&exchange(connect(address).await, bytes, GONE_WITHIN).await);
+            let statuses: Vec<u16> = answered.iter().map(|reply| reply.status).collect();
+            // A client that is sent away while it sends may not see why.
+            assert!(matches!(statuses.as_slice(), [] | [400 | 414 | 431]), "{interface}: {name}: {statuses:?}");
+            answers_promptly(address).await;
+        }))
+        .await;
+        let ours = heads.len() as u64 + if interface == "operator" { 1 } else { 0 };
+        assert_eq!(besieged.handled(interface).await - before, ours, "{interface}: a large head was handled");
+    }
+    // A head may have a hundred headers.
+    let most = plain("GET /health HTTP/1.1", &format!("{}connection: close\r\n", "a: b\r\n".repeat(97)));
+    let answered = replies(&exchange(connect(besieged.daemon.addresses.gateway).await, &most, GONE_WITHIN).await);
+    assert_eq!(answered[0].status, 200);
+    assert_eq!(besieged.server_errors().await, 0);
+}

@@ -1,0 +1,715 @@
+//! Random requests to every endpoint of all interfaces: well-formed HTTP, and inside of it what is nearly right. Whatever comes is
+//! answered, never with a fault of ours.
+//!
+//! `SELFSAME_HOSTILE_CASES` says how many, `SELFSAME_HOSTILE_SEED` which; a failure names seed and case.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use selfsame_actors::{Random, SystemRandom};
+use selfsame_protocol::registry::Operation;
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::operations::{AccountState, create_account};
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::{self, Asked};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::raw::{Reply, connect, get};
+use crate::calls::route;
+use crate::people::{create, key, registry};
+use crate::sign_in_desk::{APP, CALLBACK, CHALLENGE, Party, SECRET, TWIN, VERIFIER, parameters, random};
+
+/// Clients at a time.
+const CLIENTS: u64 = 8;
+
+/// No request takes so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long one piece of a random body or text is at most, seldom.
+const LONG: usize = 70_000;
+
+fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, it must be a whole number")),
+        Err(_) => default(),
+    }
+}
+
+/// SplitMix64: numbers that look random and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    /// True once in so many throws.
+    fn once_in(&mut self, throws: usize) -> bool {
+        self.below(throws) == 0
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
+    }
+
+    /// Changes a few places.
+    fn scratch(&mut self, bytes: &mut Vec<u8>) {
+        const PIECES: [&[u8]; 18] = [
+            b"\"", b"{", b"}", b"[", b"]", b":", b",", b"null", b"0x", b"-1", b"\0", b"\\u0000", b"\\ud800", b"\xff",
+            b"1e9", b"&", b"=", b"%",
+        ];
+        for _ in 0..=self.below(4) {
+            let place = self.below(bytes.len() + 1);
+            let end = (place + self.below(12)).min(bytes.len());
+            match self.below(5) {
+                0 if place < bytes.len() => bytes[place] ^= 1 << self.below(8),
+                1 => bytes.insert(place, self.next() as u8),
+                2 => drop(bytes.splice(place..place, self.pick(&PIECES).iter().copied())),
+                3 => drop(bytes.drain(place..end)),
+                _ => bytes.truncate(place),
+            }
+        }
+    }
+}
+
+/// What a request carries when it is good.
+#[derive(Clone)]
+enum Body {
+    None,
+    Json(Vec<Value>),
+    Form(Vec<(&'static str, String)>),
+}
+
+/// One endpoint, and a good request to it.
+#[derive(Clone)]
+struct Endpoint {
+    address: SocketAddr,
+    method: &'static str,
+    /// Segments with `{}` stand for anything known.
+    path: &'static str,
+    query: Vec<(&'static str, String)>,
+    body: Body,
+}
+
+/// Everything that random requests are made from.
+struct Corpus {
+    endpoints: Vec<Endpoint>,
+    /// Names and secrets that mean something to the daemon, and texts that might trouble anybody.
+    texts: Vec<String>,
+    operator_token: String,
+}
+
+impl Corpus {
+    /// A good request's parts for every endpoint.
+    async fn new(party: &Party) -> Self {
+        let addresses = party.daemon.addresses;
+        let (operations, mut texts) = operations(party).await;
+        let code = party.code("alice", &[]).await;
+        let used = party.code("bob", &[]).await;
+        let access_token = party.exchange(&used).await.text("access_token").to_owned();
+        let (transaction, transaction_secret) = refused_transaction(party).await;
+        let operator_token = party.operator_token();
+        let owned = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+            pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+        };
+        let authorize = owned(&parameters(&[("code_challenge", CHALLENGE), ("code_challenge_method", "S256")]));
+        let credentials = [("client_id", APP), ("client_secret", SECRET)];
+        let exchange = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
+        let exchange = owned(&[exchange.as_slice(), &credentials, &[("code_verifier", VERIFIER)]].concat());
+        let introspect = owned(&[credentials.as_slice(), &[("token", &access_token)]].concat());
+        let userinfo = owned(&[("access_token", &access_token)]);
+
+        let mut endpoints = Vec::new();
+        let mut add = |address, method, path, query, body| {
+            endpoints.push(Endpoint { address, method, path, query, body });
+        };
+        let none = Vec::new;
+        for path in
+            ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/sign-in.css", "/sign-in.js", "/health"]
+        {
+            add(addresses.sign_in, "GET", path, none(), Body::None);
+        }
+        add(addresses.sign_in, "GET", "/authorize", authorize.clone(), Body::None);
+        add(addresses.sign_in, "POST", "/authorize", none(), Body::Form(authorize));
+        for path in
+            ["/authorize/{}/request", "/authorize/{}/progress", "/authorize/{}/events", "/authorize/{}/complete"]
+        {
+            add(addresses.sign_in, "GET", path, none(), Body::None);
+        }
+        let proofs = proofs(party).await;
+        let refusal = json!({"error": "access_denied"});
+        let answers = proofs.iter().cloned().chain([refusal]).collect();
+        add(addresses.sign_in, "POST", "/authorize/{}/proof", none(), Body::Json(answers));
+        add(addresses.sign_in, "POST", "/token", none(), Body::Form(exchange));
+        add(addresses.sign_in, "POST", "/introspect", none(), Body::Form(introspect));
+        add(addresses.sign_in, "POST", "/userinfo", none(), Body::Form(userinfo.clone()));
+        add(addresses.sign_in, "GET", "/userinfo", userinfo, Body::None);
+
+        for _ in 0..4 {
+            add(addresses.verify, "POST", "/api/v4/verify/{}", none(), Body::Json(proofs.clone()));
+        }
+        for path in ["/health", "/openapi.json"] {
+            add(addresses.verify, "GET", path, none(), Body::None);
+        }
+
+        for (path, body) in &operations {
+            add(addresses.gateway, "POST", path, none(), Body::Json(vec![body.clone()]));
+        }
+        add(addresses.gateway, "POST", "/revert-recovery-agent-update", none(), Body::Json(vec![json!({})]));
+        add(addresses.gateway, "GET", "/status/{}", owned(&[("wait", "0")]), Body::None);
+        add(addresses.gateway, "GET", "/receipt/{}", none(), Body::None);
+        add(addresses.gateway, "GET", "/block/{}", none(), Body::None);
+        add(addresses.gateway, "GET", "/is-valid-root", owned(&[("root", "0x1")]), Body::None);
+        for path in ["/config", "/health", "/openapi.json"] {
+            add(addresses.gateway, "GET", path, none(), Body::None);
+        }
+
+        let account = Body::Json(vec![json!({"leaf_index": "0x1"})]);
+        for path in [
+            "/inclusion-proof",
+            "/signature-nonce",
+            "/authenticator-pubkeys",
+            "/authenticators",
+            "/recovery-agent",
+            "/pending-recovery-agent",
+            "/compat/inclusion-proof",
+            "/compat/signature-nonce",
+            "/compat/authenticator-pubkeys",
+            "/compat/authenticators",
+            "/compat/recovery-agent",
+            "/compat/pending-recovery-agent",
+        ] {
+            add(addresses.indexer, "POST", path, none(), account.clone());
+        }
+        let address = Body::Json(vec![json!({"authenticator_address": key("alice").address()})]);
+        add(addresses.indexer, "POST", "/packed-account", none(), address.clone());
+        add(addresses.indexer, "POST", "/compat/packed-account", none(), address);
+        for path in ["/root", "/health", "/openapi.json", "/compat/root", "/compat/health", "/compat/openapi.json"] {
+            add(addresses.indexer, "GET", path, none(), Body::None);
+        }
+
+        let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"});
+        add(addresses.operator, "POST", "/roots", none(), Body::Json(vec![root]));
+        add(addresses.operator, "POST", "/keys/rotate", none(), Body::Json(vec![json!({"now": false})]));
+        for path in [
+            "/",
+            "/health",
+            "/ready",
+            "/metrics",
+            "/actors",
+            "/status",
+            "/roots",
+            "/keys",
+            "/simulator",
+            "/page.js",
+            "/page.css",
+        ] {
+            add(addresses.operator, "GET", path, none(), Body::None);
+        }
+
+        let simulation = Operator::new(&party.daemon.operator("")).expect("an address").simulation().await;
+        let rp_id = simulation.expect("simulated").party(APP, Default::default()).expect("known").rp_id.to_string();
+        texts.extend([code, used, access_token, transaction, transaction_secret, rp_id].map(|text| text.clone()));
+        texts.extend([APP, TWIN, SECRET, CALLBACK, "alice", "1", "0", "0x1", "60"].map(str::to_owned));
+        texts.extend(troubling());
+        Self { endpoints, texts, operator_token }
+    }
+
+    /// A text that means something somewhere, or none that does.
+    fn text(&self, dice: &mut Dice) -> String {
+        match dice.below(8) {
+            0 => dice.next().to_string(),
+            1 => format!("{:#x}", dice.next()),
+            2 => String::from_utf8_lossy(&dice.bytes(40)).into_owned(),
+            3 if dice.once_in(20) => "x".repeat(dice.below(LONG)),
+            _ => dice.pick(&self.texts).clone(),
+        }
+    }
+
+    /// A JSON value of any kind.
+    fn value(&self, dice: &mut Dice) -> Value {
+        match dice.below(12) {
+            0 => Value::Null,
+            1 => Value::Bool(dice.once_in(2)),
+            2 => (dice.next() as i64).into(),
+            3 => dice.next().into(),
+            4 => f64::from_bits(dice.next()).into(),
+            5 => json!([]),
+            6 => json!({}),
+            7 => (0..dice.below(40))
+                .fold(json!(1), |inner, _| if dice.once_in(2) { json!([inner]) } else { json!({"x": inner}) }),
+            8 => Value::Array((0..dice.below(20)).map(|_| self.text(dice).into()).collect()),
+            _ => self.text(dice).into(),
+        }
+    }
+
+    /// Changes a value somewhere inside.
+    fn disturb(&self, value: &mut Value, dice: &mut Dice) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() && !dice.once_in(8) => self.disturb_object(fields, dice),
+            Value::Array(items) if !items.is_empty() && !dice.once_in(8) => match dice.below(6) {
+                0 => drop(items.remove(dice.below(items.len()))),
+                1 => items.push(dice.pick(items).clone()),
+                2 => items.insert(0, self.value(dice)),
+                3 if dice.once_in(10) => *items = vec![dice.pick(items).clone(); dice.below(200)],
+                _ => {
+                    let place = dice.below(items.len());
+                    self.disturb(&mut items[place], dice);
+                }
+            },
+            Value::String(text) if dice.once_in(2) => {
+                let mut bytes = std::mem::take(text).into_bytes();
+                dice.scratch(&mut bytes);
+                *text = String::from_utf8_lossy(&bytes).into_owned();
+            }
+            other => *other = self.value(dice),
+        }
+    }
+
+    fn disturb_object(&self, fields: &mut Map<String, Value>, dice: &mut Dice) {
+        let names: Vec<String> = fields.keys().cloned().collect();
+        let (name, other) = (dice.pick(&names), dice.pick(&names));
+        match dice.below(8) {
+            0 => drop(fields.remove(name)),
+            1 => drop(fields.insert(self.text(dice), self.value(dice))),
+            2 => drop(fields.insert(name.clone(), fields[other].clone())),
+            3 => drop(fields.insert(name.clone(), self.value(dice))),
+            _ => self.disturb(&mut fields[name], dice),
+        }
+    }
+
+    /// A body with its content type.
+    fn body(&self, endpoint: &Endpoint, dice: &mut Dice) -> (Vec<u8>, &'static str) {
+        const JSON: &str = "application/json";
+        const FORM: &str = "application/x-www-form-urlencoded";
+        match &endpoint.body {
+            // Seldom one of another kind.
+            _ if dice.once_in(40) => (dice.bytes(300), if dice.once_in(2) { JSON } else { FORM }),
+            _ if dice.once_in(60) => (self.value(dice).to_string().into_bytes(), JSON),
+            Body::None => (if dice.once_in(20) { dice.bytes(50) } else { Vec::new() }, JSON),
+            Body::Json(good) => {
+                let mut value = dice.pick(good).clone();
+                for _ in 0..dice.below(4) {
+                    self.disturb(&mut value, dice);
+                }
+                let mut body = value.to_string().into_bytes();
+                if dice.once_in(6) {
+                    dice.scratch(&mut body);
+                }
+                (body, JSON)
+            }
+            Body::Form(pairs) => {
+                let mut body = self.pairs(pairs, dice).into_bytes();
+                if dice.once_in(6) {
+                    dice.scratch(&mut body);
+                }
+                (body, FORM)
+            }
+        }
+    }
+
+    /// Parameters, form-encoded, some of them not as they should be.
+    fn pairs(&self, good: &[(&'static str, String)], dice: &mut Dice) -> String {
+        let mut pairs: Vec<(String, String)> =
+            good.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        for _ in 0..dice.below(3) {
+            let place = dice.below(pairs.len() + 1);
+            match (pairs.get_mut(place), dice.below(4)) {
+                (Some(_), 0) => drop(pairs.remove(place)),
+                (Some(pair), 1) => {
+                    let again = pair.clone();
+                    pairs.push(again);
+                }
+                (Some(pair), _) => pair.1 = self.text(dice),
+                (None, _) => pairs.push((self.text(dice), self.text(dice))),
+            }
+        }
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+    }
+
+    fn target(&self, endpoint: &Endpoint, dice: &mut Dice) -> String {
+        let mut target = String::new();
+        for segment in endpoint.path.split('/').skip(1) {
+            let segment = match segment {
+                "{}" => self.text(dice),
+                fixed if dice.once_in(60) => fixed.to_owned() + &self.text(dice),
+                fixed => fixed.to_owned(),
+            };
+            let segment: String = segment.chars().take(2000).collect();
+            let _ = write!(target, "/{}", utf8_percent_encode(&segment, NON_ALPHANUMERIC));
+        }
+        // Letters need no encoding, and are seldom encoded.
+        let mut target =
+            if dice.once_in(30) { target } else { target.replace("%2D", "-").replace("%5F", "_").replace("%2E", ".") };
+        if !endpoint.query.is_empty() || dice.once_in(20) {
+            let query = self.pairs(&endpoint.query, dice);
+            let _ = write!(target, "?{}", query.get(..4000).unwrap_or(&query));
+        }
+        if dice.once_in(30) {
+            let mut bytes = target.into_bytes();
+            dice.scratch(&mut bytes);
+            // What hyper refuses as HTTP is another test's.
+            bytes.retain(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(byte));
+            target = format!("/{}", String::from_utf8_lossy(&bytes).trim_start_matches('/'));
+        }
+        target
+    }
+
+    /// Header lines besides the content's.
+    fn headers(&self, endpoint: &Endpoint, dice: &mut Dice) -> String {
+        let mut lines = String::new();
+        for _ in 0..dice.below(4) {
+            let text = self.text(dice);
+            let name = match dice.below(18) {
+                // Changing the keys for real takes a while each time.
+                0 | 1 if endpoint.path != "/keys/rotate" && dice.once_in(2) => {
+                    let _ = write!(lines, "authorization: Bearer {}\r\n", self.operator_token);
+                    continue;
+                }
+                0 | 1 => "authorization: Bearer ",
+                2 => {
+                    let pair =
+                        if dice.once_in(2) { format!("{APP}:{SECRET}") } else { format!("{text}:{}", self.text(dice)) };
+                    let _ = write!(lines, "authorization: Basic {}\r\n", STANDARD.encode(pair));
+                    continue;
+                }
+                3 => "authorization: ",
+                4 => "accept: application/json;",
+                5 => "accept: ",
+                6 => "cookie: selfsame_session=",
+                7 => "cookie: selfsame_transaction=",
+                8 => "cookie: ",
+                9 => "idempotency-key: ",
+                10 => "forwarded: for=",
+                11 => "x-forwarded-for: ",
+                12 => "origin: https://",
+                13 => "x-request-id: ",
+                14 => "content-encoding: ",
+                15 => "content-type: ",
+                16 => "access-control-request-method: ",
+                _ => "x-unknown: ",
+            };
+            // A value has no line ends, nor other control characters.
+            let text: String = text.chars().filter(|c| !c.is_control()).take(1000).collect();
+            let _ = write!(lines, "{name}{text}\r\n");
+        }
+        lines
+    }
+
+    /// A whole request, and whether its answer has a body.
+    fn request(&self, dice: &mut Dice) -> (SocketAddr, Vec<u8>, bool) {
+        let endpoint = dice.pick(&self.endpoints);
+        let (body, content_type) = self.body(endpoint, dice);
+        let method = match dice.below(30) {
+            0 => *dice.pick(&["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"]),
+            1 if endpoint.method == "GET" => "HEAD",
+            _ => endpoint.method,
+        };
+        // A stream of events has no end that HTTP/1.0 could tell but the connection's.
+        let version = if dice.once_in(40) && !endpoint.path.ends_with("/events") { "1.0" } else { "1.1" };
+        let target = self.target(endpoint, dice);
+        let headers = self.headers(endpoint, dice);
+        let mut request = format!("{method} {target} HTTP/{version}\r\nhost: h\r\n{headers}").into_bytes();
+        if !dice.once_in(30) {
+            request.extend(format!("content-type: {content_type}\r\n").bytes());
+        }
+        if dice.once_in(40) {
+            request.extend(b"expect: 100-continue\r\n");
+        }
+        if version == "1.1" && dice.once_in(8) {
+            request.extend(b"transfer-encoding: chunked\r\n\r\n");
+            let mut rest = body.as_slice();
+            while !rest.is_empty() {
+                let (piece, behind) = rest.split_at(1 + dice.below(rest.len()));
+                request.extend(format!("{:x}\r\n", piece.len()).bytes().chain(piece.iter().copied()).chain(*b"\r\n"));
+                rest = behind;
+            }
+            request.extend(b"0\r\n\r\n");
+        } else {
+            request.extend(format!("content-length: {}\r\n\r\n", body.len()).bytes());
+            request.extend(body);
+        }
+        (endpoint.address, request, method != "HEAD")
+    }
+}
+
+/// Texts that might trouble anybody.
+fn troubling() -> Vec<String> {
+    let texts = [
+        "",
+        " ",
+        "\0",
+        "\u{feff}",
+        "\u{202e}",
+        "é",
+        "٣",
+        "𝟙",
+        "../../etc/passwd",
+        "%00",
+        "%ff",
+        "'",
+        "\"",
+        "<script>",
+        "${x}",
+        "{}",
+        "[]",
+        "null",
+        "true",
+        "NaN",
+        "-0",
+        "-1",
+        "+1",
+        "1e308",
+        "1e-400",
+        "0x",
+        "0X1",
+        "0b1",
+        "18446744073709551615",
+        "18446744073709551616",
+        "115792089237316195423570985008687907853269984665640564039457584007913129639935",
+        "21888242871839275222246405745257275088548364400416034343698204186575808495617",
+        "9999-12-31T23:59:59Z",
+        "0000-00-00T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "2026-07-01T00:00:60Z",
+        "gw_00000000-0000-4000-8000-000000000000",
+        "gw_",
+        "rp_0000000000000000",
+        "rp_ffffffffffffffff",
+        "app_",
+        "app_staging_",
+        "session_",
+        "00000000000000000000000000000000",
+        "0x0000000000000000000000000000000000000000",
+        "none",
+        "login",
+        "consent",
+        "select_account",
+        "openid",
+        "code id_token token",
+        "query",
+        "fragment",
+        "form_post",
+        "plain",
+        "S256",
+        "production",
+        "staging",
+        "legacy",
+        "current",
+        "3.0",
+        "4.0",
+        "orb",
+        "proof_of_human",
+        "[::1]:80",
+        "\"[2001:db8::1]\"",
+        "unknown",
+        "_hidden",
+        "127.0.0.1",
+        "gzip",
+        "identity",
+        "text/html",
+        "multipart/form-data; boundary=x",
+        "application/json; charset=latin1",
+    ];
+    texts.map(str::to_owned).into()
+}
+
+/// A good body for each of the gateway's operations, and names that the registry knows.
+async fn operations(party: &Party) -> (Vec<(&'static str, Value)>, Vec<String>) {
+    let [alice, bob, tablet, agent, new] = ["alice", "bob", "tablet", "agent", "new"].map(key);
+    let registry = registry(party.daemon.client()).await;
+    let alices = create(&registry, &alice, agent.address()).await;
+    let bobs = create(&registry, &bob, Address::ZERO).await;
+    let domain = party.daemon.registry.domain();
+    let body = |operation: &Operation| (route(operation.kind()), serde_json::to_value(operation).expect("JSON"));
+    let of = |account: &AccountState| account.leaf_index.to_string();
+    let steps = [
+        Ok(create_account(&[new.authenticator()], agent.address())),
+        alices.insert(&domain, &alice, tablet.authenticator(), 1),
+        alices.update(&domain, &alice, tablet.authenticator()),
+        alices.remove(&domain, &alice, alice.address()),
+        alices.recover(&domain, &agent, tablet.authenticator()),
+        alices.update_recovery_agent(&domain, &alice, bob.address()),
+        alices.cancel_recovery_agent_update(&domain, &alice),
+        Ok(alices.execute_recovery_agent_update()),
+    ];
+    let operations = steps.iter().map(|step| body(&step.as_ref().expect("built").operation)).collect();
+    let block = get(party.daemon.addresses.gateway, "/block/1").await;
+    let block: Value = serde_json::from_slice(&block.body).expect("JSON");
+    let mut texts = vec![of(&alices), of(&bobs), alice.address().to_string(), agent.address().to_string()];
+    texts.extend([&block["request_ids"][0], &block["hash"]].iter().filter_map(|text| text.as_str()).map(str::to_owned));
+    (operations, texts)
+}
+
+/// A sign-in that its person refused: nobody waits for it any more. Its name and its secret.
+async fn refused_transaction(party: &Party) -> (String, String) {
+    let begun =
+        crate::sign_in_desk::Answer::of(party.get(&party.authorization_url(&[]), "application/json").await).await;
+    let transaction = begun.text("transaction").to_owned();
+    let url = party.daemon.sign_in(&format!("/authorize/{transaction}/proof"));
+    let refused = party.send(party.http.post(url).json(&json!({"error": "access_denied"}))).await;
+    assert_eq!(refused.status, 200, "{refused:?}");
+    (transaction, begun.text("secret").to_owned())
+}
+
+/// Good proofs, current ones by the simulator and a recorded legacy one.
+async fn proofs(party: &Party) -> Vec<Value> {
+    let root = party.daemon.client().root().await.expect("an answer").root;
+    let simulation =
+        Operator::new(&party.daemon.operator("")).expect("an address").simulation().await.expect("an answer");
+    let simulated = simulation.party(APP, root.into()).expect("known");
+    let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
+    let uniqueness = prove::uniqueness(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
+    let session = prove::session(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
+    let recorded: Value =
+        serde_json::from_str(include_str!("../../../protocol/vectors/v3_depth30_verify_user.json")).expect("JSON");
+    let legacy = json!({
+        "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
+        "responses": [{
+            "identifier": "orb", "merkle_root": recorded["root"], "nullifier": recorded["nullifier_hash"],
+            "proof": recorded["proof"], "signal_hash": recorded["signal_hash"],
+        }],
+    });
+    vec![uniqueness, session, legacy]
+}
+
+/// A connection that is opened again when it was closed.
+struct Client {
+    open: Vec<(SocketAddr, TcpStream, Vec<u8>)>,
+    /// Connections that were kept and found closed.
+    closed: u64,
+}
+
+impl Client {
+    /// Sends a request and reads its answer. What is left of the connection is kept.
+    async fn ask(&mut self, address: SocketAddr, request: &[u8], has_body: bool) -> Reply {
+        let found = self.open.iter().position(|(open, ..)| *open == address);
+        if let Some(found) = found {
+            let (_, stream, seen) = self.open.swap_remove(found);
+            // A connection may be closed behind any answer; then it is asked again, on a new one.
+            if let Some(reply) = self.ask_on(address, stream, seen, request, has_body).await {
+                return reply;
+            }
+            self.closed += 1;
+        }
+        let reply = self.ask_on(address, connect(address).await, Vec::new(), request, has_body).await;
+        reply.unwrap_or_else(|| panic!("closed without an answer: {:?}", String::from_utf8_lossy(request)))
+    }
+
+    async fn ask_on(
+        &mut self,
+        address: SocketAddr,
+        mut stream: TcpStream,
+        mut seen: Vec<u8>,
+        request: &[u8],
+        has_body: bool,
+    ) -> Option<Reply> {
+        // The answer may be there, and the connection closed, before all was sent.
+        let _ = stream.write_all(request).await;
+        let reply = loop {
+            if let Some((reply, length)) = Reply::parse(&seen, has_body) {
+                seen.drain(..length);
+                if reply.status == 100 {
+                    continue;
+                }
+                break reply;
+            }
+            let Ok(1..) = stream.read_buf(&mut seen).await else { return None };
+        };
+        let is_closing = reply.header("connection").is_some_and(|value| value.contains("close"));
+        if !is_closing && reply.head.starts_with("http/1.1") && reply.header("x-request-id").is_some() {
+            self.open.push((address, stream, seen));
+        }
+        Some(reply)
+    }
+}
+
+/// What is wrong with an answer; `None` when nothing is.
+fn fault(request: &[u8], reply: &Reply, has_body: bool) -> Option<&'static str> {
+    let is = |path: &[u8]| request.windows(path.len()).any(|part| part == path);
+    let has_wait = reply.header("retry-after").is_some();
+    match reply.status {
+        // The registry's rules have no such operation, and say so.
+        501 if is(b"POST /revert-recovery-agent-update") => return None,
+        503 if !has_wait && !is(b"/ready") => return Some("503 without Retry-After"),
+        429 if !has_wait => return Some("429 without Retry-After"),
+        ..=499 | 503 => {}
+        _ => return Some("a fault of ours"),
+    }
+    if reply.header("x-request-id").is_none() && ![400, 414, 431].contains(&reply.status) {
+        return Some("no request id");
+    }
+    let is_json = reply.header("content-type") == Some("application/json");
+    if has_body && is_json && serde_json::from_slice::<Value>(&reply.body).is_err() {
+        return Some("no JSON");
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_requests_are_never_a_fault_of_ours() {
+    let cases = setting("SELFSAME_HOSTILE_CASES", || 3000);
+    let seed = setting("SELFSAME_HOSTILE_SEED", || {
+        let mut bytes = [0; 8];
+        SystemRandom.fill(&mut bytes);
+        u64::from_be_bytes(bytes)
+    });
+    println!("SELFSAME_HOSTILE_SEED={seed} SELFSAME_HOSTILE_CASES={cases}");
+    let party = Party::start_with_keys(crate::sign_in_desk::take_current_proofs).await;
+    let corpus = Arc::new(Corpus::new(&party).await);
+    let clients = (0..CLIENTS).map(|client| {
+        let corpus = Arc::clone(&corpus);
+        tokio::spawn(async move {
+            let mut connections = Client { open: Vec::new(), closed: 0 };
+            let mut statuses = std::collections::BTreeMap::<u16, u64>::new();
+            for case in (client..cases).step_by(CLIENTS as usize) {
+                // Each case has dice of its own, so that it can be looked at without those before.
+                let mut dice = Dice(seed ^ case.wrapping_mul(0xd134_2543_de82_ef95));
+                let (address, request, has_body) = corpus.request(&mut dice);
+                let shown = || format!("seed {seed}, case {case}: {:?}", String::from_utf8_lossy(&request));
+                let asking = connections.ask(address, &request, has_body);
+                let reply = timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("no answer: {}", shown()));
+                if let Some(fault) = fault(&request, &reply, has_body) {
+                    panic!("{fault}: {}: {} {:?}", shown(), reply.head, String::from_utf8_lossy(&reply.body));
+                }
+                *statuses.entry(reply.status).or_default() += 1;
+            }
+            (statuses, connections.closed)
+        })
+    });
+    let (mut statuses, mut closed) = (std::collections::BTreeMap::<u16, u64>::new(), 0);
+    for client in clients.collect::<Vec<_>>() {
+        let (answered, found_closed) = client.await.expect("no fault");
+        answered.into_iter().for_each(|(status, count)| *statuses.entry(status).or_default() += count);
+        closed += found_closed;
+    }
+    println!("answers by status: {statuses:?}, {closed} kept connections were found closed");
+    assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "the requests are not random enough");
+    // Nothing was restarted, and everything works.
+    let actors = get(party.daemon.addresses.operator, "/actors").await;
+    let actors: Value = serde_json::from_slice(&actors.body).expect("JSON");
+    for actor in actors.as_array().expect("actors") {
+        assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
+    }
+    create(&registry(party.daemon.client()).await, &key("somebody at the end"), Address::ZERO).await;
+}

@@ -1,0 +1,292 @@
+//! Clients that are slow, silent, or many.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{interval, timeout};
+
+use super::raw::{connect, connect_from, connect_narrow, exchange, replies, write_unread};
+use super::{Besieged, GONE_WITHIN, LOOK_AGAIN, PROMPTLY, SHORT, answers_promptly, http2};
+
+const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nhost: h\r\n\r\n";
+
+/// From one byte of a slow client to its next: often enough that no timeout between two bytes would ever end.
+const DRIP: Duration = Duration::from_millis(100);
+
+/// Sends `at_once`, then a byte of `slowly` at a time, over and over, until the other side closes; what came.
+async fn drip(stream: TcpStream, at_once: &[u8], slowly: &[u8]) -> Vec<u8> {
+    let (mut reading, mut writing) = stream.into_split();
+    writing.write_all(at_once).await.expect("taken");
+    let mut seen = Vec::new();
+    let dripping = async {
+        let mut ticks = interval(DRIP);
+        let mut bytes = slowly.chunks(1).cycle();
+        loop {
+            tokio::select! {
+                read = reading.read_buf(&mut seen) => if !matches!(read, Ok(1..)) { return },
+                _ = ticks.tick() => {
+                    // It may be gone; then reading ends too.
+                    let _ = writing.write_all(bytes.next().unwrap_or_default()).await;
+                }
+            }
+        }
+    };
+    let shown = String::from_utf8_lossy(slowly);
+    timeout(GONE_WITHIN, dripping).await.unwrap_or_else(|_| panic!("still open while {shown:?} drips"));
+    seen
+}
+
+#[tokio::test]
+async fn heads_that_come_a_byte_at_a_time() {
+    let besieged = Besieged::start().await;
+    join_all(besieged.interfaces().map(|(interface, address)| async move {
+        let endless = b"x: y\r\n";
+        let second = [REQUEST, b"GET /health HTTP/1.1\r\n"].concat();
+        let first = drip(connect(address).await, b"GET /health HTTP/1.1\r\n", endless);
+        let later = drip(connect(address).await, &second, endless);
+        let preface = drip(connect(address).await, b"", http2::PREFACE);
+        let empty_lines = drip(connect(address).await, b"", b"\r\n");
+        let (first, later, preface, empty_lines) = tokio::join!(first, later, preface, empty_lines);
+        let answered = [first, later, preface, empty_lines].map(|seen| replies(&seen).len());
+        assert!(matches!(answered, [0, 1, 0, 0]), "{interface}: {answered:?}");
+        answers_promptly(address).await;
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn bodies_that_come_a_byte_at_a_time() {
+    let besieged = Besieged::start().await;
+    let addresses = besieged.daemon.addresses;
+    let json = "application/json";
+    let slow = |address, path, content_type, framing: &'static str, statuses: &'static [u16]| async move {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: {content_type}\r\n{framing}\r\n\r\n");
+        let slowly: &[u8] = if framing.starts_with("content-length") { b" " } else { b"1\r\n \r\n" };
+        let seen = replies(&drip(connect(address).await, head.as_bytes(), slowly).await);
+        let statuses_seen: Vec<u16> = seen.iter().map(|reply| reply.status).collect();
+        assert!(matches!(statuses_seen.as_slice(), [status] if statuses.contains(status)), "{path}: {statuses_seen:?}");
+        assert!(seen[0].status != 503 || seen[0].header("retry-after").is_some(), "{seen:?}");
+        answers_promptly(address).await;
+    };
+    let mut clients = Vec::new();
+    for framing in ["content-length: 60000", "transfer-encoding: chunked"] {
+        let form = "application/x-www-form-urlencoded";
+        for path in ["/token", "/authorize", "/introspect", "/userinfo"] {
+            clients.push(slow(addresses.sign_in, path, form, framing, &[503]));
+        }
+        clients.push(slow(addresses.verify, "/api/v4/verify/rp_0000000000000000", json, framing, &[503]));
+        clients.push(slow(addresses.gateway, "/create-account", json, framing, &[504]));
+        clients.push(slow(addresses.indexer, "/inclusion-proof", json, framing, &[504]));
+        // Nobody reads these: the answer comes at once, what follows is read for a moment.
+        clients.push(slow(addresses.operator, "/keys/rotate", json, framing, &[401]));
+        clients.push(slow(addresses.gateway, "/nowhere", json, framing, &[404]));
+        clients.push(slow(addresses.indexer, "/root", json, framing, &[405]));
+    }
+    join_all(clients).await;
+}
+
+#[tokio::test]
+async fn clients_that_stop_in_the_middle() {
+    let besieged = Besieged::start().await;
+    let post = b"POST /create-account HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n".as_slice();
+    let beginnings: [Vec<u8>; 12] = [
+        Vec::new(),
+        b"G".to_vec(),
+        b"GET /health HTTP/1.1\r\nhost: h\r\n".to_vec(),
+        REQUEST.to_vec(),
+        [REQUEST, b"GET"].concat(),
+        [post, b"content-length: 10\r\n\r\n{"].concat(),
+        [post, b"transfer-encoding: chunked\r\n\r\n5\r\n{"].concat(),
+        [post, b"expect: 100-continue\r\ncontent-length: 10\r\n\r\n"].concat(),
+        http2::PREFACE[..10].to_vec(),
+        http2::PREFACE.to_vec(),
+        [http2::PREFACE, &http2::settings(&[])].concat(),
+        [http2::PREFACE, &http2::settings(&[]), &http2::get(1, "/health")[..12]].concat(),
+    ];
+    let interfaces = besieged.interfaces();
+    let clients = interfaces.iter().flat_map(|(_, address)| {
+        beginnings.iter().flat_map(move |beginning| {
+            [false, true].map(|says_goodbye| async move {
+                let stream = connect(*address).await;
+                if !says_goodbye {
+                    return drop(exchange(stream, beginning, GONE_WITHIN).await);
+                }
+                let (mut reading, mut writing) = stream.into_split();
+                // Where the whole of it was not to the other side's liking it may be gone already.
+                let _ = writing.write_all(beginning).await;
+                let _ = writing.shutdown().await;
+                let mut seen = Vec::new();
+                let _ = timeout(GONE_WITHIN, reading.read_to_end(&mut seen)).await.expect("closed in time");
+            })
+        })
+    });
+    join_all(clients).await;
+    besieged.all_connections_gone(GONE_WITHIN).await;
+    besieged.still_serves().await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads() {
+    let besieged = Besieged::start().await;
+    let pipelined = [
+        ("sign_in", "/sign-in.js"),
+        ("verify", "/openapi.json"),
+        ("gateway", "/openapi.json"),
+        ("indexer", "/openapi.json"),
+        ("operator", "/metrics"),
+    ];
+    let requests = 10_000;
+    let clients = pipelined.iter().zip(besieged.interfaces()).map(|((interface, path), (name, address))| async move {
+        assert_eq!(*interface, name);
+        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").repeat(requests);
+        write_unread(connect_narrow(address).await, request.as_bytes(), GONE_WITHIN).await;
+    });
+    join_all(clients).await;
+    besieged.all_connections_gone(GONE_WITHIN).await;
+    // Requests are handled one after the other, and no longer when their answers get stuck. The system's buffers take a few
+    // megabytes of answers.
+    for (interface, path) in pipelined {
+        let handled = besieged.handled(interface).await;
+        println!("{interface}: {handled} of {requests} pipelined requests for {path} were handled");
+        assert!(handled < requests as u64 / 2, "{interface}: {handled}");
+    }
+    besieged.still_serves().await;
+}
+
+#[tokio::test]
+async fn more_connections_than_there_may_be() {
+    const ROOM: usize = 16;
+    let besieged = Besieged::start_with(|config| config.limits.max_connections = ROOM).await;
+    let (flooded, spared): (Vec<_>, Vec<_>) =
+        besieged.interfaces().into_iter().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
+    for (flooded, spared) in [(&flooded, &spared), (&spared, &flooded)] {
+        // Silent ones: they lose their places to who comes behind them.
+        let silent = flooded.iter().flat_map(|(_, address)| (0..2 * ROOM).map(|_| connect(*address)));
+        let silent = join_all(silent).await;
+        join_all(spared.iter().map(|(_, other)| answers_promptly(*other))).await;
+        let started = Instant::now();
+        let behind = join_all(flooded.iter().map(|(_, address)| async { ask(connect(*address).await).await })).await;
+        assert!(behind.iter().all(|status| *status == 200), "{behind:?}");
+        println!("behind {} silent connections one is served after {:?}", 2 * ROOM, started.elapsed());
+        drop(silent);
+        besieged.all_connections_gone(GONE_WITHIN).await;
+        besieged.still_serves().await;
+    }
+}
+
+#[tokio::test]
+async fn connections_that_come_and_go() {
+    let besieged = Besieged::start().await;
+    for (_, address) in besieged.interfaces() {
+        for round in 0..10 {
+            let flood = join_all((0..50).map(|_| connect(address))).await;
+            let flood = join_all(flood.into_iter().map(|mut stream| async move {
+                // One that closes with something unread resets the connection.
+                let _ = stream.write_all(REQUEST).await;
+                if round % 2 == 0 {
+                    let _ = stream.readable().await;
+                }
+                stream
+            }));
+            drop(flood.await);
+        }
+        answers_promptly(address).await;
+    }
+    besieged.all_connections_gone(GONE_WITHIN).await;
+}
+
+/// Holds a connection by asking again and again; ends when it is closed.
+async fn stay(mut stream: TcpStream) {
+    let mut seen = [0; 4096];
+    let mut ticks = interval(SHORT / 4);
+    loop {
+        ticks.tick().await;
+        if stream.write_all(REQUEST).await.is_err() || !matches!(stream.read(&mut seen).await, Ok(1..)) {
+            return;
+        }
+    }
+}
+
+/// One source opens as many connections as there may be, and keeps what it gets by a request now and then. Somebody from elsewhere
+/// is served all the same.
+#[tokio::test]
+async fn one_source_does_not_keep_everybody_out() {
+    const ROOM: usize = 16;
+    let besieged = Besieged::start_with(|config| {
+        config.limits.max_connections = ROOM;
+        config.limits.max_connections_per_source = ROOM / 4;
+    })
+    .await;
+    let address = besieged.daemon.addresses.gateway;
+    let held: Vec<TcpStream> = join_all((0..ROOM).map(|_| connect_from([127, 0, 0, 9], address))).await;
+    let mut staying: FuturesUnordered<_> = held.into_iter().map(stay).collect();
+    let somebody = async {
+        // Not before the flood is there.
+        while besieged.handled("gateway").await < ROOM as u64 / 4 {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        let started = Instant::now();
+        let stream = connect_from([127, 0, 0, 10], address).await;
+        let answer = timeout(2 * PROMPTLY, ask(stream)).await;
+        (answer.is_ok(), started.elapsed())
+    };
+    let mut somebody = pin!(somebody);
+    let (is_served, waited) = loop {
+        tokio::select! {
+            served = &mut somebody => break served,
+            Some(()) = staying.next() => {}
+        }
+    };
+    println!("somebody else waited {waited:?}, {} connections of the one source are left", staying.len());
+    assert!(is_served, "one source kept everybody else out for {waited:?}");
+    drop(staying);
+    answers_promptly(address).await;
+}
+
+/// The status of the answer to an ordinary request.
+pub async fn ask(stream: TcpStream) -> u16 {
+    let request = b"GET /health HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    replies(&exchange(stream, request, 4 * PROMPTLY).await)[0].status
+}
+
+/// A sign-in under way: its address and its secret.
+pub async fn begun(address: SocketAddr) -> (String, String) {
+    let parameters = "client_id=app_staging_5e1f5a3e000000000000000000000001&response_type=code&scope=openid\
+                      &redirect_uri=http%3A%2F%2Flocalhost%3A3000%2Fcallback";
+    let request = format!(
+        "GET /authorize?{parameters} HTTP/1.1\r\nhost: h\r\naccept: application/json\r\nconnection: close\r\n\r\n"
+    );
+    let answer = replies(&exchange(connect(address).await, request.as_bytes(), GONE_WITHIN).await).remove(0);
+    let body: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+    let text = |name: &str| body[name].as_str().expect("text").to_owned();
+    (text("transaction"), text("secret"))
+}
+
+#[tokio::test]
+async fn long_polls_and_streams_end_with_their_clients() {
+    let besieged = Besieged::start().await;
+    let address = besieged.daemon.addresses.sign_in;
+    let (transaction, secret) = begun(address).await;
+    let mut waiting = Vec::new();
+    for path in ["progress", "events"] {
+        for _ in 0..50 {
+            let mut stream = connect(address).await;
+            let request = format!(
+                "GET /authorize/{transaction}/{path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {secret}\r\n\r\n"
+            );
+            stream.write_all(request.as_bytes()).await.expect("taken");
+            waiting.push(stream);
+        }
+    }
+    // What waits for a long time is nobody's loss.
+    join_all((0..20).map(|_| answers_promptly(address))).await;
+    drop(waiting);
+    besieged.all_connections_gone(GONE_WITHIN).await;
+    assert_eq!(besieged.server_errors().await, 0);
+}

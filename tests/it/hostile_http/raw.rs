@@ -1,0 +1,136 @@
+//! A client that writes bytes and reads what comes. No library keeps it from breaking rules.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The smallest receive buffer: the system rounds it up.
+const SMALLEST_BUFFER: u32 = 1;
+
+/// Opens a connection.
+pub async fn connect(address: SocketAddr) -> TcpStream {
+    timeout(PATIENCE, TcpStream::connect(address)).await.expect("connected in time").expect("a connection")
+}
+
+/// Opens a connection whose receive buffer is as small as can be: little is sent to who does not read.
+pub async fn connect_narrow(address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(SMALLEST_BUFFER).expect("a small buffer");
+    timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
+}
+
+/// Opens a connection from an address of this machine.
+pub async fn connect_from(source: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::new(IpAddr::from(source), 0)).expect("bound");
+    timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
+}
+
+/// Sends bytes, as many as are taken, and returns all that comes until the other side closes, which it has to do `within` a time.
+pub async fn exchange(stream: TcpStream, bytes: &[u8], within: Duration) -> Vec<u8> {
+    let (mut reading, mut writing) = stream.into_split();
+    let write = async {
+        // Who is sent away in the middle of it may not finish.
+        let _ = writing.write_all(bytes).await;
+        writing
+    };
+    let read = read_to_end(&mut reading);
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    // The writing half is kept until the end: we are not the side that closes.
+    let both = timeout(within, async { tokio::join!(write, read) }).await;
+    both.unwrap_or_else(|_| panic!("the connection is still open after {within:?}: {shown:?}…")).1
+}
+
+/// Everything until the connection ends, in whichever way.
+async fn read_to_end(reading: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Ok(1..) = reading.read_buf(&mut bytes).await {}
+    bytes
+}
+
+/// Writes until the other side does not take any more and has closed; nothing is read.
+pub async fn write_unread(mut stream: TcpStream, bytes: &[u8], within: Duration) {
+    let writing = async { while stream.write_all(bytes).await.is_ok() {} };
+    timeout(within, writing).await.unwrap_or_else(|_| panic!("the connection is still open after {within:?}"));
+}
+
+/// Asks for a path on a connection of its own.
+pub async fn get(address: SocketAddr, path: &str) -> Reply {
+    let stream = connect(address).await;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let mut replies = replies(&exchange(stream, request.as_bytes(), PATIENCE).await);
+    assert_eq!(replies.len(), 1, "{path}: {replies:?}");
+    replies.remove(0)
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    /// Status line and headers, in lower case.
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.find(|(given, _)| *given == name).map(|(_, value)| value)
+    }
+
+    /// Takes the first answer off what was read; `None` when it is not all there. `has_body` is false for answers to `HEAD`.
+    pub fn parse(bytes: &[u8], has_body: bool) -> Option<(Self, usize)> {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+        let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.unwrap_or_else(|| panic!("no status line: {head:?}"));
+        let mut reply = Self { status, head, body: Vec::new() };
+        if !has_body || status < 200 || status == 204 || status == 304 {
+            return Some((reply, end));
+        }
+        if reply.header("transfer-encoding") == Some("chunked") {
+            let (body, length) = unchunked(&bytes[end..])?;
+            reply.body = body;
+            return Some((reply, end + length));
+        }
+        let length = reply.header("content-length").and_then(|length| length.parse::<usize>().ok());
+        let length = length.unwrap_or_else(|| panic!("no length: {}", reply.head));
+        reply.body = bytes.get(end..end + length)?.to_vec();
+        Some((reply, end + length))
+    }
+}
+
+/// A chunked body, and how many bytes it took; `None` when it is not all there.
+fn unchunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let (mut body, mut at) = (Vec::new(), 0);
+    loop {
+        let line = bytes[at..].windows(2).position(|two| two == b"\r\n")?;
+        let size =
+            std::str::from_utf8(&bytes[at..at + line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.unwrap_or_else(|| panic!("no chunk size: {:?}", String::from_utf8_lossy(&bytes[at..])));
+        at += line + 2;
+        body.extend_from_slice(bytes.get(at..at + size)?);
+        at += size + 2;
+        if size == 0 {
+            return (at <= bytes.len()).then_some((body, at));
+        }
+    }
+}
+
+/// All answers, which have to be whole; `100 Continue` is none.
+pub fn replies(mut bytes: &[u8]) -> Vec<Reply> {
+    let mut replies = Vec::new();
+    while !bytes.is_empty() {
+        let (reply, length) = Reply::parse(bytes, true)
+            .unwrap_or_else(|| panic!("cut off: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(1000)])));
+        bytes = &bytes[length..];
+        replies.extend((reply.status != 100).then_some(reply));
+    }
+    replies
+}
