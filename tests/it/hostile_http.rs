@@ -121,6 +121,15 @@ impl Besieged {
     }
 }
 
+/// Returns once an ordinary request is answered again: that clients have gone is noticed a moment later.
+async fn is_served_again(address: SocketAddr, within: Duration) {
+    let started = Instant::now();
+    while raw::get(address, "/health").await.status != 200 {
+        assert!(started.elapsed() < within, "it is not served again after {within:?}");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 /// Asserts that an ordinary request is answered soon; the answer.
 async fn answers_promptly(address: SocketAddr) -> Reply {
     let started = Instant::now();

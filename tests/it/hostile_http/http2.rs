@@ -14,7 +14,7 @@ use tokio::time::{interval, timeout};
 
 use super::patience::{ask, begun};
 use super::raw::{connect, connect_from, connect_narrow, exchange, write_unread};
-use super::{Besieged, GONE_WITHIN, LOOK_AGAIN, PROMPTLY, SHORT, answers_promptly};
+use super::{Besieged, GONE_WITHIN, LOOK_AGAIN, PROMPTLY, SHORT, answers_promptly, is_served_again};
 
 /// What a connection begins with.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -622,7 +622,7 @@ async fn answers_that_are_never_taken_do_not_keep_everybody_out() {
     let held = use_up(address, &[(INITIAL_WINDOW, 0)], |stream| get(stream, "/health")).await;
     assert!(are_served_elsewhere(address, GONE_WITHIN).await, "the listener refuses everybody for {GONE_WITHIN:?}");
     drop(held);
-    answers_promptly(address).await;
+    is_served_again(address, GONE_WITHIN).await;
 }
 
 /// One source follows a sign-in as often as it can, which is good HTTP. Others are served all the same.
@@ -640,5 +640,5 @@ async fn live_events_of_one_source_do_not_keep_everybody_out() {
     let held = use_up(address, &[], follow).await;
     assert!(are_served_elsewhere(address, PROMPTLY).await, "the listener refuses everybody for {PROMPTLY:?}");
     drop(held);
-    answers_promptly(address).await;
+    is_served_again(address, GONE_WITHIN).await;
 }
