@@ -37,7 +37,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .strike(FaultPoint::GroupCommitAfter, Fault::Error, 20, 2)
         .run();
 
-    let settings = Settings::named("identity");
+    // Small blocks, so that there are many.
+    let settings = Settings { max_operations: 4, ..Settings::named("identity") };
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let service = Service::start_linked(settings, store, ledger, clock, random, host.get_cell()).await?;
     let clients = (0..ACCOUNTS).map(|number| tokio::spawn(create(service.registry(), number)));
