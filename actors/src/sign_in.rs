@@ -20,7 +20,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
-use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
@@ -40,7 +39,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::clock::{Clock, Random};
-use crate::registry::RateLimiter;
 use crate::session_registry::SessionRegistryMessage;
 use crate::signing_keys::{LoadedKeys, SigningError};
 use crate::slot::Slot;
@@ -48,6 +46,7 @@ use crate::verification::{VerificationError, VerificationHandle};
 
 pub use keys::KeyState;
 pub use settings::{ClientSecret, SignInClient, SignInSettings};
+use sources::Sources;
 pub use sources::TooManySignIns;
 pub use tokens::{LiveToken, TokenResponse};
 
@@ -56,9 +55,6 @@ pub const TOKEN_LIFETIME: u64 = 3600;
 
 /// How long an authorization request waits for a person, in seconds.
 pub const TRANSACTION_LIFETIME: u64 = 600;
-
-/// How many transactions may be under way: each is kept for its lifetime, and anybody may begin one.
-const TRANSACTION_LIMIT: RateLimit = RateLimit { count: 100_000, window: Duration::from_secs(TRANSACTION_LIFETIME) };
 
 /// How old the root of a legacy proof may be, in seconds.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
@@ -79,10 +75,7 @@ pub(crate) struct SignInShared {
     changing_keys: tokio::sync::Mutex<()>,
     /// Who follows which transaction.
     following: Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>,
-    /// Transactions begun within their lifetime.
-    beginning: Mutex<SlidingWindows<()>>,
-    /// What each source address has asked for within the window, and its limit.
-    per_source: Mutex<(Option<RateLimit>, RateLimiter<IpAddr>)>,
+    sources: Sources,
 }
 
 /// A transaction's public name: 128 random bits.
@@ -149,14 +142,21 @@ pub enum SignInFailure {
     #[error("{0}")]
     Proof(ItemFailure),
     /// Too much to do at the moment.
-    #[error("{reason}; try again")]
-    Unavailable { reason: String },
+    #[error("{reason}; try again in {} s", retry_after.as_secs_f64().ceil())]
+    Unavailable { reason: String, retry_after: Duration },
     /// The keys cannot be used.
     #[error(transparent)]
     Signing(#[from] SigningError),
     /// The state could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl SignInFailure {
+    /// Too much to do for a moment.
+    fn soon(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into(), retry_after: Duration::from_secs(1) }
+    }
 }
 
 /// Where a transaction stands for who follows it.
@@ -227,6 +227,7 @@ impl SignInShared {
     }
 
     async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
+        fault_point!(RecordsWrite);
         let (decided, decision) = oneshot::channel();
         self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
         decision.await.unwrap_or(Err(StoreError::Closing))
@@ -287,8 +288,7 @@ impl SignInHandle {
             keys: ArcSwapOption::empty(),
             changing_keys: tokio::sync::Mutex::default(),
             following: Mutex::default(),
-            beginning: Mutex::new(SlidingWindows::new(TRANSACTION_LIMIT, 1)),
-            per_source: Mutex::new((settings.per_source, RateLimiter::new())),
+            sources: Sources::new(&settings),
             settings,
         };
         Self { shared: Arc::new(shared) }
@@ -351,27 +351,20 @@ impl SignInHandle {
         let fields = self.grant(&request, person, &mut writes).await?;
         match shared.write(writes).await? {
             Decision::Written => Ok(request.target.deliver(fields, &shared.settings.provider.issuer)),
-            Decision::Changed => {
-                Err(SignInFailure::Unavailable { reason: "the random source repeats itself".to_owned() })
-            }
+            Decision::Changed => Err(SignInFailure::soon("the random source repeats itself")),
         }
     }
 
-    /// Keeps an authorization request until a person has answered.
+    /// Keeps an authorization request until a person has answered. It counts as one of `source`, if that is known: see
+    /// [`SignInHandle::check_open_sign_ins`].
     pub async fn begin(
         &self,
         request: AuthorizationRequest,
         expected_subject: Option<String>,
+        source: Option<IpAddr>,
     ) -> Result<Begun, SignInFailure> {
         let shared = &self.shared;
-        {
-            let now = shared.clock.now();
-            let mut beginning = shared.beginning.lock().unwrap_or_else(PoisonError::into_inner);
-            beginning
-                .check(&(), now)
-                .map_err(|_| SignInFailure::Unavailable { reason: "too many sign-ins are under way".to_owned() })?;
-            beginning.charge((), now);
-        }
+        self.open_sign_in(source)?;
         let mut id = [0; 16];
         shared.random.fill(&mut id);
         let id = TransactionId(id);
@@ -386,10 +379,12 @@ impl SignInHandle {
             is_done: 0,
         };
         let expires_at = shared.clock.unix_seconds() + TRANSACTION_LIFETIME;
-        match shared.write(vec![write(id.key(), None, &transaction, expires_at)]).await? {
-            Decision::Written => Ok(Begun { id, secret, expires_at }),
-            Decision::Changed => {
-                Err(SignInFailure::Unavailable { reason: "the random source repeats itself".to_owned() })
+        match shared.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
+            Ok(Decision::Written) => Ok(Begun { id, secret, expires_at }),
+            Ok(Decision::Changed) => Err(SignInFailure::soon("the random source repeats itself")),
+            Err(error) => {
+                self.give_open_sign_in_back(source);
+                Err(error.into())
             }
         }
     }
@@ -429,7 +424,7 @@ impl SignInHandle {
         match verdict {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => return Err(SignInFailure::Proof(failure)),
-            Err(VerificationError::Unavailable { reason }) => return Err(SignInFailure::Unavailable { reason }),
+            Err(VerificationError::Unavailable { reason }) => return Err(SignInFailure::soon(reason)),
             Err(VerificationError::Store(error)) => return Err(error.into()),
             Err(error) => return Err(SignInError::new(ErrorKind::InvalidRequest, error.to_string()).into()),
         }
@@ -529,9 +524,9 @@ impl SignInHandle {
                 Ok(Completed { delivery, new_session })
             }
             // Somebody else completed it, or another tab changed the session in this moment.
-            Decision::Changed if self.progress(id, secret)? == Progress::Answered => Err(SignInFailure::Unavailable {
-                reason: "this browser is signing in elsewhere at the same time".to_owned(),
-            }),
+            Decision::Changed if self.progress(id, secret)? == Progress::Answered => {
+                Err(SignInFailure::soon("this browser is signing in elsewhere at the same time"))
+            }
             Decision::Changed => Err(not_found()),
         }
     }

@@ -14,19 +14,21 @@ pub struct RateLimit {
 /// Events of many keys under one limit. Time is an argument: any clock that does not go back.
 ///
 /// Exact: it remembers the time of each event in the window. Memory is bounded by `max_keys` times the limit's count; when there
-/// are too many keys, those whose window has passed are dropped, and if none has, new keys are let through uncounted rather than
-/// refused, so that a flood of strange keys locks nobody out.
+/// are too many keys, those whose window has passed are dropped, sixteen times in a window at most, and while there is no room new
+/// keys are let through uncounted rather than refused, so that a flood of strange keys locks nobody out and costs little.
 #[derive(Debug)]
 pub struct SlidingWindows<Key> {
     limit: RateLimit,
     max_keys: usize,
     events: HashMap<Key, VecDeque<Duration>>,
+    /// When it is next looked for keys to drop.
+    next_drop: Duration,
 }
 
 impl<Key: Eq + Hash> SlidingWindows<Key> {
     /// No events yet.
     pub fn new(limit: RateLimit, max_keys: usize) -> Self {
-        Self { limit, max_keys, events: HashMap::new() }
+        Self { limit, max_keys, events: HashMap::new(), next_drop: Duration::ZERO }
     }
 
     /// The limit.
@@ -50,10 +52,21 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
             .map_or(self.limit.window, |time| time.saturating_add(self.limit.window).saturating_sub(now)))
     }
 
+    /// Takes back the newest event of `key`: nothing came of it.
+    pub fn give_back(&mut self, key: &Key) {
+        if let Some(times) = self.events.get_mut(key) {
+            times.pop_back();
+        }
+    }
+
     /// Counts an event.
     pub fn charge(&mut self, key: Key, now: Duration) {
         if self.events.len() >= self.max_keys && !self.events.contains_key(&key) {
             let window = self.limit.window;
+            if now < self.next_drop {
+                return;
+            }
+            self.next_drop = now.saturating_add(window / 16);
             self.events.retain(|_, times| times.back().is_some_and(|last| last.saturating_add(window) > now));
             if self.events.len() >= self.max_keys {
                 return;
@@ -94,6 +107,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_was_not_counted() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 2, window: seconds(10) }, 100);
+        for now in [0, 4, 5] {
+            windows.charge("a", seconds(now));
+        }
+        windows.give_back(&"a");
+        windows.give_back(&"b");
+        assert_eq!(windows.check(&"a", seconds(5)), Err(seconds(5)));
+        windows.give_back(&"a");
+        assert_eq!(windows.check(&"a", seconds(5)), Ok(()));
+    }
+
+    #[test]
     fn checking_costs_nothing() {
         let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 100);
         for _ in 0..5 {
@@ -111,5 +137,24 @@ mod tests {
         windows.charge(1000, seconds(10));
         assert_eq!(windows.events.len(), 1);
         assert_eq!(windows.check(&1000, seconds(10)), Err(seconds(10)));
+    }
+
+    #[test]
+    fn keys_are_dropped_now_and_then_not_at_every_event() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(16) }, 2);
+        for key in [0, 1, 2] {
+            windows.charge(key, seconds(0));
+        }
+        windows.charge(0, seconds(1));
+        // The second key's window has passed, and nobody has looked of late.
+        windows.charge(3, seconds(16));
+        windows.charge(4, seconds(16));
+        assert_eq!(windows.events.len(), 2);
+        assert_eq!(windows.check(&3, seconds(16)), Err(seconds(16)));
+        assert_eq!(windows.check(&4, seconds(16)), Ok(()));
+        windows.charge(5, Duration::from_millis(16_999));
+        assert_eq!(windows.check(&5, seconds(17)), Ok(()));
+        windows.charge(5, seconds(17));
+        assert_eq!(windows.check(&5, seconds(17)), Err(seconds(16)));
     }
 }

@@ -57,6 +57,7 @@ fn counts(config: &Config) -> Vec<Finding> {
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
+        ("limits.open_sign_ins", Some(limits.open_sign_ins), MOST),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MOST),
     ]

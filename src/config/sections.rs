@@ -171,6 +171,8 @@ pub struct Limits {
     pub verifications_per_source: Option<RateLimit>,
     /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source address; `None` is no limit.
     pub sign_ins_per_source: Option<RateLimit>,
+    /// Sign-ins begun within their ten minutes; one source address may begin a quarter of them.
+    pub open_sign_ins: usize,
     /// The proxies whose `Forwarded` headers count.
     pub trusted_proxies: Vec<Network>,
 }
@@ -193,6 +195,7 @@ impl Default for Limits {
             per_leaf_index: None,
             verifications_per_source: None,
             sign_ins_per_source: None,
+            open_sign_ins: 1_000_000,
             trusted_proxies: Vec::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! `GET` and `POST /authorize`: where a sign-in begins.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::header::{ACCEPT, CACHE_CONTROL, COOKIE, HeaderValue, LOCATION, SET_COOKIE};
@@ -19,7 +20,9 @@ use crate::http::{Request, Response, empty, json};
 /// Checks an authorization request, keeps it, and shows the page; programs get its JSON form.
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
     let wants_json = accepts_json(&request);
-    if let Err(refused) = sign_in.handle.charge_source(request.source()) {
+    let source = request.source();
+    let admitted = sign_in.handle.charge_source(source).and_then(|()| sign_in.handle.check_open_sign_ins(source));
+    if let Err(refused) = admitted {
         return if wants_json { Err(refused.into()) } else { Ok(page::too_many(sign_in.root(), &refused)) };
     }
     let parameters = match *request.method() == Method::POST {
@@ -28,13 +31,25 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     };
     // A program keeps no session.
     let session = if wants_json { None } else { cookie(&request, SESSION_COOKIE) };
-    match begin(&sign_in, &parameters, session).await {
+    match begin(&sign_in, &parameters, session, source).await {
         Ok(Begin::Shown { begun, client_name }) => shown(&sign_in, &begun, &client_name, wants_json),
         Ok(Begin::Known(delivery)) => Ok(delivered(&sign_in, delivery)),
-        Err(refusal) if wants_json => Err(refusal.error().clone().into()),
-        Err(AuthorizeRefusal::Shown(error)) => Ok(page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error)),
-        Err(AuthorizeRefusal::Sent { target, error }) => Ok(sent(&sign_in, &target, &error)),
+        Err(NotBegun::Refused(refusal)) if wants_json => Err(refusal.error().clone().into()),
+        Err(NotBegun::Refused(AuthorizeRefusal::Shown(error))) => {
+            Ok(page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error))
+        }
+        Err(NotBegun::Refused(AuthorizeRefusal::Sent { target, error })) => Ok(sent(&sign_in, &target, &error)),
+        Err(NotBegun::Failed { failure, .. }) if wants_json => Err(failure.into()),
+        Err(NotBegun::Failed { target, failure }) => Ok(sent(&sign_in, &target, &told(failure))),
     }
+}
+
+/// Why a request does not go on.
+enum NotBegun {
+    /// It is wrong.
+    Refused(AuthorizeRefusal),
+    /// It is good, and could not be done.
+    Failed { target: Target, failure: SignInFailure },
 }
 
 /// How a good request goes on.
@@ -45,14 +60,19 @@ enum Begin {
     Known(Delivery),
 }
 
-async fn begin(sign_in: &SignIn, parameters: &Parameters, session: Option<&str>) -> Result<Begin, AuthorizeRefusal> {
+async fn begin(
+    sign_in: &SignIn,
+    parameters: &Parameters,
+    session: Option<&str>,
+    source: IpAddr,
+) -> Result<Begin, NotBegun> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
-    let request = AuthorizationRequest::read(parameters, |_| known)?;
+    let request = AuthorizationRequest::read(parameters, |_| known).map_err(NotBegun::Refused)?;
     let target = request.target.clone();
     let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
-    let begun = begin_good(sign_in, request, client_name, session).await;
-    begun.map_err(|failure| AuthorizeRefusal::Sent { target, error: told(failure) })
+    let begun = begin_good(sign_in, request, client_name, session, source).await;
+    begun.map_err(|failure| NotBegun::Failed { target, failure })
 }
 
 async fn begin_good(
@@ -60,6 +80,7 @@ async fn begin_good(
     request: AuthorizationRequest,
     client_name: String,
     session: Option<&str>,
+    source: IpAddr,
 ) -> Result<Begin, SignInFailure> {
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session
@@ -71,7 +92,7 @@ async fn begin_good(
         let detail = "the person has to sign in: nobody this request is about is signed in in this browser";
         return Err(SignInError::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
-    let begun = sign_in.handle.begin(request, expected).await?;
+    let begun = sign_in.handle.begin(request, expected, Some(source)).await?;
     Ok(Begin::Shown { begun, client_name })
 }
 
@@ -79,7 +100,7 @@ async fn begin_good(
 fn told(failure: SignInFailure) -> SignInError {
     match failure {
         SignInFailure::Refused(error) => error,
-        SignInFailure::Unavailable { reason } => SignInError::new(ErrorKind::TemporarilyUnavailable, reason),
+        SignInFailure::Unavailable { .. } => SignInError::new(ErrorKind::TemporarilyUnavailable, failure.to_string()),
         SignInFailure::Store(error) => {
             tracing::error!(%error, "the store failed");
             SignInError::new(ErrorKind::TemporarilyUnavailable, "the state cannot be read or written at the moment")

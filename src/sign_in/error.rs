@@ -57,20 +57,20 @@ impl InterfaceError for SignInFault {
                 body["active"] = false.into();
                 json_response(StatusCode::UNAUTHORIZED, &body)
             }
-            Self::Failed(failure) => match failure {
-                SignInFailure::Refused(error) => answer(&error),
+            Self::Failed(failure) => match &failure {
+                SignInFailure::Refused(error) => answer(error),
                 SignInFailure::Proof(failure) => {
                     let detail = format!("the proof is not accepted ({}): {failure}", failure.code());
                     answer(&SignInError::of("responses[0]", ErrorKind::InvalidRequest, detail))
                 }
-                SignInFailure::Unavailable { reason } => unavailable(format!("{reason}; try again")),
+                SignInFailure::Unavailable { retry_after, .. } => unavailable(failure.to_string(), *retry_after),
                 SignInFailure::Signing(error) => {
                     tracing::error!(%error, "tokens cannot be signed");
                     refused(&Refusal::Internal)
                 }
                 SignInFailure::Store(error) => {
                     tracing::error!(%error, "the store failed");
-                    unavailable("the state cannot be read or written at the moment; try again".to_owned())
+                    unavailable("the state cannot be read or written at the moment; try again".to_owned(), RETRY_AFTER)
                 }
             },
         }
@@ -87,14 +87,14 @@ fn refused(refusal: &Refusal) -> Response {
         Refusal::BadRequest(_) | Refusal::PayloadTooLarge { .. } => ErrorKind::InvalidRequest,
         Refusal::TooManyRequests { .. } => ErrorKind::RateLimited,
         Refusal::Internal => ErrorKind::ServerError,
-        Refusal::Unavailable { .. } | Refusal::Timeout => return unavailable(refusal.to_string()),
+        Refusal::Unavailable { .. } | Refusal::Timeout => return unavailable(refusal.to_string(), RETRY_AFTER),
     };
     refusal.respond(&SignInError::new(kind, refusal.to_string()).body())
 }
 
-fn unavailable(detail: String) -> Response {
+fn unavailable(detail: String, retry_after: Duration) -> Response {
     let error = SignInError::new(ErrorKind::TemporarilyUnavailable, detail);
-    Refusal::Unavailable { retry_after: RETRY_AFTER }.respond(&error.body())
+    Refusal::Unavailable { retry_after }.respond(&error.body())
 }
 
 /// The status and the headers that belong to an error.
@@ -109,7 +109,7 @@ fn answer(error: &SignInError) -> Response {
             ),
         ),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, None),
-        ErrorKind::TemporarilyUnavailable => return unavailable(error.detail.clone()),
+        ErrorKind::TemporarilyUnavailable => return unavailable(error.detail.clone(), RETRY_AFTER),
         ErrorKind::ServerError => return refused(&Refusal::Internal),
         _ => (StatusCode::BAD_REQUEST, None),
     };

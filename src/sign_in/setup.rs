@@ -23,6 +23,7 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
         session_lifetime: sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == 200,
         per_source: config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit),
+        open_sign_ins: config.limits.open_sign_ins,
     }
 }
 

@@ -87,13 +87,23 @@ impl SignInShared {
         let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
         let rotated = match read.value.rotate(new, now, KEY_AFTERLIFE, force) {
             Ok(rotated) => rotated,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => {
+                // An earlier change was called failed and was written all the same.
+                self.load_stored_keys()?;
+                return Ok(Err(error));
+            }
         };
-        self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await?;
-        // What is stored counts, whoever wrote it.
+        let written = self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await;
+        // What is stored counts, whoever wrote it, and whatever was said of the write.
+        self.load_stored_keys()?;
+        written?;
+        Ok(Ok(()))
+    }
+
+    fn load_stored_keys(&self) -> Result<(), SignInFailure> {
         let stored = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value;
         self.keys.store(Some(Arc::new(LoadedKeys::load(stored)?)));
-        Ok(Ok(()))
+        Ok(())
     }
 }
 

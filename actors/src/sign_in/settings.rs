@@ -23,6 +23,8 @@ pub struct SignInSettings {
     pub answers_inactive_tokens_plainly: bool,
     /// What one source address may begin, answer or get wrong; `None` is no limit.
     pub per_source: Option<RateLimit>,
+    /// How many sign-ins may have been begun within their ten minutes. One source address may have begun a quarter of them.
+    pub open_sign_ins: usize,
 }
 
 impl Default for SignInSettings {
@@ -42,6 +44,7 @@ impl Default for SignInSettings {
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
             per_source: None,
+            open_sign_ins: 1_000_000,
         }
     }
 }

@@ -563,6 +563,38 @@ async fn rate_limit() {
     assert_eq!(party.send(party.http.get(&url).header(ACCEPT, "application/json")).await.status, 200);
 }
 
+/// Nobody uses up the room that there is for the sign-ins of all.
+#[tokio::test]
+async fn rate_limit_of_open_sign_ins() {
+    let party = Party::start_with(|config| {
+        config.limits.open_sign_ins = 5;
+        config.limits.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a network")];
+    })
+    .await;
+    let url = party.authorization_url(&[]);
+    let begin = |host: u8| {
+        let request = party.http.get(&url).header(ACCEPT, "application/json");
+        party.send(request.header("x-forwarded-for", format!("192.0.2.{host}")))
+    };
+    for host in [1, 1, 2] {
+        assert_eq!(begin(host).await.status, 200);
+    }
+    party.daemon.clock.advance(Duration::from_secs(100));
+    let answer = begin(1).await;
+    is_error(&answer, 429, "rate_limit", "temporarily_unavailable", None);
+    assert_eq!(answer.header(RETRY_AFTER), "500");
+    for host in [2, 3] {
+        assert_eq!(begin(host).await.status, 200);
+    }
+    let answer = begin(4).await;
+    is_error(&answer, 503, "temporarily_unavailable", "temporarily_unavailable", None);
+    assert_eq!(answer.header(RETRY_AFTER), "500");
+    party.daemon.clock.advance(Duration::from_secs(500));
+    for host in [1, 1, 4] {
+        assert_eq!(begin(host).await.status, 200);
+    }
+}
+
 #[tokio::test]
 async fn temporarily_unavailable() {
     let party = Party::start_with(|config| config.limits.request_timeout = Duration::from_millis(200)).await;
