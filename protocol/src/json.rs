@@ -1,18 +1,23 @@
 //! Strict reading of JSON bodies.
 //!
 //! A body is one JSON object in UTF-8. An array in its place, a key that occurs twice (at any depth, known or not), text behind
-//! the object and nesting beyond the parser's bound are errors. Unknown keys are ignored.
+//! the object, nesting beyond the parser's bound and very many values are errors. Unknown keys are ignored.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+
+/// The most values (objects, arrays, texts, numbers, `true`, `false` and `null`, at any depth) of a request's body. What is asked
+/// for has some hundreds at most; a tree of a hundred thousand would take fifty times its text in memory, and milliseconds.
+pub const MOST_VALUES: usize = 10_000;
 
 /// Why a body was not understood. The text names the field where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Not UTF-8, not JSON, truncated, nested too deeply, a duplicate key, or text behind the value.
+    /// Not UTF-8, not JSON, truncated, nested too deeply, too many values, a duplicate key, or text behind the value.
     #[error("the body is not valid JSON: {0}")]
     NotJson(String),
     /// Valid JSON, but not an object.
@@ -28,12 +33,22 @@ pub enum BodyError {
     },
 }
 
-/// Reads `bytes` as an object of the shape `T`.
+/// Reads the body of a request as an object of the shape `T`. It may have [`MOST_VALUES`].
 pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
+    read(bytes, MOST_VALUES)
+}
+
+/// Reads what a service has answered as an object of the shape `T`, however many values it has.
+pub fn from_answer<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
+    read(bytes, usize::MAX)
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, BodyError> {
     let text = std::str::from_utf8(bytes).map_err(|error| BodyError::NotJson(error.to_string()))?;
     let mut scan = serde_json::Deserializer::from_str(text);
-    let is_object = UniqueKeys::deserialize(&mut scan)
-        .and_then(|value| scan.end().map(|()| value.is_object))
+    let is_object = Walk { left: &Cell::new(most_values) }
+        .deserialize(&mut scan)
+        .and_then(|is_object| scan.end().map(|()| is_object))
         .map_err(|error| BodyError::NotJson(shortened(error.to_string())))?;
     if !is_object {
         return Err(BodyError::NotAnObject);
@@ -67,66 +82,76 @@ fn shortened(mut reason: String) -> String {
     reason
 }
 
-/// Walks a whole JSON value and fails at the first key that occurs twice in one object.
-struct UniqueKeys {
-    is_object: bool,
+/// Walks a whole JSON value; whether it is an object. Fails at the first key that occurs twice in one object, and at the value
+/// that is one too many.
+struct Walk<'b> {
+    /// How many values may still come.
+    left: &'b Cell<usize>,
 }
 
-impl<'de> Deserialize<'de> for UniqueKeys {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UniqueKeysVisitor)
+impl Walk<'_> {
+    fn next(&self) -> Walk<'_> {
+        Walk { left: self.left }
     }
 }
 
-struct UniqueKeysVisitor;
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = bool;
 
-const SCALAR: UniqueKeys = UniqueKeys { is_object: false };
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom("it has too many values"))?;
+        self.left.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
 
-impl<'de> Visitor<'de> for UniqueKeysVisitor {
-    type Value = UniqueKeys;
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = bool;
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         formatter.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
     }
-    fn visit_i64<E>(self, _: i64) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
     }
-    fn visit_u64<E>(self, _: u64) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
     }
-    fn visit_f64<E>(self, _: f64) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
     }
-    fn visit_str<E>(self, _: &str) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
     }
-    fn visit_unit<E>(self) -> Result<UniqueKeys, E> {
-        Ok(SCALAR)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<UniqueKeys, A::Error> {
-        while items.next_element::<UniqueKeys>()?.is_some() {}
-        Ok(SCALAR)
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<UniqueKeys, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
+        while items.next_element_seed(self.next())?.is_some() {}
+        Ok(false)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<bool, A::Error> {
         let mut seen = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
-            entries.next_value::<UniqueKeys>()?;
+            entries.next_value_seed(self.next())?;
             if let Some(twice) = seen.replace(key) {
                 return Err(A::Error::custom(format_args!("key `{twice}` occurs twice")));
             }
         }
-        Ok(UniqueKeys { is_object: true })
+        Ok(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     #[derive(Debug, Deserialize, PartialEq)]
@@ -144,6 +169,16 @@ mod tests {
         for body in [r#"{"leaf_index":"5"}"#, r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#] {
             assert_eq!(from_object::<Query>(body.as_bytes()), Ok(Query { leaf_index: 5 }));
         }
+    }
+
+    #[test]
+    fn requests_have_a_bounded_number_of_values() {
+        let body = |others: usize| format!("{{\"leaf_index\":\"5\",\"x\":[{}0]}}", "0,".repeat(others));
+        let most = body(MOST_VALUES - 4);
+        assert_eq!(from_object::<Query>(most.as_bytes()), Ok(Query { leaf_index: 5 }));
+        let more = body(MOST_VALUES - 3);
+        assert!(message(more.as_bytes()).starts_with("the body is not valid JSON: it has too many values"));
+        assert_eq!(from_answer::<Query>(more.as_bytes()), Ok(Query { leaf_index: 5 }));
     }
 
     #[test]

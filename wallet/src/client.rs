@@ -259,7 +259,7 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
         body.extend_from_slice(&chunk);
     }
     if status.is_success() {
-        return json::from_object(&body).map_err(|error| unreadable(printable(&error.to_string())));
+        return json::from_answer(&body).map_err(|error| unreadable(printable(&error.to_string())));
     }
     let error = json::from_object(&body).unwrap_or_else(|_| ErrorAnswer {
         code: "without a code".to_owned(),
