@@ -19,6 +19,7 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
 use crate::config::{Config, Listen, Network, VerificationKey};
@@ -55,6 +56,9 @@ pub enum DaemonError {
     /// A file of secrets in the data folder cannot be read or made.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
+    /// An address is not served any more.
+    #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
+    Server(Option<String>),
 }
 
 /// A started daemon, its addresses bound, not serving yet.
@@ -98,7 +102,8 @@ impl Reloading {
             Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
         }
         self.sign_in.set_clients(sign_in::setup::clients(config));
-        self.sign_in.limit_sources(config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit));
+        let sign_ins_per_source = config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit);
+        self.sign_in.limit_sources(sign_ins_per_source, config.limits.open_sign_ins);
         self.simulation.rcu(|simulation| simulation.as_ref().map(|simulation| Arc::new(simulation.over(config))));
         self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
         self.registry.set_limits(admission_limits(config));
@@ -198,19 +203,23 @@ impl Daemon {
     /// closes the store.
     ///
     /// # Errors
-    /// When the actors end by themselves: their supervisors gave up, or one is stuck.
+    /// When the actors end by themselves (their supervisors gave up, or one is stuck), or the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let Self { service, servers, shutdown, reloading, .. } = self;
         drop(reloading);
-        let serving: Vec<_> =
-            servers.into_iter().map(|(server, listener)| tokio::spawn(server.run(listener))).collect();
+        let mut serving = JoinSet::new();
+        for (server, listener) in servers {
+            serving.spawn(server.run(listener));
+        }
         let outcome = tokio::select! {
             () = stop => Ok(()),
-            error = service.failed() => Err(error),
+            error = service.failed() => Err(error.into()),
+            // None ends before the shutdown but by a panic.
+            Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
         shutdown.trigger();
-        for server in serving {
-            if let Err(error) = server.await {
+        while let Some(ended) = serving.join_next().await {
+            if let Err(error) = ended {
                 tracing::error!(%error, "a server ended abnormally");
             }
         }
@@ -219,7 +228,7 @@ impl Daemon {
             // A request that outlived the grace time still reads.
             Err(service) => service.stop_actors().await,
         }
-        Ok(outcome?)
+        outcome
     }
 }
 

@@ -1,5 +1,6 @@
 //! `selfsame`: see `selfsame --help`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -9,7 +10,8 @@ fn main() -> ExitCode {
     match selfsame::commands::run(Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("selfsame: {error}");
+            // Not `eprintln`, which panics where nobody can be told.
+            let _ = writeln!(std::io::stderr(), "selfsame: {error}");
             ExitCode::FAILURE
         }
     }

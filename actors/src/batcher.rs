@@ -1,5 +1,6 @@
 //! The batcher: turns the durable queue into sealed blocks, by size and age.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -113,13 +114,13 @@ impl BatcherState {
         });
         let is_due = waiting >= limits.max_operations || since.elapsed() >= limits.max_wait;
         // An applied block wakes us again.
-        let ahead = self.shared.ledger.head().height.saturating_sub(self.shared.publication.height());
+        let ahead = self.shared.ledger_height.load(Ordering::Relaxed).saturating_sub(self.shared.publication.height());
         if !is_due || ahead >= BLOCKS_AHEAD {
             return Ok(());
         }
         self.waiting_since = None;
         let (shared, sealed, uncertain) = (Arc::clone(&self.shared), self.sealed, self.uncertain);
-        match self.shared.sealing.run(move || seal(&shared, sealed, uncertain)).await? {
+        match self.shared.sealing.run(move || seal(&shared, sealed..=durable, uncertain)).await? {
             Ok(sealed) => {
                 self.sealed = sealed;
                 self.shared.sealing_step.succeeded();
@@ -146,19 +147,22 @@ impl BatcherState {
     }
 }
 
-/// Seals the requests after sequence number `after` into a block. Returns the sequence number up to which all are in blocks.
-fn seal(shared: &Shared, after: u64, uncertain: u64) -> Result<u64, LedgerError> {
+/// Seals requests of these sequence numbers, the first of which was sealed before, into a block. Returns the sequence number up to
+/// which all are in blocks.
+///
+/// None beyond the last: if nobody knows afterwards whether the block was written, it is exactly these that may be in it.
+fn seal(shared: &Shared, sequences: RangeInclusive<u64>, uncertain: u64) -> Result<u64, LedgerError> {
     blocking_fault_point!(BatcherSeal);
+    let (after, durable) = sequences.into_inner();
     // The head before the queue: if it moves while we read, the append is refused and we look again. The mark before the queue:
     // what is up to the mark and not in the queue has been applied.
     let head = shared.ledger.head();
-    let durable = shared.publication.durable().max(uncertain);
     let limits = &shared.batch_limits;
-    let queued = shared.store.queued_after(after, limits.max_operations)?;
+    let mut queued = shared.store.queued_after(after, limits.max_operations)?;
+    queued.retain(|(sequence, _)| *sequence <= durable);
     let last = match queued.last() {
         Some((last, _)) if queued.len() == limits.max_operations => *last,
-        Some((last, _)) => durable.max(*last),
-        None => durable,
+        _ => durable,
     };
     let mut entries = Vec::with_capacity(queued.len());
     for (sequence, request) in queued {
@@ -171,6 +175,7 @@ fn seal(shared: &Shared, after: u64, uncertain: u64) -> Result<u64, LedgerError>
     if !entries.is_empty() {
         let block = Block::seal(&head, shared.clock.unix_seconds(), limits.rules, entries);
         shared.ledger.append(&block)?;
+        blocking_fault_point!(BatcherSealed);
         tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");
     }
     Ok(last)

@@ -26,6 +26,9 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// What the thread is called that makes commits, which is no actor.
+const COMMITTING_THREAD: &str = "group-commit";
+
 /// How an actor is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActorHealth {
@@ -109,6 +112,7 @@ impl Heartbeat {
                 self.sign_in.session_registry.name()
             }
             worker = self.stuck_worker() => return worker,
+            () = self.stuck_commit() => COMMITTING_THREAD,
             never = self.probe_commits() => match never {},
         }
         .to_owned()
@@ -121,6 +125,13 @@ impl Heartbeat {
             if self.shared.group_commit.trouble().is_some() {
                 self.shared.group_commit.commit(Changes::default(), Box::new(|_| {}));
             }
+        }
+    }
+
+    /// Waits until one group commit has taken too long: a disk that never answers.
+    async fn stuck_commit(&self) {
+        while self.shared.group_commit.busy_for() < STUCK_AFTER {
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 

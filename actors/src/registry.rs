@@ -1,5 +1,6 @@
 //! The registry from outside: one handle for writing and reading.
 
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,17 +11,21 @@ use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse, check_request, transaction_hash};
-use selfsame_protocol::ledger::{Block, BlockResult, Outcome, Receipt, RequestId, is_valid_root, recover_signer};
+use selfsame_protocol::ledger::{
+    Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, is_valid_root, recover_signer,
+};
 use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 use selfsame_protocol::registry::{RuleParameters, RuleViolation, check_stateless};
 use selfsame_protocol::signature::SignatureFault;
 use selfsame_storage::{GroupCommit, Ledger, Snapshot, Store, StoreError};
 use serde::Serialize;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::batcher::{BatchLimits, BatcherMessage};
 use crate::blocking::Blocking;
 use crate::clock::{Clock, Random};
+use crate::heartbeat::UNREADY_AFTER;
 use crate::publication::Publication;
 use crate::request_tracker::{Candidate, RequestTrackerMessage};
 use crate::slot::{PATIENCE, Slot};
@@ -29,10 +34,15 @@ use crate::tree_maintainer::TreeMaintainerMessage;
 use crate::trouble::Step;
 use crate::turns::Turns;
 
+/// How many blocks are kept with their receipts: a few megabytes each, where blocks are large.
+const BLOCKS_WITH_RECEIPTS: usize = 4;
+
 /// What the registry's actors and handles share. Nothing in here is the only copy of anything acknowledged.
 pub(crate) struct Shared {
     pub store: Store,
     pub ledger: Arc<dyn Ledger>,
+    /// The ledger's height as far as its listeners were told: asking the ledger itself may wait for a disk.
+    pub ledger_height: AtomicU64,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub publication: Publication,
@@ -51,6 +61,10 @@ pub(crate) struct Shared {
     pub sealing_step: Step,
     /// Where other blocking work is done.
     pub blocking: Blocking,
+    /// Turns of those who read much.
+    pub reading: Arc<Semaphore>,
+    /// Blocks whose receipts were asked for last, newest first.
+    pub receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
     pub tree_maintainer: Slot<TreeMaintainerMessage>,
     pub batcher: Slot<BatcherMessage>,
     pub request_tracker: Slot<RequestTrackerMessage>,
@@ -178,7 +192,7 @@ impl RegistryHandle {
     /// Accepts a request. When this returns it is durable: it will become final, also if the process dies now.
     ///
     /// Checks in this order: limit by source, rules that need no state, signature, idempotency key, queue, locks, rules on the
-    /// published state, limit by account.
+    /// published state, limit by account. Without an idempotency key a full queue comes before the signature.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         let Submission { operation, source, idempotency_key } = submission;
         if let Some(step) = self.shared.steps().find_map(Step::failing) {
@@ -187,6 +201,12 @@ impl RegistryHandle {
         self.charge_source(source)?;
         check_request(&operation)?;
         check_stateless(&operation, &self.shared.batch_limits.rules)?;
+        // Once more by the tracker, exactly. Here it spares a flood the signature, which costs far more than all the rest; a key may
+        // stand for a request that has its place already.
+        let limit = self.shared.limits.load().queue_length;
+        if idempotency_key.is_none() && self.shared.counters.open_requests.load(Ordering::Relaxed) >= limit {
+            return Err(SubmitError::QueueFull { limit });
+        }
         let signer = recover_signer(&operation, &self.shared.store.domain());
         match signer {
             Some(Err(SignatureFault::HighS)) => return Err(RuleViolation::ECDSAInvalidSignatureS.into()),
@@ -283,21 +303,52 @@ impl RegistryHandle {
         Ok(is_valid_root(record.as_ref(), self.shared.clock.unix_seconds(), window))
     }
 
-    /// The receipt of a final request; `None` when it is unknown or not final yet. Receipts never expire.
+    /// Does what reads and computes much, [`RegistryHandle::receipt`] and [`RegistryHandle::block`], off the async threads; no more
+    /// of it at a time than there are cores, so that it leaves room for what is quick.
+    pub async fn reading<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let turn = Arc::clone(&self.shared.reading).acquire_owned().await.map_err(|_| StoreError::Closing)?;
+        let handle = self.clone();
+        let read = move || {
+            // It is over when this is over, also if nobody waits for it any more.
+            let _turn = turn;
+            work(&handle)
+        };
+        self.shared.blocking.run(read).await.unwrap_or(Err(StoreError::Panicked))
+    }
+
+    /// The receipt of a final request; `None` when it is unknown or not final yet. Receipts never expire. Blocks the thread: see
+    /// [`RegistryHandle::reading`].
     pub fn receipt(&self, request_id: &RequestId) -> Result<Option<Receipt>, StoreError> {
         let Some(place) = self.shared.ledger.place(request_id)? else { return Ok(None) };
         if place.height > self.shared.publication.height() {
             return Ok(None);
         }
-        let block = self.shared.ledger.block(place.height)?;
-        let applied = self.shared.store.applied_block(place.height)?;
-        let receipt = block
-            .zip(applied)
-            .and_then(|(block, applied)| Receipt::new(&block, &applied.result, &applied.outcomes, place.position));
-        Ok(receipt)
+        let receipts = self.receipts_of(place.height)?;
+        Ok(receipts.and_then(|receipts| receipts.receipt(place.position)))
     }
 
-    /// The block at a height, counted from 1.
+    /// The receipts of a block. They are usually asked for one after the other, as soon as there are any.
+    fn receipts_of(&self, height: u64) -> Result<Option<Arc<BlockReceipts>>, StoreError> {
+        let lock = || self.shared.receipts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, receipts)) = lock().iter().find(|(kept, _)| *kept == height) {
+            return Ok(Some(Arc::clone(receipts)));
+        }
+        let block = self.shared.ledger.block(height)?;
+        let Some((block, applied)) = block.zip(self.shared.store.applied_block(height)?) else { return Ok(None) };
+        let receipts = Arc::new(BlockReceipts::new(block, applied.result, applied.outcomes));
+        let mut kept = lock();
+        // Somebody else may have been quicker.
+        if kept.iter().all(|(kept, _)| *kept != height) {
+            kept.truncate(BLOCKS_WITH_RECEIPTS - 1);
+            kept.push_front((height, Arc::clone(&receipts)));
+        }
+        Ok(Some(receipts))
+    }
+
+    /// The block at a height, counted from 1. Blocks the thread: see [`RegistryHandle::reading`].
     pub fn block(&self, height: u64) -> Result<Option<LedgerBlock>, StoreError> {
         let Some(block) = self.shared.ledger.block(height)? else { return Ok(None) };
         let is_published = height <= self.shared.publication.height();
@@ -336,7 +387,9 @@ impl RegistryHandle {
     /// works.
     pub fn troubles(&self) -> Vec<String> {
         let committing = self.shared.group_commit.trouble().map(|error| format!("committing fails: {error}"));
-        committing.into_iter().chain(self.shared.steps().filter_map(Step::trouble)).collect()
+        let busy = self.shared.group_commit.busy_for();
+        let stuck = (busy >= UNREADY_AFTER).then(|| format!("a commit has been taking {} s", busy.as_secs()));
+        committing.into_iter().chain(stuck).chain(self.shared.steps().filter_map(Step::trouble)).collect()
     }
 
     /// How the registry is doing.
@@ -350,7 +403,7 @@ impl RegistryHandle {
             open_requests: counters.open_requests.load(Ordering::Relaxed),
             queue_length: self.shared.limits.load().queue_length,
             status_waiters: self.shared.publication.waiters.count(),
-            ledger_height: self.shared.ledger.head().height,
+            ledger_height: self.shared.ledger_height.load(Ordering::Relaxed),
             applied_height: snapshot.tip().seal.height,
             accounts: snapshot.next_leaf_index() - 1,
         }

@@ -19,11 +19,26 @@ use selfsame_storage::{Admission, Changes, IdempotencyRecord, StoreError};
 use crate::batcher::BatcherMessage;
 use crate::registry::{RateLimiter, Shared};
 use crate::submission::{RateLimitScope, SubmitError};
+use crate::trouble::RETRY;
+
+/// A request that is not final.
+struct OpenRequest {
+    operation_hash: B256,
+    /// Of its idempotency key, if it has one and was admitted by this tracker.
+    key_hash: Option<B256>,
+}
+
+/// How far a sweep has come.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Swept {
+    requests: Option<(u64, RequestId)>,
+    keys: Option<(u64, B256)>,
+}
 
 /// How often expired records are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Records deleted in one commit.
+/// Records deleted in one commit, and while a message is handled: admission waits as long.
 const SWEEP_BATCH: usize = 1000;
 
 /// A request that passed every check which needs no lock.
@@ -39,7 +54,6 @@ pub(crate) struct Failed {
     request_id: RequestId,
     sequence: u64,
     operation: Operation,
-    key_hash: Option<B256>,
 }
 
 /// The answer to a candidate.
@@ -55,6 +69,8 @@ pub(crate) enum RequestTrackerMessage {
     NotDurable(Box<Failed>),
     /// Delete what has expired.
     Sweep,
+    /// Delete more of it.
+    SweepOn(Swept),
     /// Answer, to show that you are not stuck.
     Ping(RpcReplyPort<()>),
 }
@@ -67,10 +83,9 @@ pub(crate) struct RequestTrackerState {
     shared: Arc<Shared>,
     /// Locks of open requests and who holds them.
     locks: HashMap<Lock, RequestId>,
-    /// Hash of each open request's operation.
-    open: HashMap<RequestId, B256>,
-    /// Idempotency keys handed to the group commit and possibly not readable yet.
-    recent_keys: HashMap<B256, IdempotencyRecord>,
+    open: HashMap<RequestId, OpenRequest>,
+    /// Idempotency keys of open requests: handed to the group commit and possibly not readable yet.
+    open_keys: HashMap<B256, IdempotencyRecord>,
     /// Requests of each account within the window.
     per_account: RateLimiter<u64>,
     last_sequence: u64,
@@ -97,7 +112,7 @@ impl Actor for RequestTracker {
 
     async fn handle(
         &self,
-        _: ActorRef<Self::Msg>,
+        myself: ActorRef<Self::Msg>,
         message: Self::Msg,
         state: &mut RequestTrackerState,
     ) -> Result<(), ActorProcessingErr> {
@@ -110,8 +125,9 @@ impl Actor for RequestTracker {
                     state.close(&entry.request_id, &entry.operation);
                 }
             }
-            RequestTrackerMessage::NotDurable(failed) => state.forget(&failed),
-            RequestTrackerMessage::Sweep => state.sweep().await?,
+            RequestTrackerMessage::NotDurable(failed) => state.forget(failed, &myself),
+            RequestTrackerMessage::Sweep => state.sweep(Swept::default(), &myself).await?,
+            RequestTrackerMessage::SweepOn(swept) => state.sweep(swept, &myself).await?,
         }
         Ok(())
     }
@@ -126,14 +142,15 @@ impl RequestTrackerState {
         let mut locks = HashMap::new();
         let mut open = HashMap::new();
         for request in shared.store.open_requests()? {
-            open.insert(request.request_id, operation_hash(&request.operation));
+            let operation_hash = operation_hash(&request.operation);
+            open.insert(request.request_id, OpenRequest { operation_hash, key_hash: None });
             locks.extend(request.operation.locks().into_iter().map(|lock| (lock, request.request_id)));
         }
         let last_sequence = shared.store.last_sequence()?;
         shared.publication.mark_durable(last_sequence);
         shared.counters.open_requests.store(open.len(), Ordering::Relaxed);
         let per_account = RateLimiter::new();
-        Ok(Self { shared, locks, open, recent_keys: HashMap::new(), per_account, last_sequence })
+        Ok(Self { shared, locks, open, open_keys: HashMap::new(), per_account, last_sequence })
     }
 
     /// Judges a request. A refusal is answered here; an accepted one is answered by the group commit.
@@ -155,7 +172,7 @@ impl RequestTrackerState {
     fn known_key(&self, key: Option<&str>, operation_hash: B256) -> Result<Option<RequestId>, SubmitError> {
         let Some(key) = key else { return Ok(None) };
         let key_hash = keccak256(key);
-        let known = match self.recent_keys.get(&key_hash) {
+        let known = match self.open_keys.get(&key_hash) {
             Some(record) => Some(*record),
             None => self.shared.store.idempotency(&key_hash)?,
         };
@@ -181,7 +198,7 @@ impl RequestTrackerState {
         for lock in operation.locks() {
             let Some(holder) = self.locks.get(&lock).copied() else { continue };
             if !self.is_final(&holder)? {
-                let is_same = self.open.get(&holder) == Some(&operation_hash);
+                let is_same = self.open.get(&holder).is_some_and(|open| open.operation_hash == operation_hash);
                 return Err(SubmitError::Duplicate { lock, same_as: is_same.then_some(holder) });
             }
         }
@@ -218,12 +235,12 @@ impl RequestTrackerState {
         });
         self.last_sequence += 1;
         self.locks.extend(locks.iter().map(|lock| (*lock, request_id)));
-        self.open.insert(request_id, operation_hash);
-        self.recent_keys.extend(idempotency);
+        let key_hash = idempotency.map(|(key_hash, _)| key_hash);
+        self.open.insert(request_id, OpenRequest { operation_hash, key_hash });
+        self.open_keys.extend(idempotency);
         self.shared.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
 
         let sequence = self.last_sequence;
-        let key_hash = idempotency.map(|(key_hash, _)| key_hash);
         let changes = Admission { request_id, sequence, operation: operation.clone(), locks, idempotency }.changes();
         let shared = Arc::clone(&self.shared);
         let durable = move |result: Result<(), StoreError>| match result {
@@ -236,7 +253,7 @@ impl RequestTrackerState {
                 drop(reply.send(Ok(request_id)));
             }
             Err(error) => {
-                let failed = Failed { request_id, sequence, operation, key_hash };
+                let failed = Failed { request_id, sequence, operation };
                 shared.request_tracker.cast(RequestTrackerMessage::NotDurable(Box::new(failed)));
                 drop(reply.send(Err(error.into())));
             }
@@ -254,21 +271,32 @@ impl RequestTrackerState {
 
     /// Forgets a request whose commit failed; unless it was written all the same, which a failed sync leaves open: then it is one
     /// like any other, whatever its client was told.
-    fn forget(&mut self, Failed { request_id, sequence, operation, key_hash }: &Failed) {
-        if let Ok(Some(_)) = self.shared.store.request(request_id) {
-            self.shared.publication.mark_durable(*sequence);
-            self.shared.batcher.cast(BatcherMessage::Wake);
-            return;
-        }
-        self.close(request_id, operation);
-        if let Some(key_hash) = key_hash {
-            self.recent_keys.remove(key_hash);
+    fn forget(&mut self, failed: Box<Failed>, myself: &ActorRef<RequestTrackerMessage>) {
+        let Failed { request_id, sequence, operation } = failed.as_ref();
+        match self.shared.store.request(request_id) {
+            Ok(Some(_)) => {
+                self.shared.publication.mark_durable(*sequence);
+                self.shared.batcher.cast(BatcherMessage::Wake);
+            }
+            Ok(None) => {
+                self.close(request_id, operation);
+                // Nobody has had anything for it.
+                let limit = self.shared.limits.load().per_leaf_index;
+                if let (Some(windows), Some(leaf_index)) = (self.per_account.under(limit), operation.leaf_index()) {
+                    windows.give_back(&leaf_index);
+                }
+            }
+            // Nobody knows yet; until somebody does it keeps its locks.
+            Err(_) => drop(myself.send_after(RETRY, || RequestTrackerMessage::NotDurable(failed))),
         }
     }
 
     fn close(&mut self, request_id: &RequestId, operation: &Operation) {
-        if self.open.remove(request_id).is_none() {
-            return;
+        let Some(OpenRequest { key_hash, .. }) = self.open.remove(request_id) else { return };
+        if let Some(key_hash) = key_hash
+            && self.open_keys.get(&key_hash).is_some_and(|record| record.request_id == *request_id)
+        {
+            self.open_keys.remove(&key_hash);
         }
         for lock in operation.locks() {
             if self.locks.get(&lock) == Some(request_id) {
@@ -278,23 +306,37 @@ impl RequestTrackerState {
         self.shared.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
     }
 
-    async fn sweep(&mut self) -> Result<(), ActorProcessingErr> {
-        // Everything handed in more than an interval ago is readable in the store.
+    /// Deletes some of what has expired, and the rest by further messages: a day's requests would take long.
+    async fn sweep(
+        &mut self,
+        mut swept: Swept,
+        myself: &ActorRef<RequestTrackerMessage>,
+    ) -> Result<(), ActorProcessingErr> {
         let now = self.shared.clock.unix_seconds();
-        let readable_since = now.saturating_sub(SWEEP_INTERVAL.as_secs());
-        self.recent_keys.retain(|_, record| record.accepted_at >= readable_since);
         let limits = **self.shared.limits.load();
         let requests_before = now.saturating_sub(limits.request_retention.as_secs());
         let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
         let store = self.shared.store.clone();
+        // A key that was used anew, in a commit that is on its way, is not to be deleted behind it.
+        let open_keys = std::mem::take(&mut self.open_keys);
         let sweeping = move || {
-            while store.sweep_requests(requests_before, SWEEP_BATCH)? == SWEEP_BATCH {}
-            while store.sweep_idempotency_keys(keys_before, SWEEP_BATCH)? == SWEEP_BATCH {}
-            Ok::<_, StoreError>(())
+            let is_in_use = |key_hash: &B256| open_keys.contains_key(key_hash);
+            let swept = (|| {
+                let requests = store.sweep_requests(requests_before, swept.requests, SWEEP_BATCH)?;
+                swept.requests = requests.or(swept.requests);
+                let keys = store.sweep_idempotency_keys(keys_before, swept.keys, SWEEP_BATCH, is_in_use)?;
+                swept.keys = keys.or(swept.keys);
+                Ok::<_, StoreError>((requests.is_some() || keys.is_some()).then_some(swept))
+            })();
+            (open_keys, swept)
         };
-        if let Err(error) = self.shared.blocking.run(sweeping).await? {
+        let (open_keys, swept) = self.shared.blocking.run(sweeping).await?;
+        self.open_keys = open_keys;
+        match swept {
+            Ok(Some(swept)) => myself.cast(RequestTrackerMessage::SweepOn(swept))?,
+            Ok(None) => {}
             // What has expired is as good as gone; it can wait for the next sweep.
-            tracing::error!(%error, "expired requests cannot be deleted");
+            Err(error) => tracing::error!(%error, "expired requests cannot be deleted"),
         }
         Ok(())
     }

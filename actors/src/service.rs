@@ -1,17 +1,20 @@
 //! The service: the supervision tree and what embedders hold of it.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use ractor_supervisor::{
     ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
 };
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{EmbeddedRecords, GroupCommit, Ledger, Store, StoreError};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
 use crate::batcher::{BatchLimits, Batcher};
@@ -172,20 +175,28 @@ impl Service {
             sealing: Turns::new(blocking),
             sealing_step: Step::new("sealing a block"),
             blocking,
+            reading: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
+            receipts: Mutex::default(),
             tree_maintainer: Slot::new(slot_name("tree-maintainer"), settings.limits.calls_inside),
             batcher: Slot::new(slot_name("batcher"), settings.limits.calls_inside),
             request_tracker: Slot::new(slot_name("request-tracker"), settings.limits.calls_inside),
             store,
+            ledger_height: 0.into(),
             ledger,
             clock,
             random,
         });
         let follower = Arc::downgrade(&shared);
-        shared.ledger.listen(Box::new(move |_| {
+        shared.ledger.listen(Box::new(move |height| {
             if let Some(shared) = follower.upgrade() {
+                shared.ledger_height.fetch_max(height, Ordering::Relaxed);
                 shared.tree_maintainer.cast(TreeMaintainerMessage::Follow);
             }
         }));
+        let ledger = Arc::clone(&shared.ledger);
+        let height = blocking.run(move || ledger.head().height).await;
+        let height = height.map_err(|_| ServiceError::Store(StoreError::Panicked))?;
+        shared.ledger_height.fetch_max(height, Ordering::Relaxed);
         let registry = RegistryHandle { shared: Arc::clone(&shared) };
         let random = Arc::clone(&shared.random);
         let verifier = Arc::new(VerifierShared::new(&settings.instance, &settings.verification, random));
@@ -211,7 +222,9 @@ impl Service {
         let heartbeat = Arc::new(Heartbeat::new(shared, verifier, Arc::clone(&sign_in.shared)));
         let watch = Arc::clone(&heartbeat);
         let watching = tokio::spawn(async move {
-            let actor = watch.watch().await;
+            // Should it panic itself, nobody would notice stuck actors any more.
+            let watching = AssertUnwindSafe(watch.watch()).catch_unwind().await;
+            let actor = watching.unwrap_or_else(|_| "heartbeat".to_owned());
             failed.send_replace(Some(ServiceError::Stuck { actor }));
         });
         Ok(Self {

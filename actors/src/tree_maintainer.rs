@@ -46,7 +46,7 @@ impl Actor for TreeMaintainer {
     ) -> Result<TreeMaintainerState, ActorProcessingErr> {
         shared.tree_maintainer.occupy(myself.clone());
         fault_point!(TreeMaintainerStart);
-        // A predecessor may have died between its commit and its publication, or be in its last commit.
+        // A predecessor may have died between its commit and its publication, or before it told of it, or be in its last commit.
         shared.applying.idle().await;
         shared.publication.publish(shared.store.snapshot()?);
         shared.publication.waiters.wake_all();
@@ -81,6 +81,8 @@ impl TreeMaintainerState {
         match self.shared.applying.run(move || apply_next(&shared)).await? {
             Ok(Some(block)) => {
                 self.shared.applying_step.succeeded();
+                fault_point!(TreeMaintainerPublished);
+                self.shared.publication.waiters.wake(&block);
                 self.shared.batcher.cast(BatcherMessage::Wake);
                 self.shared.request_tracker.cast(RequestTrackerMessage::Applied(block));
                 // One block a message, so that pings are answered in between.
@@ -111,7 +113,6 @@ fn apply_next(shared: &Shared) -> Result<Option<Arc<Block>>, StoreError> {
     // Counted first: who has seen a final state finds it in the statistics.
     shared.counters.applied(&effects.outcomes);
     shared.publication.publish(shared.store.snapshot()?);
-    shared.publication.waiters.wake(&block);
     tracing::debug!(
         height = block.header.height,
         operations = block.header.count,

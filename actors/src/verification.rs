@@ -463,6 +463,7 @@ impl VerificationHandle {
                 first.map(|(key, _, after)| SeenNullifier { nullifier: key.nullifier, created_at: after.created_at });
             let is_reuse = verified.nullifiers.iter().any(|(_, before, _)| before.is_some());
             let (conditions, changes) = verified.into_changes();
+            fault_point!(NullifierWrite);
             let (decided, decision) = oneshot::channel();
             let decided = move |result| drop(decided.send(result));
             self.shared.group_commit.commit_if(conditions, changes, Box::new(decided));

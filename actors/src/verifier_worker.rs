@@ -38,6 +38,7 @@ impl Batch {
         let Self { key, claims, replies } = self;
         match shared.checker.which_hold(&key, &claims, shared.random.as_ref()) {
             Ok(verdicts) => {
+                blocking_fault_point!(VerifierWorkerAnswer);
                 let good = verdicts.iter().filter(|holds| **holds).count();
                 shared.good.fetch_add(good as u64, Ordering::Relaxed);
                 shared.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
@@ -97,6 +98,7 @@ impl Actor for VerifierWorker {
         state.shared.workers[state.index].begin();
         // A panic in there ends this actor, not the process.
         spawn_blocking(move || thread.install(|| batch.check(&shared))).await??;
+        fault_point!(VerifierWorkerIdle);
         state.shared.workers[state.index].rest();
         state.shared.pool.cast(VerifierPoolMessage::Idle(myself.get_id()));
         Ok(())

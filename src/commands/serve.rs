@@ -63,7 +63,10 @@ fn load(options: &Serve) -> Result<Config, ConfigError> {
 /// People get lines, machines get JSON; `RUST_LOG` sets the level.
 fn start_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOGS));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // By default a line that cannot be written is told of on the same stream, by a macro that panics if that fails too: a log on a
+    // full disk would take the daemon down.
+    let logs =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if std::io::stderr().is_terminal() {
         logs.init();
     } else {

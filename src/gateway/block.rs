@@ -26,13 +26,13 @@ use crate::http::{Request, Response, json};
 pub async fn block(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let id = request.param("id")?;
     let found = match hash(&id) {
-        Some(hash) => gateway.registry.block_by_hash(&hash)?,
+        Some(hash) => gateway.registry.reading(move |registry| registry.block_by_hash(&hash)).await?,
         None => {
             let height = number::parse(&id).map_err(|error| GatewayError::Parameter {
                 field: "block",
                 problem: format!("neither a hash (0x and 64 hex digits) nor a height: {error}"),
             })?;
-            gateway.registry.block(height)?
+            gateway.registry.reading(move |registry| registry.block(height)).await?
         }
     };
     let found = found.ok_or_else(|| GatewayError::NotFound(format!("the ledger has no block {id}")))?;

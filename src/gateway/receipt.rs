@@ -25,7 +25,7 @@ use crate::http::{Request, Response, json};
 )]
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
-    let receipt = gateway.registry.receipt(&request_id)?;
+    let receipt = gateway.registry.reading(move |registry| registry.receipt(&request_id)).await?;
     let receipt = receipt.ok_or_else(|| {
         GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet"))
     })?;

@@ -184,6 +184,8 @@ impl Database {
         // A write that was cut off was never answered and is dropped. Damage anywhere else in the log refuses to open: what comes
         // behind it was acknowledged, and RocksDB's own default would leave it out without a word.
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+        // Nor does it notice by itself that a log before the last one is missing or short.
+        options.set_track_and_verify_wals_in_manifest(true);
         if let Some(environment) = environment {
             options.set_env(environment);
         }
@@ -227,6 +229,12 @@ impl Database {
                 })
             }
         }
+    }
+
+    /// Writes a family out and starts another log, as a full write buffer does.
+    #[cfg(test)]
+    pub(crate) fn flush(&self, family: &'static str) {
+        self.db.flush_cf(self.handle(family).expect("a family")).expect("flushed");
     }
 
     /// Makes the store one of another program.

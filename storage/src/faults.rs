@@ -111,6 +111,8 @@ fault_points! {
     SnapshotRead = "snapshot.read",
     /// Expired records are about to be deleted.
     SweepBefore = "sweep.before",
+    /// Expired records are deleted.
+    SweepAfter = "sweep.after",
     /// The request tracker starts.
     RequestTrackerStart = "request-tracker.start",
     /// The request tracker has taken a message from its mailbox.
@@ -121,12 +123,16 @@ fault_points! {
     BatcherHandle = "batcher.handle",
     /// The batcher is about to seal a block.
     BatcherSeal = "batcher.seal",
+    /// A block is in the ledger, whichever that is; the batcher does not know.
+    BatcherSealed = "batcher.sealed",
     /// The tree maintainer starts.
     TreeMaintainerStart = "tree-maintainer.start",
     /// The tree maintainer has taken a message from its mailbox.
     TreeMaintainerHandle = "tree-maintainer.handle",
     /// The tree maintainer has computed a block's effects.
     TreeMaintainerApply = "tree-maintainer.apply",
+    /// The state after a block is published; nobody who waits for it has been told.
+    TreeMaintainerPublished = "tree-maintainer.published",
     /// The verifier pool starts.
     VerifierPoolStart = "verifier-pool.start",
     /// The verifier pool has taken a message from its mailbox.
@@ -135,10 +141,18 @@ fault_points! {
     VerifierWorkerStart = "verifier-worker.start",
     /// A verifier worker has a batch on its thread.
     VerifierWorkerCheck = "verifier-worker.check",
+    /// A verifier worker has its verdicts; nobody has been told.
+    VerifierWorkerAnswer = "verifier-worker.answer",
+    /// A verifier worker has answered its callers; the pool takes it for busy.
+    VerifierWorkerIdle = "verifier-worker.idle",
     /// The session registry starts.
     SessionRegistryStart = "session-registry.start",
     /// The session registry has taken a message from its mailbox.
     SessionRegistryHandle = "session-registry.handle",
+    /// A record of sign-in is about to be written: a transaction, a code, a token, a session, the signing keys.
+    RecordsWrite = "records.write",
+    /// A nullifier is about to be recorded.
+    NullifierWrite = "nullifier.write",
     /// An ID token is about to be signed.
     SignToken = "sign-in.sign",
     /// A connection was accepted.

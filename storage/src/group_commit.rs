@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use selfsame_protocol::encoding::{Encoding, encode};
 
@@ -82,8 +83,7 @@ pub struct GroupCommit {
     store: Store,
     /// Dropped after the store: when the thread has ended, no handle has the store open.
     jobs: Sender<(Store, Job)>,
-    /// Why the last group could not be written; `None` when it was.
-    trouble: Arc<Mutex<Option<StoreError>>>,
+    state: Arc<Mutex<State>>,
     /// Of a [`GroupCommit::by_hand`], to be able to wait.
     #[cfg(feature = "fault-injection")]
     by_hand: Option<Committer>,
@@ -93,7 +93,20 @@ pub struct GroupCommit {
 #[derive(Clone)]
 pub struct Committer {
     handed_in: Arc<Mutex<Receiver<(Store, Job)>>>,
-    trouble: Arc<Mutex<Option<StoreError>>>,
+    state: Arc<Mutex<State>>,
+}
+
+/// How committing is going.
+#[derive(Default)]
+struct State {
+    /// Why the last group could not be written; `None` when it was.
+    trouble: Option<StoreError>,
+    /// Since when a group is being written.
+    busy_since: Option<Instant>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl GroupCommit {
@@ -102,7 +115,7 @@ impl GroupCommit {
         let (group_commit, committer) = Self::new(store);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || while committer.commit_next() {})
+            .spawn(move || committer.commit_for_ever())
             .map_err(|_| StoreError::Closing)?;
         Ok((group_commit, thread))
     }
@@ -118,12 +131,12 @@ impl GroupCommit {
 
     fn new(store: Store) -> (Self, Committer) {
         let (jobs, handed_in) = channel();
-        let trouble = Arc::default();
-        let committer = Committer { handed_in: Arc::new(Mutex::new(handed_in)), trouble: Arc::clone(&trouble) };
+        let state = Arc::default();
+        let committer = Committer { handed_in: Arc::new(Mutex::new(handed_in)), state: Arc::clone(&state) };
         let group_commit = Self {
             store,
             jobs,
-            trouble,
+            state,
             #[cfg(feature = "fault-injection")]
             by_hand: None,
         };
@@ -132,7 +145,12 @@ impl GroupCommit {
 
     /// Why the last group could not be written; `None` when it was.
     pub fn trouble(&self) -> Option<StoreError> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.state).trouble.clone()
+    }
+
+    /// For how long the group that is being written has been; zero while none is.
+    pub fn busy_for(&self) -> Duration {
+        lock(&self.state).busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
@@ -192,6 +210,13 @@ impl ByHand {
 }
 
 impl Committer {
+    /// Writes what is handed in until nothing ever will be.
+    fn commit_for_ever(&self) {
+        // Without this thread nothing would ever be written again. What may panic is looked after where it is called; should
+        // something else, its group is lost and the next one is not.
+        while catch_unwind(AssertUnwindSafe(|| self.commit_next())).unwrap_or(true) {}
+    }
+
     /// Waits for something to be handed in and writes it with all that waits by then. `false` when nothing ever will be.
     fn commit_next(&self) -> bool {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,6 +251,7 @@ impl Committer {
         (store, first): (Store, Job),
         write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
     ) {
+        lock(&self.state).busy_since = Some(Instant::now());
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
@@ -233,15 +259,17 @@ impl Committer {
         {
             group.add(job);
         }
-        let error = group.commit(write).err();
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let (result, waiting) = group.write(write);
+        // Before anybody is told: who is refused finds out why.
+        let before = std::mem::replace(&mut lock(&self.state).trouble, result.clone().err());
+        tell(waiting, &result);
+        lock(&self.state).busy_since = None;
         // The first of many: a full disk is not made emptier by a log.
-        match (&error, trouble.is_some()) {
-            (Some(error), false) => tracing::error!(%error, "commits fail"),
-            (None, true) => tracing::info!("commits work again"),
+        match (&result, before.is_some()) {
+            (Err(error), false) => tracing::error!(%error, "commits fail"),
+            (Ok(()), true) => tracing::info!("commits work again"),
             _ => {}
         }
-        *trouble = error;
     }
 }
 
@@ -275,7 +303,9 @@ impl<'store> Group<'store> {
                 self.waiting.push(Waiting::Commit(durable));
             }
             Job::CommitIf { conditions, changes, decided } => {
-                let decision = self.decide(&conditions);
+                // A panic costs this one.
+                let deciding = AssertUnwindSafe(|| self.decide(&conditions));
+                let decision = catch_unwind(deciding).unwrap_or(Err(StoreError::Panicked));
                 if let Ok(Decision::Written) = decision {
                     for (family, key, value) in changes.items() {
                         self.decided.insert((family, key.to_vec()), value.map(<[u8]>::to_vec));
@@ -300,22 +330,28 @@ impl<'store> Group<'store> {
         Ok(Decision::Written)
     }
 
-    /// Everybody is told after the write: who was refused for a change of this group finds it when it reads again.
-    fn commit(self, write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    /// Writes it; returns who waits to be told.
+    fn write(
+        self,
+        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
+    ) -> (Result<(), StoreError>, Vec<Waiting>) {
         let Self { store, changes, waiting, .. } = self;
         // A panic costs this group and not the thread, without which nothing would ever be written again.
         let writing = AssertUnwindSafe(|| write(store, changes));
-        let result = catch_unwind(writing).unwrap_or(Err(StoreError::Panicked));
-        for waiting in waiting {
-            let telling = AssertUnwindSafe(|| match waiting {
-                Waiting::Commit(durable) => durable(result.clone()),
-                Waiting::CommitIf(decided, decision) => decided(result.clone().and(decision)),
-            });
-            if catch_unwind(telling).is_err() {
-                tracing::error!("somebody who waited for a group commit panicked when told");
-            }
+        (catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)), waiting)
+    }
+}
+
+/// Everybody is told after the write: who was refused for a change of the same group finds it when it reads again.
+fn tell(waiting: Vec<Waiting>, result: &Result<(), StoreError>) {
+    for waiting in waiting {
+        let telling = AssertUnwindSafe(|| match waiting {
+            Waiting::Commit(durable) => durable(result.clone()),
+            Waiting::CommitIf(decided, decision) => decided(result.clone().and(decision)),
+        });
+        if catch_unwind(telling).is_err() {
+            tracing::error!("somebody who waited for a group commit panicked when told");
         }
-        result
     }
 }
 

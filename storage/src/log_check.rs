@@ -8,7 +8,8 @@
 //! (2 bytes), a type, the payload; a record that does not fit its block is several pieces.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -26,7 +27,7 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let of_kind =
         |kind: &str| found.iter().filter(|file| file.extension() == Some(OsStr::new(kind))).collect::<Vec<_>>();
     let logs = of_kind("log");
-    let read = |file: &Path| std::fs::read(file).map_err(|error| refuse(format!("{}: {error}", file.display())));
+    let unreadable = |file: &Path, error| refuse(format!("{}: {error}", file.display()));
     let current = path.join("CURRENT");
     if !current.is_file() {
         if logs.is_empty() && of_kind("sst").is_empty() {
@@ -36,7 +37,8 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
             "the file CURRENT is missing, which says what the store consists of; restore it from a backup".to_owned(),
         ));
     }
-    let manifest = String::from_utf8_lossy(&read(&current)?).trim().to_owned();
+    let manifest = std::fs::read(&current).map_err(|error| unreadable(&current, error))?;
+    let manifest = String::from_utf8_lossy(&manifest).trim().to_owned();
     if logs.is_empty() && manifest != FIRST_MANIFEST {
         return Err(refuse(
             "its write-ahead log (*.log) is missing, with what was acknowledged last; restore it from a backup"
@@ -45,7 +47,8 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     }
     let manifest = Some(path.join(manifest)).filter(|manifest| manifest.is_file());
     for log in logs.into_iter().chain(&manifest) {
-        if let Some(at) = damage(&read(log)?) {
+        let found = File::open(log).and_then(damage).map_err(|error| unreadable(log, error))?;
+        if let Some(at) = found {
             return Err(refuse(format!(
                 "Corruption: {} is damaged at byte {at}, and what lies behind was acknowledged; restore the store from a backup",
                 log.display()
@@ -71,30 +74,62 @@ const HEADER: usize = 7;
 /// Whole records and their pieces: what is written with this store's settings.
 const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
 
-/// Where a log is damaged; `None` for one that is whole, or was cut off in the middle of a write.
+/// The byte at which a log is damaged; `None` for one that is whole, or was cut off in the middle of a write.
 ///
 /// A last record of which a part is zeros is damaged: nobody can tell whether it was acknowledged.
-fn damage(log: &[u8]) -> Option<usize> {
-    let mut at = 0;
+fn damage(mut log: impl Read) -> io::Result<Option<u64>> {
+    let mut block = Vec::with_capacity(BLOCK);
+    let mut begin = 0;
+    let mut zeros = None;
     loop {
-        let left = BLOCK - at % BLOCK;
-        if left < HEADER {
-            at += left;
-            continue;
+        block.clear();
+        log.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
+        match zeros {
+            Some(at) if block.iter().any(|byte| *byte != 0) => return Ok(Some(at)),
+            Some(_) => {}
+            None => match Walked::through(&block) {
+                Walked::Whole => {}
+                Walked::Zeros(at) => zeros = Some(begin + at as u64),
+                Walked::Damaged(at) => return Ok(Some(begin + at as u64)),
+            },
         }
-        let rest = log.get(at..).unwrap_or_default();
-        // The end, a header that was cut off, or space that was made ready.
-        if rest.len() < HEADER || rest.iter().all(|byte| *byte == 0) {
-            return None;
+        if block.len() < BLOCK {
+            return Ok(None);
         }
-        match Record::first_of(rest, left) {
-            Some(record) if record.is_whole() => at += HEADER + record.payload.len(),
-            Some(_) => return Some(at),
-            // It is longer than what is there: cut off, unless there is more behind, or what is there is all of it.
-            None => {
-                let within = rest.len() < left && TYPES.contains(&rest[6]) && length(rest) + HEADER <= left;
-                let is_cut_off = within && !is_whole(rest, &rest[HEADER..]) && !has_records(rest);
-                return (!is_cut_off).then_some(at);
+        begin += BLOCK as u64;
+    }
+}
+
+/// What was found in a block.
+enum Walked {
+    /// Whole records, the last of which may be cut off by the log's end.
+    Whole,
+    /// From here on zeros: space that was made ready, if there is nothing else in the blocks behind.
+    Zeros(usize),
+    Damaged(usize),
+}
+
+impl Walked {
+    fn through(block: &[u8]) -> Self {
+        let mut at = 0;
+        loop {
+            let rest = &block[at..];
+            // The end, a header that was cut off, or a rest in which none has room.
+            if rest.len() < HEADER {
+                return Self::Whole;
+            }
+            if rest.iter().all(|byte| *byte == 0) {
+                return Self::Zeros(at);
+            }
+            match Record::first_of(rest) {
+                Some(record) if record.is_whole() => at += HEADER + record.payload.len(),
+                Some(_) => return Self::Damaged(at),
+                // It is longer than what is there: cut off, unless there is more behind, or what is there is all of it.
+                None => {
+                    let fits = block.len() < BLOCK && TYPES.contains(&rest[6]) && at + HEADER + length(rest) <= BLOCK;
+                    let is_cut_off = fits && !is_whole(rest, &rest[HEADER..]) && !has_records(rest);
+                    return if is_cut_off { Self::Whole } else { Self::Damaged(at) };
+                }
             }
         }
     }
@@ -107,9 +142,8 @@ struct Record<'log> {
 
 impl<'log> Record<'log> {
     /// What begins here; `None` when its length leads out of the block or the log.
-    fn first_of(bytes: &'log [u8], left: usize) -> Option<Self> {
-        let end = HEADER + length(bytes);
-        let payload = bytes.get(HEADER..end).filter(|_| end <= left)?;
+    fn first_of(bytes: &'log [u8]) -> Option<Self> {
+        let payload = bytes.get(HEADER..HEADER + length(bytes))?;
         Some(Self { bytes, payload })
     }
 
@@ -131,9 +165,8 @@ fn is_whole(header: &[u8], payload: &[u8]) -> bool {
 
 /// Whether a whole record begins anywhere behind the first byte.
 fn has_records(rest: &[u8]) -> bool {
-    (1..rest.len().saturating_sub(HEADER)).any(|at| {
-        Record::first_of(&rest[at..], BLOCK).is_some_and(|record| !record.payload.is_empty() && record.is_whole())
-    })
+    (1..rest.len().saturating_sub(HEADER))
+        .any(|at| Record::first_of(&rest[at..]).is_some_and(|record| !record.payload.is_empty() && record.is_whole()))
 }
 
 fn step(crc: u32, byte: u8) -> u32 {
@@ -156,3 +189,89 @@ static TABLE: [u32; 256] = {
     }
     table
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: u8 = 1;
+    const FIRST: u8 = 2;
+    const MIDDLE: u8 = 3;
+    const LAST: u8 = 4;
+
+    /// A log with these records, as RocksDB writes one.
+    fn log(payloads: &[Vec<u8>]) -> Vec<u8> {
+        let mut log = Vec::new();
+        for payload in payloads {
+            let mut rest = payload.as_slice();
+            let mut is_first = true;
+            loop {
+                let mut left = BLOCK - log.len() % BLOCK;
+                if left < HEADER {
+                    log.resize(log.len() + left, 0);
+                    left = BLOCK;
+                }
+                let (piece, behind) = rest.split_at(rest.len().min(left - HEADER));
+                let kind = match (is_first, behind.is_empty()) {
+                    (true, true) => FULL,
+                    (true, false) => FIRST,
+                    (false, false) => MIDDLE,
+                    (false, true) => LAST,
+                };
+                let crc = !piece.iter().fold(step(!0, kind), |crc, byte| step(crc, *byte));
+                log.extend(crc.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes());
+                log.extend((piece.len() as u16).to_le_bytes());
+                log.push(kind);
+                log.extend(piece);
+                (rest, is_first) = (behind, false);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        log
+    }
+
+    /// Records that end in every place of a block, some of them in pieces over several blocks.
+    fn example() -> Vec<u8> {
+        let lengths = [1, 30_000, 2_700, 20, 33, 70_000, 5, 28_000, 6_000, 100, 40_000, 9];
+        let bytes = |(number, length): (usize, &usize)| (0..*length).map(|at| (at * 7 + number) as u8 | 1).collect();
+        log(&lengths.iter().enumerate().map(bytes).collect::<Vec<Vec<u8>>>())
+    }
+
+    fn damage_of(log: &[u8]) -> Option<u64> {
+        damage(log).expect("memory can be read")
+    }
+
+    #[test]
+    fn a_log_that_ends_anywhere_is_undamaged() {
+        let log = example();
+        for end in (0..log.len()).step_by(61).chain(log.len() - 40..=log.len()) {
+            assert_eq!(damage_of(&log[..end]), None, "cut off at {end}");
+        }
+    }
+
+    #[test]
+    fn space_that_was_made_ready_is_undamaged_but_not_with_something_behind() {
+        let log = example();
+        for zeros in [1, 6, 7, 100, BLOCK, 3 * BLOCK + 5] {
+            let mut ready = [log.as_slice(), &vec![0; zeros]].concat();
+            assert_eq!(damage_of(&ready), None, "{zeros} zeros");
+            ready.extend(example());
+            // So few are taken for a header that is damaged, at the end of a block for its padding.
+            assert!(damage_of(&ready).is_some(), "{zeros} zeros and records");
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_is_found() {
+        let log = example();
+        let first_behind = BLOCK as u64;
+        for at in (0..log.len()).step_by(97) {
+            let mut changed = log.clone();
+            changed[at] ^= 0x10;
+            let found = damage_of(&changed).unwrap_or_else(|| panic!("byte {at} was changed"));
+            assert!(found <= at as u64 && found + 2 * first_behind > at as u64, "byte {at} was found at {found}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! A small interface on purpose (get, compare and write, expire), so that it can be kept elsewhere later. The embedded
 //! implementation is two column families: the records, and when each expires.
 
+use std::sync::mpsc::channel;
+
 use selfsame_protocol::B256;
 use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, Encoding};
@@ -87,7 +89,7 @@ pub trait Records: Send + Sync + 'static {
     fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: Decided);
 
     /// Deletes records that expired before `time` (Unix seconds), at most `limit`, and reads no others. Returns how many it
-    /// found; the deletion is on its way when this returns.
+    /// found; they are deleted when this returns. Blocks the thread.
     fn expire(&self, time: u64, limit: usize) -> Result<usize, StoreError>;
 }
 
@@ -130,6 +132,7 @@ impl Records for EmbeddedRecords {
 
     fn expire(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
         let mut found = 0;
+        let (told, decisions) = channel();
         for expiry in self.store.database().records(&family::RECORD_EXPIRIES)?.take(limit) {
             let ((expires_at, key), ()) = expiry?;
             if expires_at >= time {
@@ -142,8 +145,13 @@ impl Records for EmbeddedRecords {
                 // It was written again since we began to look, and expires another time.
                 continue;
             }
-            self.compare_and_write(vec![RecordWrite { key, before, after: None }], Box::new(|_| {}));
+            let told = told.clone();
+            let decided = Box::new(move |decision| drop(told.send(decision)));
+            self.compare_and_write(vec![RecordWrite { key, before, after: None }], decided);
         }
+        drop(told);
+        // Who looks again before they are gone would find them again.
+        decisions.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(found)
     }
 }

@@ -116,45 +116,69 @@ impl Store {
         Ok(self.database().get(&family::FINISHED_SEQUENCE, &())?.unwrap_or_default())
     }
 
-    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit`. Returns how many went; reads no others.
-    pub fn sweep_requests(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
-        self.sweep(&family::FINAL_REQUESTS, time, limit, |changes, _, request_id| {
+    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit` of those from `swept` on. Returns the last one
+    /// that it came to; `None` when there was none.
+    ///
+    /// Whoever goes on from there does not read over what was deleted before, which the database does not forget at once.
+    pub fn sweep_requests(
+        &self,
+        time: u64,
+        swept: Option<(u64, RequestId)>,
+        limit: usize,
+    ) -> Result<Option<(u64, RequestId)>, StoreError> {
+        self.sweep(&family::FINAL_REQUESTS, time, swept, limit, |changes, _, request_id| {
             changes.delete(&family::REQUESTS, request_id);
-            Ok(())
+            Ok(true)
         })
     }
 
-    /// Deletes idempotency keys accepted before `time` (Unix seconds), at most `limit`. Returns how many went; reads no others.
-    pub fn sweep_idempotency_keys(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
-        self.sweep(&family::ACCEPTED_KEYS, time, limit, |changes, accepted_at, key_hash| {
+    /// The same for idempotency keys accepted before `time`, but for those that are `in_use` again: they wait for the next time.
+    pub fn sweep_idempotency_keys(
+        &self,
+        time: u64,
+        swept: Option<(u64, B256)>,
+        limit: usize,
+        in_use: impl Fn(&B256) -> bool,
+    ) -> Result<Option<(u64, B256)>, StoreError> {
+        self.sweep(&family::ACCEPTED_KEYS, time, swept, limit, |changes, accepted_at, key_hash| {
+            if in_use(key_hash) {
+                return Ok(false);
+            }
             // A key may have been used again since; its newer record waits for its own turn.
             if self.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
                 changes.delete(&family::IDEMPOTENCY, key_hash);
             }
-            Ok(())
+            Ok(true)
         })
     }
 
-    fn sweep<Id: Encoding>(
+    fn sweep<Id: Encoding + Copy + PartialEq>(
         &self,
         times: &Family<(u64, Id), ()>,
         before: u64,
+        swept: Option<(u64, Id)>,
         limit: usize,
-        delete: impl Fn(&mut Changes, u64, &Id) -> Result<(), StoreError>,
-    ) -> Result<usize, StoreError> {
+        delete: impl Fn(&mut Changes, u64, &Id) -> Result<bool, StoreError>,
+    ) -> Result<Option<(u64, Id)>, StoreError> {
         fault_point!(SweepBefore);
         let mut changes = Changes::default();
-        let mut swept = 0;
-        for record in self.database().records(times)?.take(limit) {
+        let mut last = None;
+        let records: Box<dyn Iterator<Item = _>> = match &swept {
+            Some(swept) => Box::new(self.database().records_from(times, swept)?),
+            None => Box::new(self.database().records(times)?),
+        };
+        for record in records.take(limit) {
             let ((time, id), ()) = record?;
             if time >= before {
                 break;
             }
-            delete(&mut changes, time, &id)?;
-            changes.delete(times, &(time, id));
-            swept += 1;
+            if delete(&mut changes, time, &id)? {
+                changes.delete(times, &(time, id));
+            }
+            last = Some((time, id));
         }
         self.database().write(changes, false)?;
-        Ok(swept)
+        fault_point!(SweepAfter);
+        Ok(last)
     }
 }

@@ -219,12 +219,47 @@ fn sweeping_takes_what_is_old_and_nothing_else() {
         let block = seal(&store, &ledger, time);
         store.commit_block(&block, &effects(&store, &block)).expect("committed");
     }
-    assert_eq!(store.sweep_requests(2000, 10).expect("swept"), 1);
+    assert_eq!(store.sweep_requests(2000, None, 10).expect("swept"), Some((1000, request_id(1))));
     let is_kept = |byte| store.request(&request_id(byte)).expect("read").is_some();
     assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
-    assert_eq!(store.sweep_requests(9000, 1).expect("swept"), 1);
+    assert_eq!(store.sweep_requests(9000, Some((1000, request_id(1))), 1).expect("swept"), Some((2000, request_id(2))));
     assert_eq!([is_kept(2), is_kept(3)], [false, true]);
+    let rest = store.sweep_requests(9000, Some((2000, request_id(2))), 10).expect("swept");
+    assert_eq!((rest, is_kept(3)), (Some((3000, request_id(3))), false));
+    assert_eq!(store.sweep_requests(9000, rest, 10).expect("swept"), None);
     assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
+}
+
+/// What is in a log before the last one was acknowledged, whole.
+#[test]
+fn an_older_log_that_is_missing_or_short_is_refused() {
+    let begin = || {
+        let folder = folder();
+        let store = open(&folder);
+        admit(&store, 1, 1);
+        store.database().flush(crate::family::QUEUE.name);
+        admit(&store, 2, 2);
+        drop(store);
+        let files = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path());
+        let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|kind| kind == "log")).collect();
+        logs.sort();
+        assert_eq!(logs.len(), 2, "{logs:?}");
+        (folder, logs)
+    };
+    let (folder, _) = begin();
+    assert_eq!(open(&folder).open_requests().expect("read").len(), 2);
+
+    let (folder, logs) = begin();
+    std::fs::remove_file(&logs[0]).expect("removed");
+    let missing = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    let (folder, logs) = begin();
+    let log = std::fs::OpenOptions::new().write(true).open(&logs[0]).expect("a file");
+    log.set_len(log.metadata().expect("a file").len() - 100).expect("cut off");
+    let short = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    for error in [missing, short] {
+        assert!(matches!(error, StoreError::Open { .. }), "{error}");
+        assert!(error.to_string().contains("WAL"), "{error}");
+    }
 }
 
 #[test]
@@ -241,9 +276,15 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
         let admission = Admission { request_id, sequence, operation, locks, idempotency: Some((key, record)) };
         store.database().write(admission.changes(), true).expect("written");
     }
-    assert_eq!(store.sweep_idempotency_keys(2000, 10).expect("swept"), 1);
+    let nobody = |_: &_| false;
+    let sweep =
+        |time, in_use: &dyn Fn(&_) -> bool| store.sweep_idempotency_keys(time, None, 10, in_use).expect("swept");
+    assert_eq!(sweep(2000, &nobody), Some((1000, key)));
     assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
-    assert_eq!(store.sweep_idempotency_keys(6000, 10).expect("swept"), 1);
+    // Somebody uses it anew at this moment.
+    assert_eq!(sweep(6000, &|in_use| *in_use == key), Some((5000, key)));
+    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
+    assert_eq!(sweep(6000, &nobody), Some((5000, key)));
     assert_eq!(store.idempotency(&key).expect("read"), None);
 }
 

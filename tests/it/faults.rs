@@ -1,11 +1,16 @@
 //! The daemon's process with faults in it: it ends by itself when it has to, and says why.
 
+use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use alloy_primitives::Address;
+use selfsame_wallet::client::ClientError;
+use selfsame_wallet::operations::create_account;
 use tokio::task::spawn_blocking;
 
-use crate::harness::folder;
+use crate::harness::{Process, folder};
+use crate::people::{PATIENCE, key, seed};
 
 /// Starts `selfsame serve --dev` with a plan of faults; its exit status and what it said, once it ends by itself.
 async fn end_of(plan: &str) -> (Option<i32>, String) {
@@ -38,6 +43,53 @@ async fn a_daemon_with_a_stuck_actor_says_so_and_ends() {
     let (status, text) = end_of("batcher.handle=5*off->return(stall)").await;
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("registry/batcher is stuck"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
+    // The first is the request tracker's at its start, the next one makes the signing keys.
+    let (status, text) = end_of("group-commit.before=1*off->return(stall)").await;
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("group-commit is stuck"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_serves_an_address_no_more_says_so_and_ends() {
+    let data = folder();
+    let log = data.path().join("log");
+    let stderr = File::create(&log).expect("a file");
+    let variables = [("FAILPOINTS", "http.accept=return(panic)")];
+    let daemon = Process::start_with_log(data.path(), &[], &variables, stderr.into());
+    assert!(daemon.client().root().await.is_err(), "nobody is there any more");
+    let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
+    assert_eq!(status.expect("it ends by itself").expect("no panic").code(), Some(1));
+    let text = std::fs::read_to_string(&log).expect("text");
+    assert!(text.contains("a server ended by itself: task") && text.contains("panicked"), "{text}");
+}
+
+/// A log on a full disk, or into a pipe that nobody reads from any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_cannot_be_written_harms_nobody() {
+    let data = folder();
+    let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
+    let plan = "group-commit.before=10*off->3*return(error)->off;ledger.append.before=3*off->2*return(error)->off";
+    let variables = [("RUST_LOG", "debug"), ("FAILPOINTS", plan)];
+    let daemon = Process::start_with_log(data.path(), &[], &variables, full.into());
+    let client = daemon.client();
+    for number in 0..20 {
+        let name = format!("somebody {number}");
+        let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
+        // A client asks again for a while when it is put off.
+        let accepted = loop {
+            match client.submit(&operation, &seed(&name)).await {
+                Ok(accepted) => break accepted,
+                Err(ClientError::Service { status: 503, .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        client.wait_final(accepted.request_id, PATIENCE).await.expect("final");
+    }
+    assert!(daemon.terminate().success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -173,6 +173,11 @@ impl Process {
         self.child.wait().expect("wait")
     }
 
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("wait")
+    }
+
     /// SIGTERM; returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         let kill = Command::new("kill").arg(self.id().to_string()).status().expect("kill runs");

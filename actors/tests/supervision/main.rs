@@ -34,6 +34,9 @@ async fn turn() -> MutexGuard<'static, ()> {
 /// Longer than any answer takes, retries of failed steps included.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How soon every call is answered, if only by a refusal.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
 /// A service on a store of its own.
 struct Running {
     service: Service,
@@ -95,7 +98,7 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     loop {
         let idempotency_key = Some(format!("key {number}"));
         let submission = Submission { operation: create(number), source: None, idempotency_key };
-        match timeout(PATIENCE, registry.submit(submission)).await.expect("every call is answered") {
+        match timeout(ANSWERED_WITHIN, registry.submit(submission)).await.expect("every call is answered") {
             Ok(accepted) => return accepted.request_id,
             // A moment before trying again, as clients have it.
             Err(SubmitError::Unavailable { .. } | SubmitError::Store(_)) => {

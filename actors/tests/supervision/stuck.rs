@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{STUCK_AFTER, ServiceError, SubmitError, UNREADY_AFTER};
+use selfsame_actors::{STUCK_AFTER, ServiceError, SubmitError, UNREADY_AFTER, VerificationError};
 use tokio::time::Instant;
 
-use super::{create, expect_finalized, start, submit, turn};
+use super::{create, expect_finalized, start, start_with, submit, turn, verification};
 
 const HANDLING: [(FaultPoint, &str); 5] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
@@ -39,6 +39,36 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
         drop(plan);
         running.service.stop_actors().await;
     }
+}
+
+/// A worker is asked for nothing while it works: what counts is how long one batch takes.
+#[tokio::test(start_paused = true)]
+async fn a_stuck_verifier_worker_ends_the_service() {
+    let _turn = turn().await;
+    let running = start_with(verification::verifying).await;
+    let plan = Plan::new().always(FaultPoint::VerifierWorkerCheck, Fault::Stall).run();
+    let handle = running.service.verification();
+    let call =
+        tokio::spawn(
+            async move { handle.verify(verification::APP, verification::request(1), handle.deadline()).await },
+        );
+    // It works on a thread of its own, which keeps simulated time from passing by itself.
+    let pass_time = async {
+        loop {
+            tokio::time::advance(Duration::from_millis(500)).await;
+        }
+    };
+    let since = Instant::now();
+    let error = tokio::select! {
+        error = running.service.failed() => error,
+        () = pass_time => unreachable!("it passes for ever"),
+    };
+    assert!(matches!(&error, ServiceError::Stuck { actor } if actor.contains("verifier")), "{error}");
+    assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
+    let answer = call.await.expect("no panic");
+    assert!(matches!(answer, Err(VerificationError::Unavailable { .. })), "{answer:?}");
+    drop(plan);
+    running.service.stop_actors().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,9 +18,9 @@ use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{PATIENCE, Running, start, start_with, turn};
+use super::{ANSWERED_WITHIN, PATIENCE, Running, start, start_with, turn};
 
-const APP: &str = "app_staging_tests";
+pub const APP: &str = "app_staging_tests";
 const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
 
 fn simulator() -> Simulator {
@@ -28,7 +28,7 @@ fn simulator() -> Simulator {
 }
 
 /// A request with one good proof of this person.
-fn request(person: u64) -> VerificationRequest {
+pub fn request(person: u64) -> VerificationRequest {
     let nullifier = U256::from(person + 1);
     let numbers = [U256::from(5), nullifier, hash_text(""), external_nullifier(APP, "a")];
     let inputs = numbers.map(|number| field_element(&number).expect("an element"));
@@ -44,7 +44,7 @@ fn request(person: u64) -> VerificationRequest {
     VerificationRequest::read(&body).expect("a request")
 }
 
-fn verifying(settings: &mut Settings) {
+pub fn verifying(settings: &mut Settings) {
     let party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
@@ -64,7 +64,7 @@ fn verifying(settings: &mut Settings) {
 async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     loop {
         let call = verification.verify(APP, request(person), verification.deadline());
-        match timeout(PATIENCE, call).await.expect("every call is answered") {
+        match timeout(ANSWERED_WITHIN, call).await.expect("every call is answered") {
             Ok(verified) => return verified.is_reuse,
             Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
             Err(error) => panic!("{person}: {error}"),
@@ -94,6 +94,8 @@ async fn pool_and_workers_die_at_every_step() {
     for (point, skip) in [
         (FaultPoint::VerifierPoolHandle, 3),
         (FaultPoint::VerifierWorkerCheck, 1),
+        (FaultPoint::VerifierWorkerAnswer, 1),
+        (FaultPoint::VerifierWorkerIdle, 1),
         (FaultPoint::GroupCommitBefore, 1),
         (FaultPoint::GroupCommitAfter, 1),
     ] {
@@ -105,6 +107,19 @@ async fn pool_and_workers_die_at_every_step() {
             drop(plan);
             running.stop().await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recording_a_nullifier_fails_or_is_slow() {
+    let _turn = turn().await;
+    for fault in [Fault::Error, Fault::Delay(Duration::from_millis(50))] {
+        let plan = Plan::new().strike(FaultPoint::NullifierWrite, fault, 1, 3).run();
+        let running = start_with(verifying).await;
+        work(&running).await;
+        assert_eq!(plan.strikes(FaultPoint::NullifierWrite), 3);
+        drop(plan);
+        running.stop().await;
     }
 }
 

@@ -29,19 +29,36 @@ impl Hasher for Keccak {
     }
 }
 
-fn tree<T: AsRef<[u8]>>(leaves: &[T]) -> MerkleTree<Keccak> {
-    let leaves: Vec<[u8; 32]> = leaves.iter().map(|leaf| Keccak::hash(leaf.as_ref())).collect();
-    MerkleTree::from_leaves(&leaves)
+/// A tree over encoded leaves.
+#[derive(Clone)]
+pub struct BlockTree(MerkleTree<Keccak>);
+
+impl BlockTree {
+    /// Hashes all of it.
+    pub fn over<T: AsRef<[u8]>>(leaves: impl IntoIterator<Item = T>) -> Self {
+        let leaves: Vec<[u8; 32]> = leaves.into_iter().map(|leaf| Keccak::hash(leaf.as_ref())).collect();
+        Self(MerkleTree::from_leaves(&leaves))
+    }
+
+    /// The root; 32 zero bytes over no leaves.
+    pub fn root(&self) -> B256 {
+        self.0.root().map_or(B256::ZERO, B256::from)
+    }
+
+    /// The siblings that lead from the leaf at `position` to the root, from the bottom up.
+    pub fn path(&self, position: usize) -> Vec<B256> {
+        self.0.proof(&[position]).proof_hashes().iter().copied().map(B256::from).collect()
+    }
 }
 
 /// The root over encoded leaves; 32 zero bytes over none.
 pub fn merkle_root<T: AsRef<[u8]>>(leaves: &[T]) -> B256 {
-    tree(leaves).root().map_or(B256::ZERO, B256::from)
+    BlockTree::over(leaves).root()
 }
 
 /// The siblings that lead from the leaf at `position` to the root, from the bottom up.
 pub fn merkle_path<T: AsRef<[u8]>>(leaves: &[T], position: usize) -> Vec<B256> {
-    tree(leaves).proof(&[position]).proof_hashes().iter().copied().map(B256::from).collect()
+    BlockTree::over(leaves).path(position)
 }
 
 /// Whether `path` leads from the encoded `leaf`, one of `count` at `position`, to `root`.

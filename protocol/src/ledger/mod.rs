@@ -18,6 +18,6 @@ pub use apply::{BlockEffects, Tip, apply_block, recover_signer, recover_signers}
 pub use block::{Block, BlockHeader, Entry, RequestId, RequestIdError, Seal};
 pub use memory::MemoryRegistry;
 pub use merkle::{merkle_path, merkle_root, verify_path};
-pub use receipt::{Receipt, ReceiptError, ReceiptOperation, ReceiptOutcome, SealedHeader, SealedResult};
+pub use receipt::{BlockReceipts, Receipt, ReceiptError, ReceiptOperation, ReceiptOutcome, SealedHeader, SealedResult};
 pub use result::{BlockResult, Outcome};
 pub use roots::{RootRecord, is_valid_root};

@@ -4,7 +4,7 @@ use alloy_primitives::{B256, Bytes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::merkle::{merkle_path, verify_path};
+use super::merkle::{BlockTree, verify_path};
 use super::{Block, BlockHeader, BlockResult, Entry, Outcome, RequestId};
 use crate::encoding::{decode, encode};
 use crate::registry::OperationKind;
@@ -103,31 +103,54 @@ pub enum ReceiptError {
     OutcomeEncoding,
 }
 
-impl Receipt {
-    /// The receipt of the entry at `position` of a block that was applied; `None` when the block has no such entry.
-    pub fn new(block: &Block, result: &BlockResult, outcomes: &[Outcome], position: u32) -> Option<Self> {
+/// The receipts of a block. Hashing the block costs far more than a receipt: this is worth keeping while they are asked for.
+#[derive(Clone)]
+pub struct BlockReceipts {
+    block: Block,
+    result: SealedResult,
+    outcomes: Vec<Outcome>,
+    operations_tree: BlockTree,
+    outcomes_tree: BlockTree,
+}
+
+impl BlockReceipts {
+    /// Of a block that was applied, with what that gave.
+    pub fn new(block: Block, result: BlockResult, outcomes: Vec<Outcome>) -> Self {
+        let operations_tree = BlockTree::over(block.entries.iter().map(encode));
+        let outcomes_tree = BlockTree::over(outcomes.iter().map(encode));
+        Self { block, result: result.into(), outcomes, operations_tree, outcomes_tree }
+    }
+
+    /// The receipt of the entry at `position`; `None` when the block has no such entry.
+    pub fn receipt(&self, position: u32) -> Option<Receipt> {
         let index = position as usize;
-        let entry = block.entries.get(index)?;
-        let outcome = outcomes.get(index)?;
-        let leaves: Vec<_> = block.entries.iter().map(encode).collect();
-        let outcome_leaves: Vec<_> = outcomes.iter().map(encode).collect();
-        Some(Self {
+        let entry = self.block.entries.get(index)?;
+        let outcome = self.outcomes.get(index)?;
+        Some(Receipt {
             request_id: entry.request_id,
             kind: entry.operation.kind(),
-            block: block.header.clone().into(),
+            block: self.block.header.clone().into(),
             operation: ReceiptOperation {
                 position,
                 body: serde_json::to_value(&entry.operation).ok()?,
-                path: merkle_path(&leaves, index),
+                path: self.operations_tree.path(index),
                 encoding: encode(entry).into(),
             },
-            result: result.clone().into(),
+            result: self.result.clone(),
             outcome: ReceiptOutcome {
-                path: merkle_path(&outcome_leaves, index),
+                path: self.outcomes_tree.path(index),
                 encoding: encode(outcome).into(),
                 outcome: outcome.clone(),
             },
         })
+    }
+}
+
+impl Receipt {
+    /// The receipt of the entry at `position` of a block that was applied; `None` when the block has no such entry. For more than
+    /// one see [`BlockReceipts`].
+    pub fn new(block: &Block, result: &BlockResult, outcomes: &[Outcome], position: u32) -> Option<Self> {
+        BlockReceipts::new(block.clone(), result.clone(), outcomes.to_vec()).receipt(position)
     }
 
     /// Recomputes every hash of the receipt.
