@@ -9,7 +9,7 @@
 //!    kernel's backlog.
 //! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a request. A client
 //!    that does not get that far within [`Limits::header_timeout`], or leaves its connection unused for
-//!    [`Limits::idle_timeout`], is asked to leave and then dropped (`server.rs`). Heads that are malformed,
+//!    [`Limits::idle_timeout`], is asked to leave and then dropped (`connection.rs`). Heads that are malformed,
 //!    ambiguously framed or too large never reach us: hyper answers 400, 414 or 431 and closes; these are the only
 //!    answers without an `X-Request-Id`.
 //! 3. For each request `dispatch.rs` finds or makes its [`RequestId`] and asks the [`Site`] which interface and route
@@ -24,8 +24,10 @@
 //! 7. At [`Shutdown`] nothing more is accepted, each connection finishes what is in flight, and what is left after
 //!    [`Limits::grace`] is dropped. Long polls see the same signal through [`Request::shutdown`].
 
+mod connection;
 mod cors;
 mod dispatch;
+mod load;
 mod metrics;
 mod refusal;
 mod request;

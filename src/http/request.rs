@@ -13,9 +13,10 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
 
+use super::connection::Connection;
+use super::load::Load;
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::server::{Connection, Load};
 use super::shutdown::Shutdown;
 use super::source::source_address;
 

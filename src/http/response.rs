@@ -12,7 +12,7 @@ use hyper::body::{Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::Serialize;
 
-use super::server::InFlight;
+use super::connection::InFlight;
 
 /// What every handler answers with.
 pub type Response = hyper::Response<Body>;
@@ -64,6 +64,11 @@ where
     response
 }
 
+/// How much of an answer is handed to hyper at a time. It holds what its client does not take, where nobody counts it.
+const PIECE: usize = 16 * 1024;
+/// The last piece is so small: with it the request is over, whether or not the client has taken it.
+const LAST_PIECE: usize = 1024;
+
 /// The body of an answer: usually one piece of memory, sometimes a stream.
 #[derive(Default)]
 pub struct Body {
@@ -95,6 +100,14 @@ impl Body {
     }
 }
 
+/// Takes the next piece of what is left.
+fn next_piece(left: &mut Bytes) -> Bytes {
+    match left.len() {
+        ..=LAST_PIECE => std::mem::take(left),
+        length => left.split_to(PIECE.min(length - LAST_PIECE)),
+    }
+}
+
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
         Self { content: Content::Full(bytes), in_flight: None }
@@ -111,7 +124,7 @@ impl hyper::body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = match &mut self.content {
             Content::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Content::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(next_piece(bytes))))),
             Content::Stream(stream) => Pin::new(stream).poll_frame(context),
         };
         if let Some(in_flight) = &self.in_flight {
@@ -134,6 +147,26 @@ impl hyper::body::Body for Body {
         match &self.content {
             Content::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Content::Stream(stream) => stream.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_piece_is_small_and_nothing_is_lost() {
+        for length in [1, 1023, 1024, 1025, 3000, 16 * 1024, 17 * 1024, 17 * 1024 + 1, 100_000] {
+            let whole: Bytes = (0..length).map(|at| at as u8).collect();
+            let mut left = whole.clone();
+            let mut pieces = Vec::new();
+            while !left.is_empty() {
+                pieces.push(next_piece(&mut left));
+            }
+            assert_eq!(pieces.concat(), whole);
+            assert!(pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())), "{length}");
+            assert!(pieces.last().is_some_and(|last| last.len() <= LAST_PIECE), "{length}");
         }
     }
 }

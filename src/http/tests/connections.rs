@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
-use super::harness::{TestServer, get, http2, post, request, soon};
+use super::harness::{LARGE, TestServer, get, http2, post, request, soon};
 use crate::http::Limits;
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -138,6 +138,36 @@ async fn past_their_limit_requests_and_bodies_are_refused_at_once() {
     for _ in 0..3 {
         // Room that was taken is given back.
         assert_eq!(client.ask(&post("/echo", "[1234567]")).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn past_their_limit_answers_that_nobody_takes_are_refused() {
+    let server = TestServer::start_limited(Limits { answer_bytes: 2 * LARGE, ..Limits::default() }).await;
+    let mut holding = [server.connect().await, server.connect().await];
+    for client in &mut holding {
+        client.send(get("/large")).await;
+        assert_eq!(client.reply_head().await.status, 200);
+    }
+    let mut other = server.connect().await;
+    let refused = other.ask(&get("/large")).await;
+    refused.is(503, "batcher_unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(other.ask(&get("/hello")).await.status, 200, "small answers have room elsewhere");
+    other.send(request("HEAD", "/large", "")).await;
+    assert_eq!(other.reply_head().await.status, 200, "and what is not sent takes none");
+    // One takes it, the other leaves.
+    let [mut taking, leaving] = holding;
+    let mut body = vec![0; LARGE];
+    soon(taking.stream.read_exact(&mut body)).await.unwrap();
+    drop(leaving);
+    for _ in 0..3 {
+        let mut reply = other.ask(&get("/large")).await;
+        while reply.status == 503 {
+            // The server hears of it a moment later.
+            reply = other.ask(&get("/large")).await;
+        }
+        assert_eq!((reply.status, reply.body.len()), (200, LARGE));
     }
 }
 

@@ -122,6 +122,13 @@ async fn poll(app: Arc<App>, request: Request) -> Answer {
     Ok(json(StatusCode::OK, "shutting down"))
 }
 
+/// More than the operating system takes off our hands.
+pub const LARGE: usize = 16 << 20;
+
+async fn large(_: Arc<App>, _: Request) -> Answer {
+    Ok(content(StatusCode::OK, "text/plain", vec![b'x'; LARGE]))
+}
+
 async fn panicking(_: Arc<App>, _: Request) -> Answer {
     panic!("meant to")
 }
@@ -159,6 +166,7 @@ pub fn gateway(app: Arc<App>) -> Router<App, GatewayError> {
         .route_within(Duration::from_secs(3600), Method::GET, "/wait", wait)
         .route(Method::GET, "/forever", forever)
         .route_within(Duration::from_secs(3600), Method::GET, "/poll", poll)
+        .route(Method::GET, "/large", large)
         .route(Method::GET, "/panic", panicking)
         .route(Method::GET, "/items/{id}", item)
         .route(Method::GET, "/source", source)

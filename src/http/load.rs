@@ -1,0 +1,113 @@
+//! What the clients of a listener hold: connections, open requests, bodies; of all of them, and of each source.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use selfsame_actors::network_of;
+
+/// What a listener's clients hold at the moment.
+#[derive(Default)]
+pub(super) struct Load {
+    sources: Mutex<HashMap<IpAddr, Arc<SourceLoad>>>,
+    requests: AtomicUsize,
+    body_bytes: AtomicUsize,
+    answer_bytes: AtomicUsize,
+}
+
+/// What one source holds.
+#[derive(Default)]
+struct SourceLoad {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    answer_bytes: AtomicUsize,
+}
+
+/// One connection of a source; leaving is its drop.
+pub(super) struct Place {
+    load: Arc<Load>,
+    source: IpAddr,
+    of_source: Arc<SourceLoad>,
+    is_proxy: bool,
+}
+
+impl Load {
+    /// A place for another connection of a source, unless it has as many as it may.
+    pub(super) fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<Place> {
+        let source = network_of(source);
+        let mut sources = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_source = Arc::clone(sources.entry(source).or_default());
+        if !is_proxy && of_source.connections.load(Ordering::Relaxed) >= limit {
+            return None;
+        }
+        of_source.connections.fetch_add(1, Ordering::Relaxed);
+        Some(Place { load: Arc::clone(load), source, of_source, is_proxy })
+    }
+
+    /// Takes room for a piece of a body; `false` when there is none. It is to be given back.
+    pub(super) fn take_body_bytes(&self, count: usize, limit: usize) -> bool {
+        let has_room = self.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= limit;
+        if !has_room {
+            self.give_body_bytes_back(count);
+        }
+        has_room
+    }
+
+    /// Gives room for bodies back.
+    pub(super) fn give_body_bytes_back(&self, count: usize) {
+        self.body_bytes.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+impl Place {
+    /// What all clients hold.
+    pub(super) fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+
+    /// Another request is open on the connection.
+    pub(super) fn request_begins(&self) {
+        self.load.requests.fetch_add(1, Ordering::Relaxed);
+        self.of_source.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of them is answered, or given up.
+    pub(super) fn request_ends(&self) {
+        self.load.requests.fetch_sub(1, Ordering::Relaxed);
+        self.of_source.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes room for an answer that the client has not taken; `false` when there is none. It is to be given back. Of a source's
+    /// answers there may be a quarter of `limit`.
+    pub(super) fn take_answer_bytes(&self, count: usize, limit: usize) -> bool {
+        let taken = self.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        let of_source = self.of_source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        let has_room = taken <= limit && (self.is_proxy || of_source <= limit.div_ceil(4));
+        if !has_room {
+            self.give_answer_bytes_back(count);
+        }
+        has_room
+    }
+
+    /// Gives room for an answer back.
+    pub(super) fn give_answer_bytes_back(&self, count: usize) {
+        self.load.answer_bytes.fetch_sub(count, Ordering::Relaxed);
+        self.of_source.answer_bytes.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Whether there are no more open requests than `limit`, and of the source no more than a quarter of it.
+    pub(super) fn is_within_limit(&self, limit: usize) -> bool {
+        let has_room = self.load.requests.load(Ordering::Relaxed) <= limit;
+        has_room && (self.is_proxy || self.of_source.requests.load(Ordering::Relaxed) <= limit.div_ceil(4))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.of_source.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            sources.remove(&self.source);
+        }
+    }
+}
