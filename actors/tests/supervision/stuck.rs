@@ -52,10 +52,14 @@ async fn a_stuck_verifier_worker_ends_the_service() {
         tokio::spawn(
             async move { handle.verify(verification::APP, verification::request(1), handle.deadline()).await },
         );
-    // It works on a thread of its own, which keeps simulated time from passing by itself.
+    // It works on a thread of its own, which keeps simulated time from passing by itself; the others' threads have to keep up.
     let pass_time = async {
         loop {
-            tokio::time::advance(Duration::from_millis(500)).await;
+            tokio::time::advance(Duration::from_millis(100)).await;
+            std::thread::sleep(Duration::from_millis(1));
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
         }
     };
     let since = Instant::now();
