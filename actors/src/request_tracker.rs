@@ -104,7 +104,7 @@ impl Actor for RequestTracker {
         // First the place, then the state: a block applied while we load is told to our mailbox.
         shared.request_tracker.occupy(myself.clone());
         fault_point!(RequestTrackerStart);
-        let blocking = shared.blocking;
+        let blocking = shared.blocking.clone();
         let state = blocking.run(move || RequestTrackerState::load(shared)).await??;
         myself.send_interval(SWEEP_INTERVAL, || RequestTrackerMessage::Sweep);
         Ok(state)

@@ -170,9 +170,9 @@ impl Service {
             counters: Counters::default(),
             per_source: Mutex::new(RateLimiter::new()),
             batcher_woken: false.into(),
-            applying: Turns::new(blocking),
+            applying: Turns::new(blocking.clone()),
             applying_step: Step::new("applying a block"),
-            sealing: Turns::new(blocking),
+            sealing: Turns::new(blocking.clone()),
             sealing_step: Step::new("sealing a block"),
             blocking,
             reading: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))),
@@ -194,7 +194,7 @@ impl Service {
             }
         }));
         let ledger = Arc::clone(&shared.ledger);
-        let height = blocking.run(move || ledger.head().height).await;
+        let height = shared.blocking.run(move || ledger.head().height).await;
         let height = height.map_err(|_| ServiceError::Store(StoreError::Panicked))?;
         shared.ledger_height.fetch_max(height, Ordering::Relaxed);
         let registry = RegistryHandle { shared: Arc::clone(&shared) };

@@ -1,6 +1,6 @@
 //! A ledger that fails, and that others append to.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selfsame_protocol::B256;
@@ -22,7 +22,14 @@ pub(super) struct FaultyLedger {
     pub calm: Arc<AtomicBool>,
     /// What strangers put into blocks of theirs.
     pub strangers: Arc<Mutex<Vec<Entry>>>,
+    pub listeners: Mutex<Vec<Listener>>,
+    /// Listeners are told of nothing.
+    pub is_silent: Arc<AtomicBool>,
+    /// The height of a block that they were not told of; 0 if there is none.
+    pub untold: AtomicU64,
 }
+
+type Listener = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl FaultyLedger {
     fn is_calm(&self) -> bool {
@@ -43,6 +50,15 @@ impl FaultyLedger {
 
 impl Ledger for FaultyLedger {
     fn head(&self) -> Seal {
+        // As the embedded ledger does, which looks at what is there when it does not know what became of a block.
+        match self.untold.swap(0, Ordering::Relaxed) {
+            0 => {}
+            height => {
+                for listener in self.listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                    listener(height);
+                }
+            }
+        }
         self.inner.head()
     }
 
@@ -53,7 +69,11 @@ impl Ledger for FaultyLedger {
         match self.chance.below(16) {
             0 => Err(INJECTED.into()),
             1 => {
-                self.inner.append(block)?;
+                self.is_silent.store(true, Ordering::Relaxed);
+                let appended = self.inner.append(block);
+                self.is_silent.store(false, Ordering::Relaxed);
+                appended?;
+                self.untold.store(block.header.height, Ordering::Relaxed);
                 Err(INJECTED.into())
             }
             2 => {
@@ -83,6 +103,13 @@ impl Ledger for FaultyLedger {
     }
 
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
-        self.inner.listen(listener);
+        let listener: Listener = Arc::from(listener);
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&listener));
+        let is_silent = Arc::clone(&self.is_silent);
+        self.inner.listen(Box::new(move |height| {
+            if !is_silent.load(Ordering::Relaxed) {
+                listener(height);
+            }
+        }));
     }
 }

@@ -100,6 +100,9 @@ impl History {
             chance: self.chance.clone(),
             calm: Arc::new(AtomicBool::new(calm)),
             strangers: Arc::clone(&self.strangers),
+            listeners: Mutex::default(),
+            is_silent: Arc::default(),
+            untold: AtomicU64::new(0),
         });
         let instance = instance();
         self.desk.note(|| format!("a {} life begins", if calm { "calm" } else { "troubled" }));
@@ -110,7 +113,12 @@ impl History {
             ..Settings::named(instance.clone())
         };
         let committing = tokio::spawn(commit(committer.clone(), self.chance.clone(), self.desk.clone(), calm));
-        let machinery = Machinery { group_commit, committing: None, blocking: Blocking::Inline };
+        let chance = self.chance.clone();
+        let blocking = Blocking::Inline(Arc::new(move || match calm || !chance.once_in(4) {
+            true => Duration::ZERO,
+            false => Duration::from_micros(chance.below(3000)),
+        }));
+        let machinery = Machinery { group_commit, committing: None, blocking };
         let (host, _) = Actor::spawn(None, Host, ()).await.expect("a host");
         let service = Service::start_under(
             settings,
