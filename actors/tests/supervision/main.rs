@@ -42,6 +42,7 @@ struct Running {
     service: Service,
     store: Store,
     ledger: Arc<EmbeddedLedger>,
+    clock: Arc<ManualClock>,
     folder: TempDir,
 }
 
@@ -59,8 +60,8 @@ async fn start_with(change: impl FnOnce(&mut Settings)) -> Running {
     };
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start(settings, store.clone(), ledger.clone(), clock, Arc::new(SystemRandom));
-    Running { service: service.await.expect("it starts"), store, ledger, folder }
+    let service = Service::start(settings, store.clone(), ledger.clone(), clock.clone(), Arc::new(SystemRandom));
+    Running { service: service.await.expect("it starts"), store, ledger, clock, folder }
 }
 
 async fn start() -> Running {

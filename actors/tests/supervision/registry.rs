@@ -135,6 +135,48 @@ async fn commits_go_on_after_a_panic_in_one_of_them() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn expired_requests_are_deleted_though_it_fails_at_first() {
+    let _turn = turn().await;
+    let running = start_with(|settings| settings.limits.request_retention = Duration::from_secs(10)).await;
+    let registry = running.service.registry();
+    let mut all = Vec::new();
+    for number in 0..5 {
+        all.push(submit(&registry, number).await);
+    }
+    for request_id in &all {
+        expect_finalized(&registry, request_id).await;
+    }
+    let is_known = |request_id| registry.status(request_id).expect("read").is_some();
+    let plan = Plan::new().strike(FaultPoint::SweepBefore, Fault::Error, 1, 1).strike(
+        FaultPoint::SweepAfter,
+        Fault::Error,
+        2,
+        1,
+    );
+    let plan = plan.run();
+    let pass_a_minute = async || {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        tokio::time::resume();
+    };
+    // Requests, then keys: the keys fail, and nothing has expired yet.
+    pass_a_minute().await;
+    plan.struck(FaultPoint::SweepBefore, 1).await;
+    assert!(all.iter().all(is_known));
+    running.clock.advance(Duration::from_secs(11));
+    while !plan.visits(FaultPoint::SweepAfter).ge(&3) {
+        pass_a_minute().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    plan.struck(FaultPoint::SweepAfter, 1).await;
+    assert!(!all.iter().any(is_known), "gone, though it was said that they cannot be deleted");
+    let more = submit(&registry, 9).await;
+    expect_finalized(&registry, &more).await;
+    drop((plan, registry));
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reading_fails_now_and_then() {
     let _turn = turn().await;
