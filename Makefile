@@ -38,7 +38,8 @@ lint:
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
 
-# Kills the daemon 300 times (or KILLS=…) while clients are at work, and checks what they were told; the seed is printed.
+# Kills the daemon 300 times (or KILLS=…) while clients are at work, and as often on a disk whose power fails, and checks what they
+# were told; the seed is printed.
 torture: prerequisites
 	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
 		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture

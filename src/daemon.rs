@@ -27,6 +27,7 @@ use crate::http::{
     Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, TlsError,
     acceptor, shutdown,
 };
+use crate::lasting::make_folder;
 use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verify::setup::SetupError;
 use crate::{gateway, indexer, openapi, operator, sign_in, verify};
@@ -235,10 +236,12 @@ impl Daemon {
 /// Makes the data folder and the store's folder in it, each for its owner alone. An existing data folder is left as it is (it may
 /// be anything, /var/lib say); the store's folder is ours.
 fn make_folders(data: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     let store = store_folder(data);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&store)?;
+    make_folder(&store)?;
+    // It is there by now; so is its name, if a start that was cut off has made it.
+    make_folder(data)?;
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 

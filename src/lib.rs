@@ -10,6 +10,7 @@ pub mod gateway;
 mod health;
 pub mod http;
 pub mod indexer;
+mod lasting;
 mod openapi;
 pub mod operator;
 pub mod operator_client;

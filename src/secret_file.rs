@@ -1,12 +1,12 @@
 //! Files in the data folder that hold a secret each, for the owner of the folder alone.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
 use selfsame_actors::Random;
+
+use crate::lasting::{around, make_file, sync_folder};
 
 /// Changing calls of the operator interface carry this file's text.
 pub const OPERATOR_TOKEN: &str = "operator.token";
@@ -27,33 +27,18 @@ pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFil
     let failed = |error| SecretFileError { path: path.to_owned(), error };
     match read_secret(path) {
         Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
-        read => return read,
+        Err(error) => return Err(error),
+        Ok(secret) => {
+            // Perhaps made by a start that was cut off before its sync.
+            sync_folder(around(path)).map_err(failed)?;
+            return Ok(secret);
+        }
     }
     let mut bytes = [0; 32];
     random.fill(&mut bytes);
     let secret = hex::encode(bytes);
-    write_whole(path, format!("{secret}\n").as_bytes()).map_err(failed)?;
+    make_file(path, &format!("{secret}\n")).map_err(failed)?;
     Ok(secret)
-}
-
-/// Writes a file of its owner's that is there with all its text or not at all, also if this process dies meanwhile.
-fn write_whole(path: &Path, text: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    // Left by somebody who died in here.
-    match std::fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    // Fails where there is a file by now: what another process gave out as the secret stays.
-    std::fs::hard_link(&beside, path)?;
-    std::fs::remove_file(&beside)?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 /// Reads the secret in a file.
@@ -83,13 +68,13 @@ mod tests {
         let secret = secret_file(&path, &SystemRandom).expect("made");
         assert_eq!(secret.len(), 64);
         assert_eq!(secret_file(&path, &SystemRandom).expect("read"), secret);
-        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
-        std::fs::remove_file(&path).expect("removed");
-        std::fs::write(path.with_extension("new"), "half of a sec").expect("written");
-        let secret = secret_file(&path, &SystemRandom).expect("made, though an earlier one was cut off");
-        assert_eq!(secret.len(), 64);
         let mode = std::fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        // A start that was cut off leaves none, or one that is not there yet.
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(folder.path().join("secret.unfinished"), &secret[..3]).expect("written");
+        assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
         std::fs::write(&path, "\n").expect("written");
         assert!(secret_file(&path, &SystemRandom).expect_err("refused").to_string().contains("it is empty"));
     }

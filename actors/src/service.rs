@@ -27,7 +27,7 @@ use crate::request_tracker::RequestTracker;
 use crate::session_registry::SessionRegistry;
 use crate::sign_in::{SignInHandle, SignInSettings, SignInShared};
 use crate::slot::Slot;
-use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage};
+use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage, catch_up};
 use crate::trouble::Step;
 use crate::turns::Turns;
 use crate::verification::{VerificationHandle, VerificationSettings, VerifierShared};
@@ -217,6 +217,7 @@ impl Service {
             Arc::clone(&shared.clock),
             Arc::clone(&shared.random),
         );
+        catch_up(&shared).await;
         let root = spawn_root(&settings, &shared, &verifier, &sign_in.shared, supervisor).await;
         let root = root.map_err(start_error(&settings))?;
         let heartbeat = Arc::new(Heartbeat::new(shared, verifier, Arc::clone(&sign_in.shared)));

@@ -309,6 +309,21 @@ async fn blocks_that_others_append_are_followed() {
     running.stop().await;
 }
 
+/// A loss of power leaves this behind: applied blocks are not synced, sealed ones are. Their requests may have been shown as final.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sealed_blocks_are_applied_before_anybody_is_answered() {
+    let (_folder, settings, store, ledger) = parts("catches-up");
+    for number in 0..20 {
+        let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: create(number.into()) };
+        let block = Block::seal(&ledger.head(), 1_800_000_000, RuleParameters::default(), vec![entry]);
+        ledger.append(&block).expect("appended");
+    }
+    let service = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default()));
+    let service = service.await.expect("it starts");
+    assert_eq!(service.registry().snapshot().next_leaf_index(), 21);
+    timeout(PATIENCE, service.stop()).await.expect("it stops");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_failures_end_the_service_and_say_so() {
     let running = start("failing").await;

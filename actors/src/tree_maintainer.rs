@@ -1,6 +1,7 @@
 //! The tree maintainer: applies blocks. The only writer of accounts, addresses, tree and roots.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::Address;
@@ -98,6 +99,20 @@ impl TreeMaintainerState {
             }
         }
         Ok(())
+    }
+}
+
+/// Applies what the ledger has, before anybody is answered. What applying a block changes is not synced, as the sealed block is: a
+/// loss of power may have taken what was shown already, and it must not be missed for a moment. Where it fails, the tree
+/// maintainer goes on trying.
+pub(crate) async fn catch_up(shared: &Arc<Shared>) {
+    while shared.publication.height() < shared.ledger_height.load(Ordering::Relaxed) {
+        let applying = Arc::clone(shared);
+        match shared.applying.run(move || apply_next(&applying)).await {
+            Ok(Ok(Some(_))) => {}
+            Ok(Ok(None)) | Err(_) => return,
+            Ok(Err(error)) => return tracing::warn!(%error, "a sealed block cannot be applied at the start"),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
 use crate::family::{self, Family};
-use crate::log_check;
+use crate::log_check::{self, Torn};
 
 /// Layout of the records. Raised when it changes; checked when a store is opened.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -105,9 +105,20 @@ impl Store {
     /// # Errors
     /// [`StoreError::Empty`] for one whose first start was cut off before anything was written; otherwise as [`Store::open`].
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
-        let database = Database::open(path, block_cache, false, None)?;
+        // RocksDB would make it.
+        if !path.is_dir() {
+            return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
+        }
+        let empty = || StoreError::Empty { path: path.to_owned() };
+        // The lock is the first file that is made, CURRENT the last.
+        let is_begun = path.join("LOCK").is_file() && !path.join("CURRENT").exists();
+        let database = Database::open(path, block_cache, false, None);
+        let database = match database {
+            Err(StoreError::Open { .. }) if is_begun => log_check::check(path).and(Err(empty()))?,
+            database => database?,
+        };
         if database.is_empty()? {
-            return Err(StoreError::Empty { path: path.to_owned() });
+            return Err(empty());
         }
         database.check_schema_version()?;
         let domain = database.stored_domain()?.ok_or_else(|| StoreError::Missing {
@@ -166,16 +177,15 @@ impl Database {
         create: bool,
         environment: Option<&rocksdb::Env>,
     ) -> Result<Self, StoreError> {
-        if environment.is_none() {
-            log_check::check(path)?;
-        }
+        let torn = if environment.is_none() { log_check::check(path)? } else { Vec::new() };
         let refused = |error: rocksdb::Error| {
             let (path, reason) = (PathBuf::from(path), error.into_string());
             if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
         };
         let mut options = Options::default();
         options.create_if_missing(create);
-        options.create_missing_column_families(create);
+        // All of them: a first start may have been cut off before it had made the last one.
+        options.create_missing_column_families(true);
         options.increase_parallelism(2);
         options.set_max_open_files(512);
         options.set_max_total_wal_size(512 << 20);
@@ -190,8 +200,18 @@ impl Database {
             options.set_env(environment);
         }
         let cache = Cache::new_lru_cache(block_cache);
-        let families = family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
-        let db = DB::open_cf_descriptors(&options, path, families).map_err(refused)?;
+        let families = || family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
+        let db = match DB::open_cf_descriptors(&options, path, families()) {
+            Err(error) if !torn.is_empty() && !is_locked(error.as_ref()) => {
+                torn.iter().try_for_each(Torn::cut).map_err(|error| StoreError::Open {
+                    path: path.to_owned(),
+                    reason: format!("a log with a write that was cut off cannot be cut: {error}"),
+                })?;
+                DB::open_cf_descriptors(&options, path, families())
+            }
+            opened => opened,
+        };
+        let db = db.map_err(refused)?;
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
         Ok(Self { db, synced, unsynced: WriteOptions::default() })

@@ -2,14 +2,19 @@
 //!
 //! RocksDB's reader of logs (write-ahead logs, and the list of files, MANIFEST) takes some damage for the log's end, drops what lies
 //! behind it without a word, and deletes the files that are not listed any more; on a damaged type it never ends. So what it would
-//! not notice is looked for here first: a log may end in the middle of a record, or in zeros, and nothing else.
+//! not notice is looked for here first.
+//!
+//! A log may end in the middle of a record, or in zeros. The last one may also have a last record that is torn: from a page's
+//! beginning on there are zeros up to the file's end. That is what a loss of power leaves where a file's length was on the disk before
+//! its pages were (ext4 can do so with space that was made ready); nobody was told of that write, because its sync had not come to its
+//! end. RocksDB would refuse such a log; it is cut off before the record ([`Torn::cut`]). Anything else is damage.
 //!
 //! The format (`db/log_format.h`): blocks of 32 KiB; records of a masked CRC-32C over type and payload, the payload's length
 //! (2 bytes), a type, the payload; a record that does not fit its block is several pieces.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -17,21 +22,40 @@ use crate::error::StoreError;
 /// The list of files of a store whose first start did not come to its end.
 const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
+/// A log that ends in a write that was cut off, as RocksDB may not have it.
+pub(crate) struct Torn {
+    log: PathBuf,
+    at: u64,
+}
+
+impl Torn {
+    /// Takes the rest of that write away. Nobody else may have the store open: try RocksDB first, which says so.
+    pub fn cut(&self) -> io::Result<()> {
+        tracing::warn!(log = %self.log.display(), at = self.at, "a write that was cut off is taken away; nobody was told of it");
+        let log = File::options().write(true).open(&self.log)?;
+        log.set_len(self.at)?;
+        log.sync_all()
+    }
+}
+
 /// Looks whether the files of the store in `path` are all there and their logs undamaged, as far as RocksDB would not notice.
+/// Returns the logs that it may notice although they are undamaged.
 ///
 /// # Errors
 /// [`StoreError::Open`], naming the file. Nothing is changed: opening would go on without what is missing, and delete the rest.
-pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
     let refuse = |reason: String| StoreError::Open { path: path.to_owned(), reason };
     let found = files(path).map_err(|error| refuse(error.to_string()))?;
     let of_kind =
         |kind: &str| found.iter().filter(|file| file.extension() == Some(OsStr::new(kind))).collect::<Vec<_>>();
-    let logs = of_kind("log");
+    let mut logs = of_kind("log");
+    // By their numbers.
+    logs.sort_by_key(|log| (log.as_os_str().len(), *log));
     let unreadable = |file: &Path, error| refuse(format!("{}: {error}", file.display()));
     let current = path.join("CURRENT");
     if !current.is_file() {
         if logs.is_empty() && of_kind("sst").is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         return Err(refuse(
             "the file CURRENT is missing, which says what the store consists of; restore it from a backup".to_owned(),
@@ -46,16 +70,27 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
         ));
     }
     let manifest = Some(path.join(manifest)).filter(|manifest| manifest.is_file());
-    for log in logs.into_iter().chain(&manifest) {
-        let found = File::open(log).and_then(damage).map_err(|error| unreadable(log, error))?;
-        if let Some(at) = found {
-            return Err(refuse(format!(
-                "Corruption: {} is damaged at byte {at}, and what lies behind was acknowledged; restore the store from a backup",
-                log.display()
-            )));
+    // What is in a log before the last one was synced before anything was written to the next.
+    let last = logs.last().copied();
+    let mut torn = Vec::new();
+    for log in logs.iter().copied().chain(&manifest) {
+        let found = File::open(log).and_then(Found::in_log).map_err(|error| unreadable(log, error))?;
+        let may_be_torn = Some(log) == last || Some(log) == manifest.as_ref();
+        match found {
+            Found::Whole => {}
+            Found::Torn(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
+            Found::Zeros(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
+            Found::Zeros(_) => {}
+            Found::Torn(at) | Found::Damaged(at) => {
+                return Err(refuse(format!(
+                    "Corruption: {} is damaged at byte {at}, and what lies behind was acknowledged; restore the store from a \
+                     backup",
+                    log.display()
+                )));
+            }
         }
     }
-    Ok(())
+    Ok(torn)
 }
 
 /// The files of a folder; none if there is no such folder.
@@ -74,29 +109,68 @@ const HEADER: usize = 7;
 /// Whole records and their pieces: what is written with this store's settings.
 const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
 
-/// The byte at which a log is damaged; `None` for one that is whole, or was cut off in the middle of a write.
-///
-/// A last record of which a part is zeros is damaged: nobody can tell whether it was acknowledged.
-fn damage(mut log: impl Read) -> io::Result<Option<u64>> {
-    let mut block = Vec::with_capacity(BLOCK);
-    let mut begin = 0;
-    let mut zeros = None;
-    loop {
-        block.clear();
-        log.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
-        match zeros {
-            Some(at) if block.iter().any(|byte| *byte != 0) => return Ok(Some(at)),
-            Some(_) => {}
-            None => match Walked::through(&block) {
-                Walked::Whole => {}
-                Walked::Zeros(at) => zeros = Some(begin + at as u64),
-                Walked::Damaged(at) => return Ok(Some(begin + at as u64)),
-            },
+/// What a disk writes at a time, at least.
+const PAGE: u64 = 4096;
+
+/// How a log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// With a whole record, or one that was cut off.
+    Whole,
+    /// With zeros from here on.
+    Zeros(u64),
+    /// With a record from here on of which pages are missing.
+    Torn(u64),
+    /// It is damaged here.
+    Damaged(u64),
+}
+
+impl Found {
+    fn in_log(mut log: impl Read + Seek) -> io::Result<Self> {
+        let mut block = Vec::with_capacity(BLOCK);
+        let mut begin = 0;
+        let mut zeros = None;
+        loop {
+            block.clear();
+            log.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
+            match zeros {
+                Some(at) if block.iter().any(|byte| *byte != 0) => return Ok(Self::Damaged(at)),
+                Some(_) => {}
+                None => match Walked::through(&block) {
+                    Walked::Whole => {}
+                    Walked::Zeros(at) => zeros = Some(begin + at as u64),
+                    Walked::Damaged(at) => {
+                        let claimed = block.get(at..at + HEADER).map_or(HEADER, |header| HEADER + length(header));
+                        return Self::damaged(log, begin + at as u64, claimed as u64);
+                    }
+                },
+            }
+            if block.len() < BLOCK {
+                return Ok(zeros.map_or(Self::Whole, Self::Zeros));
+            }
+            begin += BLOCK as u64;
         }
-        if block.len() < BLOCK {
-            return Ok(None);
+    }
+
+    /// Whether a record that is not whole, and says that it has so many bytes, is the last one and lacks whole pages.
+    fn damaged(mut log: impl Read + Seek, at: u64, claimed: u64) -> io::Result<Self> {
+        log.seek(SeekFrom::Start(at))?;
+        let (mut end, mut last_written) = (at, at);
+        let mut piece = [0; BLOCK];
+        loop {
+            let length = log.read(&mut piece)?;
+            if length == 0 {
+                break;
+            }
+            if let Some(last) = piece[..length].iter().rposition(|byte| *byte != 0) {
+                last_written = end + last as u64 + 1;
+            }
+            end += length as u64;
         }
-        begin += BLOCK as u64;
+        let zeros_from = last_written.next_multiple_of(PAGE);
+        // Zeros that were written say nothing; nor do those of a record that should have ended before.
+        let is_torn = zeros_from < end && (at + claimed > zeros_from || zeros_from < at + HEADER as u64);
+        Ok(if is_torn { Self::Torn(at) } else { Self::Damaged(at) })
     }
 }
 
@@ -192,6 +266,8 @@ static TABLE: [u32; 256] = {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use super::*;
 
     const FULL: u8 = 1;
@@ -239,15 +315,15 @@ mod tests {
         log(&lengths.iter().enumerate().map(bytes).collect::<Vec<Vec<u8>>>())
     }
 
-    fn damage_of(log: &[u8]) -> Option<u64> {
-        damage(log).expect("memory can be read")
+    fn found(log: &[u8]) -> Found {
+        Found::in_log(Cursor::new(log)).expect("memory can be read")
     }
 
     #[test]
     fn a_log_that_ends_anywhere_is_undamaged() {
         let log = example();
         for end in (0..log.len()).step_by(61).chain(log.len() - 40..=log.len()) {
-            assert_eq!(damage_of(&log[..end]), None, "cut off at {end}");
+            assert_eq!(found(&log[..end]), Found::Whole, "cut off at {end}");
         }
     }
 
@@ -256,11 +332,40 @@ mod tests {
         let log = example();
         for zeros in [1, 6, 7, 100, BLOCK, 3 * BLOCK + 5] {
             let mut ready = [log.as_slice(), &vec![0; zeros]].concat();
-            assert_eq!(damage_of(&ready), None, "{zeros} zeros");
+            // So few are taken for a header that was cut off.
+            let expected = if zeros < HEADER { Found::Whole } else { Found::Zeros(log.len() as u64) };
+            assert_eq!(found(&ready), expected, "{zeros} zeros");
             ready.extend(example());
-            // So few are taken for a header that is damaged, at the end of a block for its padding.
-            assert!(damage_of(&ready).is_some(), "{zeros} zeros and records");
+            assert!(matches!(found(&ready), Found::Damaged(_)), "{zeros} zeros and records");
         }
+    }
+
+    /// The last write alone may lack pages, from one on.
+    #[test]
+    fn a_last_record_that_lacks_pages_is_torn() {
+        let before = log(&[vec![5; 20_000]]);
+        let whole = log(&[vec![5; 20_000], vec![7; 100_000]]);
+        let begin = before.len() as u64;
+        for page in before.len().div_ceil(PAGE as usize)..whole.len().div_ceil(PAGE as usize) {
+            let mut torn = whole.clone();
+            torn[page * PAGE as usize..].fill(0);
+            let at = match found(&torn) {
+                Found::Torn(at) | Found::Zeros(at) => at,
+                other => panic!("page {page}: {other:?}"),
+            };
+            assert!(at >= begin, "page {page}: {at}");
+            assert_eq!(found(&torn[..at as usize]), Found::Whole, "page {page}, cut");
+            // Something behind.
+            torn.extend(log(&[vec![1; 10]]));
+            assert!(matches!(found(&torn), Found::Damaged(_)), "page {page} and more");
+        }
+        // Not from a page's beginning on, or not to the end.
+        let mut damaged = whole.clone();
+        damaged[whole.len() - 50..].fill(0);
+        assert!(matches!(found(&damaged), Found::Damaged(_)));
+        let mut damaged = whole;
+        damaged[8 * PAGE as usize..9 * PAGE as usize].fill(0);
+        assert!(matches!(found(&damaged), Found::Damaged(_)));
     }
 
     #[test]
@@ -270,7 +375,7 @@ mod tests {
         for at in (0..log.len()).step_by(97) {
             let mut changed = log.clone();
             changed[at] ^= 0x10;
-            let found = damage_of(&changed).unwrap_or_else(|| panic!("byte {at} was changed"));
+            let Found::Damaged(found) = found(&changed) else { panic!("byte {at} was changed") };
             assert!(found <= at as u64 && found + 2 * first_behind > at as u64, "byte {at} was found at {found}");
         }
     }

@@ -111,6 +111,7 @@ fn a_store_that_is_not_there_is_not_made_by_looking() {
     let folder = folder();
     let path = folder.path().join("nothing");
     assert!(matches!(Store::open_existing(&path, 1 << 20).err(), Some(StoreError::Open { .. })));
+    assert!(!path.exists());
 }
 
 #[test]
@@ -228,6 +229,61 @@ fn sweeping_takes_what_is_old_and_nothing_else() {
     assert_eq!((rest, is_kept(3)), (Some((3000, request_id(3))), false));
     assert_eq!(store.sweep_requests(9000, rest, 10).expect("swept"), None);
     assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
+}
+
+/// The power failed during the last write: the log has its length, and lacks pages of it.
+#[test]
+fn a_last_write_that_lacks_pages_is_taken_away() {
+    const PAGE: u64 = 4096;
+    let begin = || {
+        let folder = folder();
+        let store = open(&folder);
+        admit(&store, 1, 1);
+        let log = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path());
+        let log = log.filter(|path| path.extension().is_some_and(|kind| kind == "log")).max().expect("a log");
+        let length = log.metadata().expect("a file").len();
+        let nullifiers = (0..1000).map(|number| (nullifier(number), record(1)));
+        let mut changes = Changes::default();
+        for (key, record) in nullifiers {
+            changes.put(&crate::family::NULLIFIERS, &key, &record);
+        }
+        store.database().write(changes, true).expect("written");
+        (folder, log, length)
+    };
+    let (folder, log, before) = begin();
+    let all = log.metadata().expect("a file").len();
+    assert!(all > before + 40_000, "more than a block of the log");
+    drop(folder);
+    for page in before.div_ceil(PAGE)..all.div_ceil(PAGE) {
+        let (folder, log, _) = begin();
+        let file = std::fs::OpenOptions::new().write(true).open(&log).expect("a file");
+        file.set_len(page * PAGE).and_then(|()| file.set_len(all)).expect("pages go");
+        let store = open(&folder);
+        assert!(store.request(&request_id(1)).expect("read").is_some(), "page {page}");
+        assert_eq!(store.nullifier(&nullifier(0)).expect("read"), None, "page {page}");
+        admit(&store, 2, 2);
+        drop(store);
+        assert_eq!(open(&folder).open_requests().expect("read").len(), 2, "page {page}");
+    }
+}
+
+#[test]
+fn a_first_start_that_was_cut_off_leaves_an_empty_store() {
+    let folder = folder();
+    drop(open(&folder));
+    std::fs::remove_file(folder.path().join("CURRENT")).expect("removed");
+    let refused = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    assert!(matches!(refused, StoreError::Open { .. }), "there is a log: {refused}");
+    for entry in std::fs::read_dir(folder.path()).expect("a folder") {
+        let path = entry.expect("a file").path();
+        if path.extension().is_some_and(|kind| kind == "log" || kind == "sst") {
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+    let empty = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    assert!(matches!(empty, StoreError::Empty { .. }), "{empty}");
+    let nothing = Store::open_existing(&folder.path().join("elsewhere"), 1 << 20).err().expect("refused");
+    assert!(matches!(nothing, StoreError::Open { .. }), "{nothing}");
 }
 
 /// What is in a log before the last one was acknowledged, whole.

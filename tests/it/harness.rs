@@ -210,7 +210,12 @@ fn program() -> Command {
 
 /// Runs `selfsame` with arguments; returns whether it succeeded, and what it printed.
 pub fn run(arguments: &[&str]) -> (bool, String) {
-    let output = program().args(arguments).output().expect("the program runs");
+    run_with(arguments, &[])
+}
+
+/// The same with variables.
+pub fn run_with(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+    let output = program().args(arguments).envs(variables.iter().copied()).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }

@@ -1,27 +1,32 @@
 //! The crash tester: clients of all four interfaces are at work, the daemon is killed, and after every restart on the same data
-//! folder whatever they were told has to be so. (What a killed process has written is there, synced or not: that things are
-//! synced before they are answered is not to be seen this way.)
+//! folder whatever they were told has to be so.
+//!
+//! What a killed process has written is there, synced or not. Whether it was synced before it was answered shows when the power
+//! fails, too: then the disk is taken back to what it had to keep, and a part of the rest.
 //!
 //! A run's seed decides when and how the daemon is killed and what the clients choose to do. It is random and printed, unless the
 //! variable `SELFSAME_TORTURE_SEED` gives one. How several processes and clients interleave is not the seed's to decide: a run
 //! with the same seed is a similar run, not the same one, so a failure may take several runs to come again.
-//! `SELFSAME_TORTURE_KILLS` says how often the daemon is killed; `make torture` does it often.
+//! `SELFSAME_TORTURE_KILLS` says how often the daemon is killed where the power stays, and as often where it fails; `make torture`
+//! does it often.
 //!
 //! Waiting for processes blocks, and does so in place ([`block_in_place`]): clients' connections have to notice meanwhile that
 //! they are closed, or they are taken for good ones afterwards.
 //!
 //! | file | what it has |
 //! |---|---|
-//! | `plan.rs` | how each life of the daemon ends: SIGKILL, SIGTERM, or at a fault point |
+//! | `plan.rs` | how each life of the daemon ends: SIGKILL, SIGTERM, at a fault point, or with a call of the disk; whether the power fails |
 //! | `desk.rs` | what clients share: the daemon's addresses, how it is asked, the count of what they were told |
 //! | `registry.rs`, `verification.rs`, `sign_in.rs` | clients, what they write down, and what has to be so afterwards |
 //! | `check.rs` | the check after a restart |
+//! | `power_loss.rs`, `power_loss.c` | a disk whose power fails |
 //! | `chance.rs` | choices that a seed decides |
 
 mod chance;
 mod check;
 mod desk;
 mod plan;
+mod power_loss;
 mod registry;
 mod sign_in;
 mod verification;
@@ -42,8 +47,9 @@ use selfsame_actors::{Random, SystemRandom};
 use tokio::task::{JoinSet, block_in_place};
 
 use self::desk::{Desk, Gone, lock};
-use self::plan::{Ending, Life, plan};
-use crate::harness::{Process, folder, run};
+use self::plan::{Ending, Life, plan, plan_with_power_failures};
+use self::power_loss::Disk;
+use crate::harness::{Process, folder, run_with};
 use crate::sign_in_desk::{APP, CALLBACK, SECRET};
 
 /// How often the daemon is killed when nobody says.
@@ -63,8 +69,15 @@ async fn what_was_told_is_so_however_often_the_daemon_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_told_is_so_however_often_the_power_fails() {
+    let seed = variable("SELFSAME_TORTURE_SEED").unwrap_or_else(random_seed);
+    let kills = variable("SELFSAME_TORTURE_KILLS").unwrap_or(USUAL_KILLS);
+    torture(seed, plan_with_power_failures(seed, kills)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_is_told_to_stop_loses_nothing_either() {
-    let life = || Life { ending: Ending::Terminate, answers: 100, counts_check: false };
+    let life = || Life { ending: Ending::Terminate, answers: 100, counts_check: false, power_fails: false };
     torture(random_seed(), vec![life(), life()]).await;
 }
 
@@ -74,13 +87,32 @@ async fn a_store_that_has_forgotten_is_found_out() {
     let (seed, folder) = (random_seed(), folder());
     eprintln!("torture: seed {seed}, a store that forgets");
     let mut run = Run::new(seed, folder.path());
-    let life = || vec![Life { ending: Ending::Kill, answers: 200, counts_check: false }];
+    let life = || vec![Life { ending: Ending::Kill, answers: 200, counts_check: false, power_fails: false }];
     run.live(&life()).await;
     let (data, before) = (run.desk.data.clone(), folder.path().join("before"));
     copy(&data, &before);
     run.live(&life()).await;
     std::fs::remove_dir_all(&data).expect("removed");
     copy(&before, &data);
+    expect_found_out(&run).await;
+}
+
+/// The checks, and the disk whose power fails: where syncs of the store's log do nothing, things of every kind are lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_lies_is_found_out() {
+    let (seed, folder) = (random_seed(), folder());
+    eprintln!("torture: seed {seed}, a disk that lies");
+    let mut run = Run::new(seed, folder.path()).on_a_disk(folder.path());
+    let life = || vec![Life { ending: Ending::Kill, answers: 200, counts_check: false, power_fails: true }];
+    run.live(&life()).await;
+    // Without what is in its log, the store is as it was at its start.
+    run.disk.as_mut().expect("a disk").lies_about = Some(".log");
+    run.live(&life()).await;
+    expect_found_out(&run).await;
+}
+
+/// On a store that lacks what its last life wrote, no check is content.
+async fn expect_found_out(run: &Run) {
     let _process = run.start(&Ending::Kill).expect("it starts");
     let desk = || Arc::clone(&run.desk);
     let mut checks = JoinSet::new();
@@ -90,7 +122,7 @@ async fn a_store_that_has_forgotten_is_found_out() {
     let signing_in = desk();
     checks.spawn(async move { sign_in::check(&signing_in, &mut signing_in.chance("sign-ins"), false).await });
     while let Some(outcome) = checks.join_next().await {
-        let found_out = outcome.expect_err(&format!("with seed {seed} a check is content")).try_into_panic();
+        let found_out = outcome.expect_err(&format!("with seed {} a check is content", run.desk.seed)).try_into_panic();
         println!("found out: {}", found_out.map_or_else(|error| error.to_string(), message_of));
     }
 }
@@ -126,7 +158,10 @@ fn random_seed() -> u64 {
 async fn torture(seed: u64, lives: Vec<Life>) {
     eprintln!("torture: seed {seed}, {} kills to come", lives.len());
     let folder = folder();
-    let run = Run::new(seed, folder.path());
+    let mut run = Run::new(seed, folder.path());
+    if lives.iter().any(|life| life.power_fails) {
+        run = run.on_a_disk(folder.path());
+    }
     let desk = Arc::clone(&run.desk);
     if let Err(error) = tokio::spawn(run.go_through(lives)).await {
         let kept = folder.keep();
@@ -154,15 +189,24 @@ struct Run {
     lives: usize,
     /// How often the daemon ended how.
     endings: BTreeMap<&'static str, usize>,
+    /// Where the data are, if its power may fail.
+    disk: Option<Disk>,
 }
 
 impl Run {
     fn new(seed: u64, folder: &Path) -> Self {
         let configuration = folder.join("selfsame.toml");
         std::fs::write(&configuration, configuration_text()).expect("written");
-        let desk = Arc::new(Desk::new(seed, &folder.join("data")));
+        let desk = Arc::new(Desk::new(seed, &folder.join("disk/data")));
         let log = folder.join("daemon.log");
-        Self { desk, configuration, log, began: Instant::now(), lives: 0, endings: BTreeMap::new() }
+        Self { desk, configuration, log, began: Instant::now(), lives: 0, endings: BTreeMap::new(), disk: None }
+    }
+
+    /// The same on a disk whose power may fail.
+    fn on_a_disk(self, folder: &Path) -> Self {
+        let disk = Disk::new(folder);
+        assert!(self.desk.data.starts_with(disk.path()), "the data are on the disk");
+        Self { disk: Some(disk), ..self }
     }
 
     async fn go_through(mut self, lives: Vec<Life>) {
@@ -183,6 +227,10 @@ impl Run {
                 Err(status) => how_it_ended(status, life, false, &[]),
             };
             *self.endings.entry(ending).or_default() += 1;
+            if life.power_fails {
+                let mut chance = self.desk.chance(&format!("power failure {number}"));
+                self.disk.as_mut().expect("a disk").lose_power(&mut chance);
+            }
             self.expect_sound();
         }
     }
@@ -194,15 +242,28 @@ impl Run {
         variables.push(("RUST_LOG", "warn"));
         let faults = ending.fault_plan();
         variables.extend(faults.as_deref().map(|plan| ("FAILPOINTS", plan)));
+        let disk = self.disk_variables(ending.disk_call());
+        variables.extend(disk.iter().map(|(name, value)| (*name, value.as_str())));
         let arguments = ["--config", self.configuration.to_str().expect("text")];
         let log = File::options().create(true).append(true).open(&self.log).expect("a log");
         block_in_place(|| Process::try_start(&self.desk.data, &arguments, &variables, log.into()))
     }
 
+    /// What a process is started with that uses the data.
+    fn disk_variables(&self, death: Option<usize>) -> Vec<(&'static str, String)> {
+        self.disk.as_ref().map(|disk| disk.variables(death)).unwrap_or_default()
+    }
+
     /// The store agrees with its ledger.
     fn expect_sound(&self) {
+        // Perhaps the very first start was cut off in the middle of making the store; the next one finishes it.
+        if *self.desk.answers.borrow() == 0 {
+            return;
+        }
         let command = ["registry", "fsck", "--data", self.desk.data.to_str().expect("text")];
-        let (success, text) = block_in_place(|| run(&command));
+        let disk = self.disk_variables(None);
+        let variables: Vec<(&str, &str)> = disk.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let (success, text) = block_in_place(|| run_with(&command, &variables));
         assert!(success && text.contains(", 0 faults"), "{text}");
     }
 
@@ -219,13 +280,15 @@ impl Run {
     fn summary(&self) -> String {
         let (desk, tally) = (&self.desk, &self.desk.tally);
         let kills: usize = self.endings.values().sum();
+        let power = self.disk.as_ref().map(|disk| disk.losses);
+        let power = power.map_or_else(String::new, |losses| format!(", {losses}"));
         let endings: Vec<String> = self.endings.iter().map(|(name, times)| format!("{name} {times}")).collect();
         let requests = lock(&desk.registry.requests).len();
         let count = |counter: &std::sync::atomic::AtomicUsize| counter.load(Ordering::Relaxed);
         let (receipts, codes, tokens) = (count(&tally.receipts), count(&tally.codes), count(&tally.tokens));
         assert!(requests > 0 && receipts >= requests && codes > 0 && tokens > 0, "the clients hardly worked");
         format!(
-            "torture: seed {}, {kills} kills ({}), {} answers, {requests} requests, {receipts} receipts checked, \
+            "torture: seed {}, {kills} kills ({}){power}, {} answers, {requests} requests, {receipts} receipts checked, \
              {codes} codes, {tokens} tokens, {} nullifiers, put off {} times, {:.1} s",
             desk.seed,
             endings.join(", "),
@@ -268,6 +331,7 @@ fn how_it_ended(status: ExitStatus, life: &Life, was_ended: bool, noticed: &[Gon
     match (status.signal(), &life.ending, life.ending.point()) {
         (Some(SIGABRT), _, Some(point)) => point,
         (Some(SIGKILL), ..) if was_ended => Ending::Kill.name(),
+        (Some(SIGKILL), ending @ Ending::DiskCall { .. }, _) => ending.name(),
         (None, ending @ Ending::Terminate, _) if was_ended && status.success() => ending.name(),
         (Some(SIGKILL), ..) => {
             let noticed: Vec<&str> = noticed.iter().map(|Gone(error)| error.as_str()).collect();

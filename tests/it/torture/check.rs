@@ -21,6 +21,7 @@ const SAMPLE: usize = 20;
 /// Requests that were sent and not answered are sent again first, as clients would.
 pub async fn check(desk: Arc<Desk>, name: String, is_everything: bool) -> Result<(), Gone> {
     let mut chance = desk.chance(&name);
+    expect_nothing_taken_back(&desk).await?;
     settle(&desk, &mut chance, is_everything).await?;
     let mut walk = desk.walk.lock().await;
     if is_everything {
@@ -32,6 +33,24 @@ pub async fn check(desk: Arc<Desk>, name: String, is_everything: bool) -> Result
     expect_accounts(&desk).await?;
     verification::check(&desk, &mut chance, is_everything).await?;
     sign_in::check(&desk, &mut chance, is_everything).await
+}
+
+/// What was shown before the daemon ended is there with its first answers, not only when it has gone over its blocks.
+async fn expect_nothing_taken_back(desk: &Desk) -> Result<(), Gone> {
+    let height = answered(desk.client.root().await)?.height;
+    let shown = lock(&desk.registry.tips).iter().map(|tip| tip.height).max().unwrap_or_default();
+    assert!(height >= shown, "the registry stood at block {shown}, and stands at {height}");
+    let shown = |request: &registry::Request| {
+        let is_shown = !request.is_checked && request.was_final();
+        request.request_id.filter(|_| is_shown)
+    };
+    let shown: Vec<RequestId> = lock(&desk.registry.requests).iter().filter_map(shown).collect();
+    several(shown.into_iter().map(|request_id| async move {
+        let answer = answered(desk.client.status(request_id, 0).await)?;
+        assert!(answer.status.is_final(), "{request_id} was final: {answer:?}");
+        Ok(())
+    }))
+    .await
 }
 
 /// Every request that was ever sent becomes final; its receipt holds.

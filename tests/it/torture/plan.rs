@@ -12,6 +12,8 @@ pub struct Life {
     pub answers: usize,
     /// Whether answers to the check after the start count already, so that the end may come in its middle.
     pub counts_check: bool,
+    /// Whether the power fails after it.
+    pub power_fails: bool,
 }
 
 /// How a life ends.
@@ -20,6 +22,8 @@ pub enum Ending {
     Kill,
     /// SIGTERM: the daemon ends itself, and well.
     Terminate,
+    /// The process dies when so many calls have told the disk something, on a disk whose power may fail.
+    DiskCall { number: usize },
     /// The process dies at a fault point, after so many visits that pass.
     #[cfg(feature = "fault-injection")]
     Fault { point: FaultPoint, skip: usize },
@@ -29,7 +33,7 @@ impl Ending {
     /// The value of `FAILPOINTS` for the process.
     pub fn fault_plan(&self) -> Option<String> {
         match self {
-            Self::Kill | Self::Terminate => None,
+            Self::Kill | Self::Terminate | Self::DiskCall { .. } => None,
             #[cfg(feature = "fault-injection")]
             Self::Fault { point, skip: 0 } => Some(format!("{}=1*return(crash)", point.name())),
             #[cfg(feature = "fault-injection")]
@@ -40,9 +44,17 @@ impl Ending {
     /// The fault point, if the life is to end at one.
     pub fn point(&self) -> Option<&'static str> {
         match self {
-            Self::Kill | Self::Terminate => None,
+            Self::Kill | Self::Terminate | Self::DiskCall { .. } => None,
             #[cfg(feature = "fault-injection")]
             Self::Fault { point, .. } => Some(point.name()),
+        }
+    }
+
+    /// The call of the disk that the life is to end with.
+    pub fn disk_call(&self) -> Option<usize> {
+        match self {
+            Self::DiskCall { number } => Some(*number),
+            _ => None,
         }
     }
 
@@ -51,6 +63,7 @@ impl Ending {
         match self {
             Self::Kill => "SIGKILL",
             Self::Terminate => "SIGTERM",
+            Self::DiskCall { .. } => "disk call",
             #[cfg(feature = "fault-injection")]
             Self::Fault { point, .. } => point.name(),
         }
@@ -62,7 +75,30 @@ pub fn plan(seed: u64, kills: usize) -> Vec<Life> {
     let mut chance = Chance::of(seed, "plan");
     let mut faults = Faults::new(&mut chance);
     let mut lives: Vec<Life> = (1..kills).map(|_| life(&mut chance, &mut faults)).collect();
-    lives.push(Life { ending: Ending::Kill, answers: 150 + chance.below(100), counts_check: false });
+    lives.push(Life {
+        ending: Ending::Kill,
+        answers: 150 + chance.below(100),
+        counts_check: false,
+        power_fails: false,
+    });
+    lives
+}
+
+/// The same with a power failure after most lives, the last one among them. Some end with a call of the disk: the first dozens are
+/// those of a start.
+pub fn plan_with_power_failures(seed: u64, lives: usize) -> Vec<Life> {
+    let mut chance = Chance::of(seed, "power failures");
+    let mut lives = plan(seed, lives);
+    for life in &mut lives {
+        if chance.one_in(3) {
+            let magnitude = 1 + chance.below(9);
+            life.ending = Ending::DiskCall { number: 1 + chance.below(1 << magnitude) };
+            (life.answers, life.counts_check) = (150, false);
+        }
+        life.power_fails = !chance.one_in(4);
+    }
+    let last = lives.last_mut().expect("a life");
+    (last.ending, last.power_fails) = (Ending::Kill, true);
     lives
 }
 
@@ -79,9 +115,9 @@ fn life(chance: &mut Chance, faults: &mut Faults) -> Life {
         _ => 1 + chance.below(200),
     };
     match ending.point() {
-        None => Life { ending, answers, counts_check: chance.one_in(4) },
+        None => Life { ending, answers, counts_check: chance.one_in(4), power_fails: false },
         // Enough for most points to be reached.
-        Some(_) => Life { ending, answers: 100 + chance.below(200), counts_check: false },
+        Some(_) => Life { ending, answers: 100 + chance.below(200), counts_check: false, power_fails: false },
     }
 }
 

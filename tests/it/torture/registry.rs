@@ -46,6 +46,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether it was said to be final.
+    pub fn was_final(&self) -> bool {
+        self.transaction.is_some()
+    }
+
     /// The account that it is about, once its receipt is there.
     fn leaf_index(&self) -> Option<u64> {
         match self.receipt.as_ref()?.outcome.outcome {
