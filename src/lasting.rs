@@ -33,7 +33,12 @@ pub fn make_file(path: &Path, text: &str) -> io::Result<()> {
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
     // One that was cut off may be there.
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    match std::fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Made anew: what somebody else has put there would be his to read.
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(unfinished, path)?;

@@ -72,7 +72,12 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         // A start that was cut off leaves none, or one that is not there yet.
         std::fs::remove_file(&path).expect("removed");
-        std::fs::write(folder.path().join("secret.unfinished"), &secret[..3]).expect("written");
+        let (unfinished, elsewhere) = (folder.path().join("secret.unfinished"), folder.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&elsewhere, &unfinished).expect("made");
+        assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
+        assert!(!elsewhere.exists(), "nobody says where it is written to");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&unfinished, &secret[..3]).expect("written");
         assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
         std::fs::write(&path, "\n").expect("written");

@@ -1,6 +1,5 @@
 //! The batcher: turns the durable queue into sealed blocks, by size and age.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -120,7 +119,7 @@ impl BatcherState {
         }
         self.waiting_since = None;
         let (shared, sealed, uncertain) = (Arc::clone(&self.shared), self.sealed, self.uncertain);
-        match self.shared.sealing.run(move || seal(&shared, sealed..=durable, uncertain)).await? {
+        match self.shared.sealing.run(move || seal(&shared, sealed, durable, uncertain)).await? {
             Ok(sealed) => {
                 self.sealed = sealed;
                 self.shared.sealing_step.succeeded();
@@ -147,13 +146,12 @@ impl BatcherState {
     }
 }
 
-/// Seals requests of these sequence numbers, the first of which was sealed before, into a block. Returns the sequence number up to
-/// which all are in blocks.
+/// Seals the requests behind sequence number `after`, up to `durable`, into a block. Returns the sequence number up to which all are
+/// in blocks.
 ///
-/// None beyond the last: if nobody knows afterwards whether the block was written, it is exactly these that may be in it.
-fn seal(shared: &Shared, sequences: RangeInclusive<u64>, uncertain: u64) -> Result<u64, LedgerError> {
+/// None beyond `durable`: if nobody knows afterwards whether the block was written, it is these alone that may be in it.
+fn seal(shared: &Shared, after: u64, durable: u64, uncertain: u64) -> Result<u64, LedgerError> {
     blocking_fault_point!(BatcherSeal);
-    let (after, durable) = sequences.into_inner();
     // The head before the queue: if it moves while we read, the append is refused and we look again. The mark before the queue:
     // what is up to the mark and not in the queue has been applied.
     let head = shared.ledger.head();

@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub blocking: Blocking,
     /// Turns of those who read much.
     pub reading: Arc<Semaphore>,
-    /// Blocks whose receipts were asked for last, newest first.
+    /// Blocks that were read last for a receipt, newest first.
     pub receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
     pub tree_maintainer: Slot<TreeMaintainerMessage>,
     pub batcher: Slot<BatcherMessage>,

@@ -90,8 +90,9 @@ pub enum ServiceError {
     /// Actors failed more often than supervisors restart them.
     #[error("the supervisors gave up, actors failed too often within {} s: {reason}", RESTART_WINDOW.as_secs())]
     GaveUp { reason: String },
-    /// An actor gave no answer for [`crate::STUCK_AFTER`].
-    #[error("actor {actor} is stuck")]
+    /// An actor gave no answer for [`crate::STUCK_AFTER`]; or a verifier worker's batch, or a commit (`group-commit`), took as long;
+    /// or what looks for these failed itself (`heartbeat`).
+    #[error("{actor} is stuck")]
     Stuck { actor: String },
 }
 

@@ -62,7 +62,7 @@ impl Actor for SessionRegistry {
                     Ok(swept) => {
                         tracing::debug!(swept, "deleted expired records of sign-in");
                         if swept == SWEEP {
-                            // There is more; soon, but not before the deletions on their way are done.
+                            // There is more. Others come in between.
                             myself.send_after(SOON, || SessionRegistryMessage::Look);
                         }
                     }

@@ -141,6 +141,9 @@ pub enum SignInFailure {
     /// The proof does not hold.
     #[error("{0}")]
     Proof(ItemFailure),
+    /// Its source has begun too many.
+    #[error(transparent)]
+    TooMany(#[from] TooManySignIns),
     /// Too much to do at the moment.
     #[error("{reason}; try again in {} s", retry_after.as_secs_f64().ceil())]
     Unavailable { reason: String, retry_after: Duration },
@@ -355,8 +358,8 @@ impl SignInHandle {
         }
     }
 
-    /// Keeps an authorization request until a person has answered. It counts as one of `source`, if that is known: see
-    /// [`SignInHandle::check_open_sign_ins`].
+    /// Keeps an authorization request until a person has answered. It counts as one of `source`, if that is known: a source may
+    /// begin a quarter of [`SignInSettings::open_sign_ins`].
     pub async fn begin(
         &self,
         request: AuthorizationRequest,

@@ -1,4 +1,4 @@
-//! What the clients of a listener hold: connections, open requests, bodies; of all of them, and of each source.
+//! What the clients of a listener hold: connections, open requests, bodies, answers; of all of them, and of each source.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

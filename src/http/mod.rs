@@ -11,7 +11,7 @@
 //!    that does not get that far within [`Limits::header_timeout`], or leaves its connection unused for
 //!    [`Limits::idle_timeout`], is asked to leave and then dropped (`connection.rs`). Heads that are malformed,
 //!    ambiguously framed or too large never reach us: hyper answers 400, 414 or 431 and closes; these are the only
-//!    answers without an `X-Request-Id`.
+//!    answers without an `X-Request-Id`. (Codings in front of `chunked`, which it overlooks, are refused in `dispatch.rs`.)
 //! 3. For each request `dispatch.rs` finds or makes its [`RequestId`] and asks the [`Site`] which interface and route
 //!    the path belongs to.
 //! 4. The handler runs, within the request timeout or its route's own limit. It reads the body through
@@ -19,8 +19,9 @@
 //!    limits say. A panic becomes [`Refusal::Internal`].
 //! 5. Whatever is not a response yet, a [`Refusal`] or an error of the interface, is rendered by the interface
 //!    ([`InterfaceError`]).
-//! 6. The answer gets its CORS headers and `X-Request-Id`, is counted and logged, and goes out; with HTTP/1.1 in the
-//!    order of the requests. What the handler left of the body is read and thrown away for a moment (`request.rs`).
+//! 6. A large answer takes room among those that their clients have not taken, or is refused (`load.rs`). The answer gets its
+//!    CORS headers and `X-Request-Id`, is counted and logged, and goes out; with HTTP/1.1 in the order of the requests.
+//!    Its request is in flight until it is written. What the handler left of the body is read and thrown away for a moment (`request.rs`).
 //! 7. At [`Shutdown`] nothing more is accepted, each connection finishes what is in flight, and what is left after
 //!    [`Limits::grace`] is dropped. Long polls see the same signal through [`Request::shutdown`].
 

@@ -21,8 +21,7 @@ use crate::http::{Request, Response, empty, json};
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
     let wants_json = accepts_json(&request);
     let source = request.source();
-    let admitted = sign_in.handle.charge_source(source).and_then(|()| sign_in.handle.check_open_sign_ins(source));
-    if let Err(refused) = admitted {
+    if let Err(refused) = sign_in.handle.charge_source(source) {
         return if wants_json { Err(refused.into()) } else { Ok(page::too_many(sign_in.root(), &refused)) };
     }
     let parameters = match *request.method() == Method::POST {
@@ -40,6 +39,9 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         }
         Err(NotBegun::Refused(AuthorizeRefusal::Sent { target, error })) => Ok(sent(&sign_in, &target, &error)),
         Err(NotBegun::Failed { failure, .. }) if wants_json => Err(failure.into()),
+        Err(NotBegun::Failed { failure: SignInFailure::TooMany(refused), .. }) => {
+            Ok(page::too_many(sign_in.root(), &refused))
+        }
         Err(NotBegun::Failed { target, failure }) => Ok(sent(&sign_in, &target, &told(failure))),
     }
 }
@@ -100,7 +102,9 @@ async fn begin_good(
 fn told(failure: SignInFailure) -> SignInError {
     match failure {
         SignInFailure::Refused(error) => error,
-        SignInFailure::Unavailable { .. } => SignInError::new(ErrorKind::TemporarilyUnavailable, failure.to_string()),
+        SignInFailure::Unavailable { .. } | SignInFailure::TooMany(_) => {
+            SignInError::new(ErrorKind::TemporarilyUnavailable, failure.to_string())
+        }
         SignInFailure::Store(error) => {
             tracing::error!(%error, "the store failed");
             SignInError::new(ErrorKind::TemporarilyUnavailable, "the state cannot be read or written at the moment")

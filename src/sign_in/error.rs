@@ -63,6 +63,9 @@ impl InterfaceError for SignInFault {
                     let detail = format!("the proof is not accepted ({}): {failure}", failure.code());
                     answer(&SignInError::of("responses[0]", ErrorKind::InvalidRequest, detail))
                 }
+                SignInFailure::TooMany(TooManySignIns { retry_after }) => {
+                    refused(&Refusal::TooManyRequests { retry_after: *retry_after })
+                }
                 SignInFailure::Unavailable { retry_after, .. } => unavailable(failure.to_string(), *retry_after),
                 SignInFailure::Signing(error) => {
                     tracing::error!(%error, "tokens cannot be signed");

@@ -93,11 +93,13 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Open`] (locked by another process, not writable), [`StoreError::SchemaVersion`],
-    /// [`StoreError::OtherRegistry`].
+    /// [`StoreError::OtherRegistry`], [`StoreError::Missing`] where a block was applied and one before it was not.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let database = Database::open(path, options.block_cache, true, options.environment())?;
         database.claim(&options.domain)?;
-        Ok(Self::over(database, options.domain))
+        let store = Self::over(database, options.domain);
+        store.expect_no_gap()?;
+        Ok(store)
     }
 
     /// Opens a store that must exist, for the registry it was made for.

@@ -42,8 +42,8 @@ pub enum StoreError {
     #[cfg(feature = "fault-injection")]
     #[error("a fault was injected at {point}")]
     Injected { point: &'static str },
-    /// Writing panicked; whether anything was written is not known.
-    #[error("a write panicked; the log says where")]
+    /// Work on the store panicked; whether anything was written, if it was to be, is not known.
+    #[error("work on the store panicked; the log says where")]
     Panicked,
     /// The thread that commits has ended.
     #[error("the store is closing")]

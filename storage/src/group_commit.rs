@@ -214,7 +214,10 @@ impl Committer {
     fn commit_for_ever(&self) {
         // Without this thread nothing would ever be written again. What may panic is looked after where it is called; should
         // something else, its group is lost and the next one is not.
-        while catch_unwind(AssertUnwindSafe(|| self.commit_next())).unwrap_or(true) {}
+        while catch_unwind(AssertUnwindSafe(|| self.commit_next())).unwrap_or_else(|_| {
+            lock(&self.state).busy_since = None;
+            true
+        }) {}
     }
 
     /// Waits for something to be handed in and writes it with all that waits by then. `false` when nothing ever will be.

@@ -14,7 +14,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
@@ -22,16 +22,16 @@ use crate::error::StoreError;
 /// The list of files of a store whose first start did not come to its end.
 const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
-/// A log that ends in a write that was cut off, as RocksDB may not have it.
+/// A log that ends in a way that RocksDB may not have: in a write that lacks pages, or in zeros.
 pub(crate) struct Torn {
     log: PathBuf,
     at: u64,
 }
 
 impl Torn {
-    /// Takes the rest of that write away. Nobody else may have the store open: try RocksDB first, which says so.
+    /// Takes that end away. Nobody else may have the store open: try RocksDB first, which says so.
     pub fn cut(&self) -> io::Result<()> {
-        tracing::warn!(log = %self.log.display(), at = self.at, "a write that was cut off is taken away; nobody was told of it");
+        tracing::warn!(log = %self.log.display(), at = self.at, "the log ends in what a loss of power left of a write, which is taken away; nobody was told of it");
         let log = File::options().write(true).open(&self.log)?;
         log.set_len(self.at)?;
         log.sync_all()
@@ -70,7 +70,7 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
         ));
     }
     let manifest = Some(path.join(manifest)).filter(|manifest| manifest.is_file());
-    // What is in a log before the last one was synced before anything was written to the next.
+    // RocksDB syncs a log before the last one with the next synced write, and remembers how long it was.
     let last = logs.last().copied();
     let mut torn = Vec::new();
     for log in logs.iter().copied().chain(&manifest) {
@@ -110,7 +110,7 @@ const HEADER: usize = 7;
 const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
 
 /// What a disk writes at a time, at least.
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
 
 /// How a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ enum Found {
 }
 
 impl Found {
-    fn in_log(mut log: impl Read + Seek) -> io::Result<Self> {
+    fn in_log(mut log: impl Read) -> io::Result<Self> {
         let mut block = Vec::with_capacity(BLOCK);
         let mut begin = 0;
         let mut zeros = None;
@@ -139,10 +139,7 @@ impl Found {
                 None => match Walked::through(&block) {
                     Walked::Whole => {}
                     Walked::Zeros(at) => zeros = Some(begin + at as u64),
-                    Walked::Damaged(at) => {
-                        let claimed = block.get(at..at + HEADER).map_or(HEADER, |header| HEADER + length(header));
-                        return Self::damaged(log, begin + at as u64, claimed as u64);
-                    }
+                    Walked::Damaged(at) => return Self::damaged(log, begin, block, at),
                 },
             }
             if block.len() < BLOCK {
@@ -152,25 +149,28 @@ impl Found {
         }
     }
 
-    /// Whether a record that is not whole, and says that it has so many bytes, is the last one and lacks whole pages.
-    fn damaged(mut log: impl Read + Seek, at: u64, claimed: u64) -> io::Result<Self> {
-        log.seek(SeekFrom::Start(at))?;
-        let (mut end, mut last_written) = (at, at);
-        let mut piece = [0; BLOCK];
-        loop {
-            let length = log.read(&mut piece)?;
-            if length == 0 {
-                break;
-            }
-            if let Some(last) = piece[..length].iter().rposition(|byte| *byte != 0) {
-                last_written = end + last as u64 + 1;
-            }
-            end += length as u64;
+    /// Whether a record in this block, which is not whole, is the last one and lacks whole pages.
+    fn damaged(mut log: impl Read, begin: u64, mut block: Vec<u8>, at: usize) -> io::Result<Self> {
+        let damaged = begin + at as u64;
+        let claimed = block.get(at..at + HEADER).map_or(HEADER, |header| HEADER + length(header));
+        let written = block.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        // Pages begin where blocks do.
+        let zeros_from = written.next_multiple_of(PAGE);
+        // Zeros that were written say nothing; nor do those of a record that should have ended before, or with records behind it.
+        let lacks_pages = zeros_from < block.len() && (zeros_from < at + claimed || zeros_from < at + HEADER);
+        if !lacks_pages || at + claimed > BLOCK || has_records(&block[at..]) {
+            return Ok(Self::Damaged(damaged));
         }
-        let zeros_from = last_written.next_multiple_of(PAGE);
-        // Zeros that were written say nothing; nor do those of a record that should have ended before.
-        let is_torn = zeros_from < end && (at + claimed > zeros_from || zeros_from < at + HEADER as u64);
-        Ok(if is_torn { Self::Torn(at) } else { Self::Damaged(at) })
+        loop {
+            block.clear();
+            log.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
+            if block.iter().any(|byte| *byte != 0) {
+                return Ok(Self::Damaged(damaged));
+            }
+            if block.is_empty() {
+                return Ok(Self::Torn(damaged));
+            }
+        }
     }
 }
 
@@ -266,8 +266,6 @@ static TABLE: [u32; 256] = {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
     use super::*;
 
     const FULL: u8 = 1;
@@ -316,7 +314,7 @@ mod tests {
     }
 
     fn found(log: &[u8]) -> Found {
-        Found::in_log(Cursor::new(log)).expect("memory can be read")
+        Found::in_log(log).expect("memory can be read")
     }
 
     #[test]
@@ -346,9 +344,9 @@ mod tests {
         let before = log(&[vec![5; 20_000]]);
         let whole = log(&[vec![5; 20_000], vec![7; 100_000]]);
         let begin = before.len() as u64;
-        for page in before.len().div_ceil(PAGE as usize)..whole.len().div_ceil(PAGE as usize) {
+        for page in before.len().div_ceil(PAGE)..whole.len().div_ceil(PAGE) {
             let mut torn = whole.clone();
-            torn[page * PAGE as usize..].fill(0);
+            torn[page * PAGE..].fill(0);
             let at = match found(&torn) {
                 Found::Torn(at) | Found::Zeros(at) => at,
                 other => panic!("page {page}: {other:?}"),
@@ -364,7 +362,7 @@ mod tests {
         damaged[whole.len() - 50..].fill(0);
         assert!(matches!(found(&damaged), Found::Damaged(_)));
         let mut damaged = whole;
-        damaged[8 * PAGE as usize..9 * PAGE as usize].fill(0);
+        damaged[8 * PAGE..9 * PAGE].fill(0);
         assert!(matches!(found(&damaged), Found::Damaged(_)));
     }
 
@@ -372,7 +370,8 @@ mod tests {
     fn every_changed_byte_is_found() {
         let log = example();
         let first_behind = BLOCK as u64;
-        for at in (0..log.len()).step_by(97) {
+        let with_zeros = [log.as_slice(), &[0; 3 * PAGE]].concat();
+        for (at, log) in (0..log.len()).step_by(97).flat_map(|at| [(at, &log), (at, &with_zeros)]) {
             let mut changed = log.clone();
             changed[at] ^= 0x10;
             let Found::Damaged(found) = found(&changed) else { panic!("byte {at} was changed") };

@@ -131,7 +131,7 @@ impl Records for EmbeddedRecords {
     }
 
     fn expire(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
-        let mut found = 0;
+        let (mut found, mut handed_in) = (0, 0);
         let (told, decisions) = channel();
         for expiry in self.store.database().records(&family::RECORD_EXPIRIES)?.take(limit) {
             let ((expires_at, key), ()) = expiry?;
@@ -145,13 +145,14 @@ impl Records for EmbeddedRecords {
                 // It was written again since we began to look, and expires another time.
                 continue;
             }
+            handed_in += 1;
             let told = told.clone();
             let decided = Box::new(move |decision| drop(told.send(decision)));
             self.compare_and_write(vec![RecordWrite { key, before, after: None }], decided);
         }
         drop(told);
         // Who looks again before they are gone would find them again.
-        decisions.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(found)
+        let decisions = decisions.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if decisions.len() == handed_in { Ok(found) } else { Err(StoreError::Closing) }
     }
 }

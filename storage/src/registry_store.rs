@@ -37,7 +37,25 @@ pub struct AppliedBlock {
 
 encode_fields!(AppliedBlock { result, outcomes } version 1 of "applied block");
 
+/// How many of the last applied blocks are looked for at a start. Each block that is sealed syncs what was applied before it, and no
+/// more than two are sealed ahead: what a loss of power can take is among the last few.
+const LOOKED_FOR: u64 = 8;
+
 impl Store {
+    /// Whether the blocks that were applied last are all there. They are not synced, and lie in two logs if the first became full in
+    /// between: a loss of power can take the end of the first and leave the second, which RocksDB does not notice.
+    pub(crate) fn expect_no_gap(&self) -> Result<(), StoreError> {
+        let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
+        let height = applied.tip.seal.height;
+        for height in height.saturating_sub(LOOKED_FOR) + 1..=height {
+            if self.applied_block(height)?.is_none() {
+                let what = format!("block {height}, though later ones were applied; restore the store from a backup");
+                return Err(StoreError::Missing { family: family::RESULTS.name, what });
+            }
+        }
+        Ok(())
+    }
+
     /// The result of a block that was applied.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.database().get(&family::RESULTS, &height)

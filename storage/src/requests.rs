@@ -116,7 +116,7 @@ impl Store {
         Ok(self.database().get(&family::FINISHED_SEQUENCE, &())?.unwrap_or_default())
     }
 
-    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit` of those from `swept` on. Returns the last one
+    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit` of those behind `swept`. Returns the last one
     /// that it came to; `None` when there was none.
     ///
     /// Whoever goes on from there does not read over what was deleted before, which the database does not forget at once.
@@ -167,7 +167,9 @@ impl Store {
             Some(swept) => Box::new(self.database().records_from(times, swept)?),
             None => Box::new(self.database().records(times)?),
         };
-        for record in records.take(limit) {
+        // It may be there still, if its key is in use.
+        let is_behind = |key: &(u64, Id)| swept.as_ref().is_none_or(|swept| key != swept);
+        for record in records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_behind(key))).take(limit) {
             let ((time, id), ()) = record?;
             if time >= before {
                 break;

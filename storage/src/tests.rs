@@ -286,6 +286,27 @@ fn a_first_start_that_was_cut_off_leaves_an_empty_store() {
     assert!(matches!(nothing, StoreError::Open { .. }), "{nothing}");
 }
 
+#[test]
+fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    for sequence in [1, 2, 3] {
+        admit(&store, sequence, sequence as u8);
+        let block = seal(&store, &ledger, 1000 * sequence);
+        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+    }
+    drop((store, ledger));
+    let store = open(&folder);
+    let mut changes = Changes::default();
+    changes.delete(&crate::family::RESULTS, &2);
+    store.database().write(changes, true).expect("written");
+    drop(store);
+    let refused = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused").to_string();
+    assert!(refused.contains("results lacks block 2"), "{refused}");
+    assert!(Store::open_existing(folder.path(), 1 << 20).is_ok(), "it can be checked");
+}
+
 /// What is in a log before the last one was acknowledged, whole.
 #[test]
 fn an_older_log_that_is_missing_or_short_is_refused() {
@@ -340,6 +361,8 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
     // Somebody uses it anew at this moment.
     assert_eq!(sweep(6000, &|in_use| *in_use == key), Some((5000, key)));
     assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
+    let behind = store.sweep_idempotency_keys(6000, Some((5000, key)), 10, |_| true).expect("swept");
+    assert_eq!(behind, None, "whoever goes on does not come to it again");
     assert_eq!(sweep(6000, &nobody), Some((5000, key)));
     assert_eq!(store.idempotency(&key).expect("read"), None);
 }

@@ -102,19 +102,14 @@ impl SignInHandle {
         Ok(())
     }
 
-    /// Whether a source address has begun fewer sign-ins within their lifetime than a quarter of
-    /// [`SignInSettings::open_sign_ins`], so that no one source uses the room of all others up.
-    pub fn check_open_sign_ins(&self, source: IpAddr) -> Result<(), TooManySignIns> {
-        let now = self.shared.clock.now();
-        let mut open = self.shared.sources.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = open.of_source().map_or(Ok(()), |windows| windows.check(&network_of(source), now));
-        checked.map_err(|retry_after| TooManySignIns { retry_after })
-    }
-
-    /// Counts a sign-in, if there is room for it.
+    /// Counts a sign-in, if there is room for it: see [`SignInSettings::open_sign_ins`]. A source has a quarter of the room, so that
+    /// none uses up that of all others.
     pub(super) fn open_sign_in(&self, source: Option<IpAddr>) -> Result<(), SignInFailure> {
         let now = self.shared.clock.now();
         let mut open = self.shared.sources.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(source), Some(windows)) = (source.map(network_of), open.of_source()) {
+            windows.check(&source, now).map_err(|retry_after| TooManySignIns { retry_after })?;
+        }
         let checked = open.all().map_or(Ok(()), |windows| windows.check(&(), now));
         let reason = || "too many sign-ins are under way".to_owned();
         checked.map_err(|retry_after| SignInFailure::Unavailable { reason: reason(), retry_after })?;

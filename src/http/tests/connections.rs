@@ -171,6 +171,48 @@ async fn past_their_limit_answers_that_nobody_takes_are_refused() {
     }
 }
 
+/// HTTP/2 has windows, and a client may open them as wide as it likes, or by a byte, and then not take what they let through.
+#[tokio::test]
+async fn answers_that_nobody_takes_are_counted_with_http2_too() {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    const WINDOW_UPDATE: u8 = 8;
+    const END_OF_STREAM_AND_HEADERS: u8 = 5;
+    const INITIAL_WINDOW_SIZE: u8 = 4;
+    let frame = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+    };
+    // Method GET, scheme http, and two fields with their names from the static table.
+    let head = [b"\x82\x86\x04\x06/large\x01\x01h".as_slice()].concat();
+    for window in [1_u32, 0x7fff_ffff] {
+        let server = TestServer::start_limited(Limits { answer_bytes: LARGE, ..Limits::default() }).await;
+        let mut holding = server.connect().await;
+        let settings = [&[0, INITIAL_WINDOW_SIZE], window.to_be_bytes().as_slice()].concat();
+        holding.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+        holding.send(frame(SETTINGS, 0, 0, &settings)).await;
+        holding.send(frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes())).await;
+        holding.send(frame(HEADERS, END_OF_STREAM_AND_HEADERS, 1, &head)).await;
+        let mut other = server.connect().await;
+        let refused = soon(async {
+            loop {
+                let reply = other.ask(&get("/large")).await;
+                if reply.status == 503 {
+                    break reply;
+                }
+            }
+        });
+        refused.await.is(503, "batcher_unavailable");
+        // It stays so, however often one asks.
+        for _ in 0..50 {
+            assert_eq!(other.ask(&get("/large")).await.status, 503, "with a window of {window}");
+        }
+        drop(holding);
+        let given_back = soon(async { while other.ask(&get("/large")).await.status == 503 {} });
+        given_back.await;
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_does_not_finish_its_first_head_is_dropped() {
     let server = TestServer::start_limited(Limits { header_timeout: SHORT, ..Limits::default() }).await;

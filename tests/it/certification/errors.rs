@@ -583,6 +583,9 @@ async fn rate_limit_of_open_sign_ins() {
     let answer = begin(1).await;
     is_error(&answer, 429, "rate_limit", "temporarily_unavailable", None);
     assert_eq!(answer.header(RETRY_AFTER), "500");
+    let page = party.http.get(&url).header(ACCEPT, "text/html").header("x-forwarded-for", "192.0.2.1");
+    let page = party.send(page).await;
+    assert_eq!((page.status, page.header(CONTENT_TYPE)), (429, "text/html; charset=utf-8"));
     for host in [2, 3] {
         assert_eq!(begin(host).await.status, 200);
     }
