@@ -3,9 +3,11 @@
 //! Every step is one compare-and-write of the records that it read, so two that race cannot both succeed, and what was answered
 //! is on disk.
 //!
-//! Here are transactions and browser sessions; `sign_in/tokens.rs` exchanges codes, `sign_in/keys.rs` keeps the signing keys,
-//! `sign_in/settings.rs` says how it is all set up.
+//! Here are transactions and browser sessions; `sign_in/following.rs` tells how a transaction is going, `sign_in/tokens.rs` exchanges
+//! codes, `sign_in/keys.rs` keeps the signing keys, `sign_in/sources.rs` bounds what strangers may ask, `sign_in/settings.rs` says
+//! how it is all set up.
 
+mod following;
 mod keys;
 mod settings;
 mod sources;
@@ -13,7 +15,7 @@ mod tokens;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -34,9 +36,8 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::{Decision, RecordKey, RecordKind, RecordWrite, Records, StoreError, StoredRecord};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout_at};
 
 use crate::clock::{Clock, Random};
 use crate::session_registry::SessionRegistryMessage;
@@ -44,6 +45,8 @@ use crate::signing_keys::{LoadedKeys, SigningError};
 use crate::slot::Slot;
 use crate::verification::{VerificationError, VerificationHandle};
 
+use following::Following;
+pub use following::Progress;
 pub use keys::KeyState;
 pub use settings::{ClientSecret, SignInClient, SignInSettings};
 use sources::Sources;
@@ -73,8 +76,7 @@ pub(crate) struct SignInShared {
     keys: ArcSwapOption<LoadedKeys>,
     /// One change of the keys at a time.
     changing_keys: tokio::sync::Mutex<()>,
-    /// Who follows which transaction.
-    following: Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>,
+    following: Following,
     sources: Sources,
 }
 
@@ -160,16 +162,6 @@ impl SignInFailure {
     fn soon(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into(), retry_after: Duration::from_secs(1) }
     }
-}
-
-/// Where a transaction stands for who follows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    Waiting,
-    /// Complete it: a proof was accepted, or the person refused.
-    Answered,
-    /// It was completed, or has expired.
-    Over,
 }
 
 /// The session cookie of who completes a transaction.
@@ -263,13 +255,6 @@ impl SignInShared {
         let signed = spawn_blocking(move || keys.sign(&claims)).await;
         Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
     }
-
-    fn bell(&self, id: TransactionId) {
-        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((bell, _)) = following.get(&id) {
-            bell.notify_waiters();
-        }
-    }
 }
 
 impl SignInHandle {
@@ -290,7 +275,7 @@ impl SignInHandle {
             clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
             keys: ArcSwapOption::empty(),
             changing_keys: tokio::sync::Mutex::default(),
-            following: Mutex::default(),
+            following: Following::default(),
             sources: Sources::new(&settings),
             settings,
         };
@@ -448,34 +433,11 @@ impl SignInHandle {
         let expires_at = stored.expires_at;
         match self.shared.write(vec![write(id.key(), Some(&stored), &value, expires_at)]).await? {
             Decision::Written => {
-                self.shared.bell(id);
+                self.shared.following.ring(id);
                 Ok(())
             }
             // Somebody else's answer came first.
             Decision::Changed => Err(already_answered()),
-        }
-    }
-
-    /// Where a transaction stands, for who has its secret.
-    pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInFailure> {
-        let Some(Read { value, .. }) = self.shared.get::<Transaction>(&id.key())? else { return Ok(Progress::Over) };
-        owned(&value, secret)?;
-        Ok(match (&value.answer, value.is_done) {
-            (_, 1..) => Progress::Over,
-            (Some(_), 0) => Progress::Answered,
-            (None, 0) => Progress::Waiting,
-        })
-    }
-
-    /// Waits until a transaction is no longer waiting, or until `deadline`.
-    pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInFailure> {
-        let follower = Follower::new(&self.shared, id);
-        loop {
-            let bell = follower.bell.notified();
-            let progress = self.progress(id, secret)?;
-            if progress != Progress::Waiting || timeout_at(deadline, bell).await.is_err() {
-                return Ok(progress);
-            }
         }
     }
 
@@ -669,32 +631,4 @@ fn unanswered(transaction: &Transaction) -> Result<(), SignInFailure> {
 
 fn already_answered() -> SignInFailure {
     SignInError::new(ErrorKind::InvalidRequest, "this sign-in has been answered; begin another one").into()
-}
-
-/// Somebody who follows a transaction; dropping it ends that.
-struct Follower<'a> {
-    shared: &'a SignInShared,
-    id: TransactionId,
-    bell: Arc<Notify>,
-}
-
-impl<'a> Follower<'a> {
-    fn new(shared: &'a SignInShared, id: TransactionId) -> Self {
-        let mut following = shared.following.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bell, sharing) = following.entry(id).or_default();
-        *sharing += 1;
-        Self { shared, id, bell: Arc::clone(bell) }
-    }
-}
-
-impl Drop for Follower<'_> {
-    fn drop(&mut self) {
-        let mut following = self.shared.following.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, sharing)) = following.get_mut(&self.id) {
-            *sharing -= 1;
-            if *sharing == 0 {
-                following.remove(&self.id);
-            }
-        }
-    }
 }

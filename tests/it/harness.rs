@@ -174,6 +174,7 @@ impl Process {
     }
 
     /// Waits until it ends by itself.
+    #[cfg(feature = "fault-injection")]
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("wait")
     }
