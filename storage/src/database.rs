@@ -108,7 +108,7 @@ impl Store {
     /// [`StoreError::Empty`] for one whose first start was cut off before anything was written; otherwise as [`Store::open`].
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         // RocksDB would make it.
-        if !path.is_dir() {
+        if !path.exists() {
             return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
         }
         let empty = || StoreError::Empty { path: path.to_owned() };
