@@ -17,9 +17,12 @@ pub const MOST_VALUES: usize = 10_000;
 /// Why a body was not understood. The text names the field where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Not UTF-8, not JSON, truncated, nested too deeply, too many values, a duplicate key, or text behind the value.
+    /// Not UTF-8, not JSON, truncated, nested too deeply, a duplicate key, or text behind the value.
     #[error("the body is not valid JSON: {0}")]
     NotJson(String),
+    /// More than [`MOST_VALUES`]; what is behind them was not looked at.
+    #[error("the body has more than {MOST_VALUES} values")]
+    TooManyValues,
     /// Valid JSON, but not an object.
     #[error("the body must be a JSON object")]
     NotAnObject,
@@ -46,10 +49,12 @@ pub fn from_answer<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
 fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, BodyError> {
     let text = std::str::from_utf8(bytes).map_err(|error| BodyError::NotJson(error.to_string()))?;
     let mut scan = serde_json::Deserializer::from_str(text);
-    let is_object = Walk { left: &Cell::new(most_values) }
-        .deserialize(&mut scan)
-        .and_then(|is_object| scan.end().map(|()| is_object))
-        .map_err(|error| BodyError::NotJson(shortened(error.to_string())))?;
+    let left = Cell::new(Some(most_values));
+    let walked = Walk { left: &left }.deserialize(&mut scan).and_then(|is_object| scan.end().map(|()| is_object));
+    let is_object = walked.map_err(|error| match left.get() {
+        Some(_) => BodyError::NotJson(shortened(error.to_string())),
+        None => BodyError::TooManyValues,
+    })?;
     if !is_object {
         return Err(BodyError::NotAnObject);
     }
@@ -85,8 +90,8 @@ fn shortened(mut reason: String) -> String {
 /// Walks a whole JSON value; whether it is an object. Fails at the first key that occurs twice in one object, and at the value
 /// that is one too many.
 struct Walk<'b> {
-    /// How many values may still come.
-    left: &'b Cell<usize>,
+    /// How many values may still come; `None` from the one on that was too many.
+    left: &'b Cell<Option<usize>>,
 }
 
 impl Walk<'_> {
@@ -99,8 +104,8 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom("it has too many values"))?;
-        self.left.set(left);
+        self.left.set(self.left.get().and_then(|left| left.checked_sub(1)));
+        self.left.get().ok_or_else(|| D::Error::custom("too many values"))?;
         deserializer.deserialize_any(self)
     }
 }
@@ -177,7 +182,8 @@ mod tests {
         let most = body(MOST_VALUES - 4);
         assert_eq!(from_object::<Query>(most.as_bytes()), Ok(Query { leaf_index: 5 }));
         let more = body(MOST_VALUES - 3);
-        assert!(message(more.as_bytes()).starts_with("the body is not valid JSON: it has too many values"));
+        assert_eq!(from_object::<Query>(more.as_bytes()), Err(BodyError::TooManyValues));
+        assert_eq!(message(more.as_bytes()), "the body has more than 10000 values");
         assert_eq!(from_answer::<Query>(more.as_bytes()), Ok(Query { leaf_index: 5 }));
     }
 
