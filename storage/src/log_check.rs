@@ -78,8 +78,7 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
         let may_be_torn = Some(log) == last || Some(log) == manifest.as_ref();
         match found {
             Found::Whole => {}
-            Found::Torn(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
-            Found::Zeros(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
+            Found::Torn(at) | Found::Zeros(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
             Found::Zeros(_) => {}
             Found::Torn(at) | Found::Damaged(at) => {
                 return Err(refuse(format!(
