@@ -47,10 +47,37 @@ async fn a_daemon_with_a_stuck_actor_says_so_and_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
-    // The first is the request tracker's at its start, the next one makes the signing keys.
-    let (status, text) = end_of("group-commit.before=1*off->return(stall)").await;
-    assert_eq!(status, Some(1), "{text}");
+    let data = folder();
+    let log = data.path().join("log");
+    let stderr = File::create(&log).expect("a file");
+    // Those before are of the start.
+    let variables = [("FAILPOINTS", "group-commit.before=5*off->return(stall)")];
+    let daemon = Process::start_with_log(data.path(), &[], &variables, stderr.into());
+    let (client, ready) = (daemon.client(), format!("{}/ready", daemon.operator));
+    let asking = tokio::spawn(async move {
+        for number in 0.. {
+            let name = format!("somebody {number}");
+            let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
+            if client.submit(&operation, &seed(&name)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let not_ready = async {
+        loop {
+            let answer = reqwest::get(&ready).await.expect("it is asked while it is there").text().await.expect("text");
+            if answer.contains("a commit has been taking 1") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), not_ready).await.expect("it says so");
+    let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
+    assert_eq!(status.expect("it ends by itself").expect("no panic").code(), Some(1));
+    let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("group-commit is stuck"), "{text}");
+    asking.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

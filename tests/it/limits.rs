@@ -141,13 +141,16 @@ async fn a_full_queue() {
         config.limits.queue_length = 2;
     })
     .await;
-    for number in [0, 1] {
-        assert_eq!(caller.submit(&create(number)).await.status, 200);
-    }
+    let first = caller.submit_with_key(&create(0), "first").await;
+    assert_eq!((first.status, caller.submit(&create(1)).await.status), (200, 200));
     let answer = caller.submit(&create(2)).await;
     let message = "2 requests are waiting, the queue is full; try again";
     assert_eq!(answer.refused(503, "batcher_unavailable"), message);
     assert_eq!(answer.header("retry-after"), Some("1"));
+    // Whoever has a place in it is told so again.
+    let again = caller.submit_with_key(&create(0), "first").await;
+    assert_eq!((again.status, again.request_id()), (200, first.request_id()));
+    assert_eq!(caller.submit_with_key(&create(2), "second").await.refused(503, "batcher_unavailable"), message);
     // Reading goes on.
     assert_eq!(caller.standing().await["height"], 0);
     assert_eq!(caller.query("/inclusion-proof", json!({"leaf_index": "1"})).await.status, 404);

@@ -69,6 +69,9 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     };
     assert!(matches!(&error, ServiceError::Stuck { actor } if actor.contains("verifier")), "{error}");
     assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
+    let actors = running.service.actors();
+    let silent: Vec<_> = actors.iter().filter(|actor| !actor.is_responsive()).map(|actor| &actor.name).collect();
+    assert!(silent.len() == 1 && silent[0].contains("verifier/worker"), "the service is not ready: {silent:?}");
     let answer = call.await.expect("no panic");
     assert!(matches!(answer, Err(VerificationError::Unavailable { .. })), "{answer:?}");
     drop(plan);
