@@ -11,8 +11,8 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
-use crate::family::{self, Family};
 use crate::log_check::{self, Torn};
+use crate::schema::family::{self, Family};
 
 /// Layout of the records. Raised when it changes; checked when a store is opened.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -7,8 +7,9 @@ use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family;
-use crate::ledger::{Ledger, LedgerError, Place};
+use crate::ledger::{Ledger, LedgerError};
+use crate::schema::family;
+use crate::schema::registry::Place;
 
 type Listener = Box<dyn Fn(u64) + Send + Sync>;
 

@@ -7,9 +7,9 @@ use selfsame_protocol::ledger::{Block, BlockEffects, Seal, apply_block, recover_
 
 use crate::database::{OpenOptions, Read, Store};
 use crate::error::StoreError;
-use crate::family;
-use crate::registry_store::AppliedTip;
-use crate::requests::FinalState;
+use crate::schema::family;
+use crate::schema::registry::AppliedTip;
+use crate::schema::requests::FinalState;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::database::Changes;
     use crate::ledger::Ledger;
-    use crate::registry_store::AppliedBlock;
-    use crate::requests::RequestRecord;
+    use crate::schema::registry::AppliedBlock;
+    use crate::schema::requests::RequestRecord;
     use crate::tests::{admit, effects, folder, open, request_id, seal};
     use crate::{EmbeddedLedger, Place};
 

@@ -15,7 +15,7 @@ use selfsame_protocol::encoding::{Encoding, encode};
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family::Family;
+use crate::schema::family::Family;
 
 /// Called once the changes are durable, or were refused. Runs on the committing thread: it must not block.
 pub type Durable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;

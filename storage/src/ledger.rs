@@ -1,20 +1,10 @@
 //! The ledger: where blocks are kept in order.
 
+use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
-use selfsame_protocol::{B256, encode_fields};
 
 use crate::error::StoreError;
-
-/// Where a request stands in the ledger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub height: u64,
-    /// Position in the block, counted from 0.
-    pub position: u32,
-    pub block_hash: B256,
-}
-
-encode_fields!(Place { height, position, block_hash });
+use crate::schema::registry::Place;
 
 /// Why a block was not appended.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -26,7 +26,6 @@ macro_rules! fault_point {
 mod database;
 mod embedded_ledger;
 mod error;
-mod family;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
 mod fsck;
@@ -36,6 +35,7 @@ mod log_check;
 mod records;
 mod registry_store;
 mod requests;
+mod schema;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -50,9 +50,11 @@ pub use fsck::{FsckReport, fsck};
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{ByHand, Committer};
 pub use group_commit::{Conditions, Decided, Decision, Durable, GroupCommit};
-pub use ledger::{Ledger, LedgerError, Place};
-pub use records::{EmbeddedRecords, RecordKey, RecordKind, RecordWrite, Records, StoredRecord};
-pub use registry_store::{AppliedBlock, AppliedTip};
-pub use requests::{Admission, FinalState, IdempotencyRecord, QueuedRequest, RequestRecord};
+pub use ledger::{Ledger, LedgerError};
+pub use records::{EmbeddedRecords, RecordWrite, Records};
+pub use requests::Admission;
+pub use schema::records::{RecordKey, RecordKind, StoredRecord};
+pub use schema::registry::{AppliedBlock, AppliedTip, Place};
+pub use schema::requests::{FinalState, IdempotencyRecord, QueuedRequest, RequestRecord};
 pub use snapshot::Snapshot;
 pub use verification::VerifiedRequest;

@@ -5,70 +5,11 @@
 
 use std::sync::mpsc::channel;
 
-use selfsame_protocol::B256;
-use selfsame_protocol::encode_fields;
-use selfsame_protocol::encoding::{DecodeError, Encoding};
-
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family;
 use crate::group_commit::{Conditions, Decided, GroupCommit};
-
-/// What a record is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RecordKind {
-    /// An authorization request that waits for a person, or has been answered.
-    Transaction,
-    /// An authorization code, by its hash.
-    AuthorizationCode,
-    /// An access token, by its hash.
-    AccessToken,
-    /// A browser's session, by the hash of its cookie.
-    BrowserSession,
-    /// The keys that ID tokens are signed with.
-    SigningKeys,
-}
-
-impl Encoding for RecordKind {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Transaction => 0,
-            Self::AuthorizationCode => 1,
-            Self::AccessToken => 2,
-            Self::BrowserSession => 3,
-            Self::SigningKeys => 4,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        Ok(match u8::decode(input)? {
-            0 => Self::Transaction,
-            1 => Self::AuthorizationCode,
-            2 => Self::AccessToken,
-            3 => Self::BrowserSession,
-            4 => Self::SigningKeys,
-            tag => return Err(DecodeError::UnknownTag { kind: "a kind of record", tag }),
-        })
-    }
-}
-
-/// Which record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RecordKey {
-    pub kind: RecordKind,
-    pub id: B256,
-}
-
-encode_fields!(RecordKey { kind, id });
-
-/// A record as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredRecord {
-    /// Unix seconds; the record is as good as absent from then on.
-    pub expires_at: u64,
-    pub value: Vec<u8>,
-}
-
-encode_fields!(StoredRecord { expires_at, value });
+use crate::schema::family;
+use crate::schema::records::{RecordKey, StoredRecord};
 
 /// A write: the record as it was read, and as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]

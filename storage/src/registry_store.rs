@@ -2,40 +2,13 @@
 
 use std::sync::PoisonError;
 
-use selfsame_protocol::encode_fields;
-use selfsame_protocol::ledger::{Block, BlockEffects, BlockResult, Outcome, RootRecord, Tip};
+use selfsame_protocol::ledger::{Block, BlockEffects, RootRecord, Tip};
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family;
-use crate::requests::{FinalState, RequestRecord};
-
-/// How far blocks have been applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AppliedTip {
-    pub tip: Tip,
-    /// The leaf index that the next account gets.
-    pub next_leaf_index: u64,
-}
-
-encode_fields!(AppliedTip { tip, next_leaf_index } version 1 of "applied tip");
-
-impl Default for AppliedTip {
-    /// Nothing applied; leaf 0 is reserved.
-    fn default() -> Self {
-        Self { tip: Tip::default(), next_leaf_index: 1 }
-    }
-}
-
-/// What applying a block gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppliedBlock {
-    pub result: BlockResult,
-    /// One for each entry of the block, in its order.
-    pub outcomes: Vec<Outcome>,
-}
-
-encode_fields!(AppliedBlock { result, outcomes } version 1 of "applied block");
+use crate::schema::family;
+use crate::schema::registry::{AppliedBlock, AppliedTip};
+use crate::schema::requests::{FinalState, RequestRecord};
 
 /// How many of the last applied blocks are looked for at a start. Each block that is sealed syncs what was applied before it, and no
 /// more than two are sealed ahead: what a loss of power can take is among the last few.

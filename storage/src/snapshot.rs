@@ -9,8 +9,8 @@ use selfsame_protocol::{Address, B256};
 
 use crate::database::{Read, Store};
 use crate::error::StoreError;
-use crate::family;
-use crate::registry_store::AppliedTip;
+use crate::schema::family;
+use crate::schema::registry::AppliedTip;
 
 type DatabaseSnapshot<'store> = rocksdb::Snapshot<'store>;
 

@@ -245,7 +245,7 @@ fn a_last_write_that_lacks_pages_is_taken_away() {
         let nullifiers = (0..1000).map(|number| (nullifier(number), record(1)));
         let mut changes = Changes::default();
         for (key, record) in nullifiers {
-            changes.put(&crate::family::NULLIFIERS, &key, &record);
+            changes.put(&crate::schema::family::NULLIFIERS, &key, &record);
         }
         store.database().write(changes, true).expect("written");
         (folder, log, length)
@@ -299,7 +299,7 @@ fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
     drop((store, ledger));
     let store = open(&folder);
     let mut changes = Changes::default();
-    changes.delete(&crate::family::RESULTS, &2);
+    changes.delete(&crate::schema::family::RESULTS, &2);
     store.database().write(changes, true).expect("written");
     drop(store);
     let refused = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused").to_string();
@@ -314,7 +314,7 @@ fn an_older_log_that_is_missing_or_short_is_refused() {
         let folder = folder();
         let store = open(&folder);
         admit(&store, 1, 1);
-        store.database().flush(crate::family::QUEUE.name);
+        store.database().flush(crate::schema::family::QUEUE.name);
         admit(&store, 2, 2);
         drop(store);
         let files = std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path());

@@ -6,8 +6,8 @@ use selfsame_protocol::verification::roots::TrustedRoot;
 
 use crate::database::{Changes, Read, Store};
 use crate::error::StoreError;
-use crate::family;
 use crate::group_commit::Conditions;
+use crate::schema::family;
 
 /// What a verified request leaves behind, written only if the records are still those that it was decided on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,9 @@ use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, Nu
 use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::{Address, B256};
 
-use crate::ledger::Place;
-use crate::records::{RecordKey, StoredRecord};
-use crate::registry_store::{AppliedBlock, AppliedTip};
-use crate::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
+use super::records::{RecordKey, StoredRecord};
+use super::registry::{AppliedBlock, AppliedTip, Place};
+use super::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
 
 /// A column family with the types of its keys and values. Keys are canonical encodings, so numbers sort by value.
 pub(crate) struct Family<Key, Value> {

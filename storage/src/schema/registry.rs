@@ -1,0 +1,42 @@
+//! The records of applied blocks, and where a request stands in the ledger.
+
+use selfsame_protocol::ledger::{BlockResult, Outcome, Tip};
+use selfsame_protocol::{B256, encode_fields};
+
+/// How far blocks have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedTip {
+    pub tip: Tip,
+    /// The leaf index that the next account gets.
+    pub next_leaf_index: u64,
+}
+
+encode_fields!(AppliedTip { tip, next_leaf_index } version 1 of "applied tip");
+
+impl Default for AppliedTip {
+    /// Nothing applied; leaf 0 is reserved.
+    fn default() -> Self {
+        Self { tip: Tip::default(), next_leaf_index: 1 }
+    }
+}
+
+/// What applying a block gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedBlock {
+    pub result: BlockResult,
+    /// One for each entry of the block, in its order.
+    pub outcomes: Vec<Outcome>,
+}
+
+encode_fields!(AppliedBlock { result, outcomes } version 1 of "applied block");
+
+/// Where a request stands in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub height: u64,
+    /// Position in the block, counted from 0.
+    pub position: u32,
+    pub block_hash: B256,
+}
+
+encode_fields!(Place { height, position, block_hash });
