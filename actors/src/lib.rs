@@ -43,47 +43,33 @@ macro_rules! blocking_fault_point {
     ($point:ident) => {};
 }
 
-mod batcher;
-mod blocking;
 mod clock;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
-mod heartbeat;
-mod publication;
 mod registry;
-mod request_tracker;
-mod service;
-mod session_registry;
 mod sign_in;
-mod signing_keys;
 #[cfg(all(test, feature = "fault-injection"))]
 mod simulation;
-mod slot;
-mod submission;
-#[cfg(test)]
-mod tests;
-mod tree_maintainer;
-mod trouble;
-mod turns;
+mod supervision;
+mod support;
 mod verification;
-#[cfg(test)]
-mod verification_tests;
-mod verifier_pool;
-mod verifier_worker;
-mod waiters;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
-pub use heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
-pub use registry::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError, network_of};
-pub use service::{Service, ServiceError, Settings};
-pub use sign_in::{
-    Begun, ClientSecret, Completed, KeyState, LEGACY_ROOT_AGE, LiveToken, Progress, ProofRequest, SIGN_IN_ACTION,
-    SessionCookie, SignInClient, SignInFailure, SignInHandle, SignInSettings, TOKEN_LIFETIME, TRANSACTION_LIFETIME,
-    TokenResponse, TooManySignIns, TransactionId, nonce_of,
+pub use registry::handle::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError, network_of};
+pub use registry::submission::{RateLimitScope, Submission, SubmitError};
+pub use sign_in::handle::{
+    Begun, Completed, LEGACY_ROOT_AGE, ProofRequest, SIGN_IN_ACTION, SessionCookie, SignInFailure, SignInHandle,
+    TOKEN_LIFETIME, TRANSACTION_LIFETIME, TransactionId, nonce_of,
 };
-pub use signing_keys::{PublicJwk, SigningError};
-pub use submission::{RateLimitScope, Submission, SubmitError};
-pub use verification::{
+pub use sign_in::keys::KeyState;
+pub use sign_in::limits::TooManySignIns;
+pub use sign_in::progress::Progress;
+pub use sign_in::settings::{ClientSecret, SignInClient, SignInSettings};
+pub use sign_in::signing_keys::{PublicJwk, SigningError};
+pub use sign_in::tokens::{LiveToken, TokenResponse};
+pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
+pub use supervision::service::{Service, ServiceError, Settings};
+pub use verification::handle::{
     Pairings, PlacedKey, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError,
     VerificationHandle, VerificationSettings, VerifierStatistics,
 };

@@ -7,8 +7,8 @@ use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys, TooYoung};
 use selfsame_storage::{RecordKey, RecordKind};
 use tokio::task::spawn_blocking;
 
-use super::{SignInFailure, SignInHandle, SignInShared, TOKEN_LIFETIME, write};
-use crate::signing_keys::{LoadedKeys, PublicJwk, SigningError, generate};
+use super::handle::{SignInFailure, SignInHandle, SignInShared, TOKEN_LIFETIME, write};
+use crate::sign_in::signing_keys::{LoadedKeys, PublicJwk, SigningError, generate};
 
 /// How long a key is published after it was retired, in seconds: its last token is signed while it is being retired.
 const KEY_AFTERLIFE: u64 = TOKEN_LIFETIME + 60;

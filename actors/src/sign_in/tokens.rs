@@ -7,8 +7,10 @@ use selfsame_storage::{Decision, RecordWrite, StoreError};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
-use super::{Read, SignInFailure, SignInHandle, TOKEN_LIFETIME, code_key, hash_of, invalid_grant, token_key, write};
-use crate::signing_keys::SigningError;
+use super::handle::{
+    Read, SignInFailure, SignInHandle, TOKEN_LIFETIME, code_key, hash_of, invalid_grant, token_key, write,
+};
+use crate::sign_in::signing_keys::SigningError;
 
 /// The answer of the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -33,9 +33,9 @@ use tokio::sync::watch;
 use self::chance::{Chance, SimulatedClock};
 use self::ledger::FaultyLedger;
 use self::people::{Answer, Desk};
-use crate::blocking::Blocking;
 use crate::clock::Clock;
-use crate::service::Machinery;
+use crate::supervision::service::Machinery;
+use crate::support::blocking::Blocking;
 use crate::{Service, Settings, VerificationSettings};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use selfsame_storage::Snapshot;
 
-use crate::waiters::Waiters;
+use crate::registry::waiters::Waiters;
 
 /// The published snapshot and the marks that request states are read from. Every mark only grows.
 pub(crate) struct Publication {

@@ -7,12 +7,6 @@
 //! codes, `sign_in/keys.rs` keeps the signing keys, `sign_in/sources.rs` bounds what strangers may ask, `sign_in/settings.rs` says
 //! how it is all set up.
 
-mod following;
-mod keys;
-mod settings;
-mod sources;
-mod tokens;
-
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,18 +34,13 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use crate::clock::{Clock, Random};
-use crate::session_registry::SessionRegistryMessage;
-use crate::signing_keys::{LoadedKeys, SigningError};
-use crate::slot::Slot;
-use crate::verification::{VerificationError, VerificationHandle};
-
-use following::Following;
-pub use following::Progress;
-pub use keys::KeyState;
-pub use settings::{ClientSecret, SignInClient, SignInSettings};
-use sources::Sources;
-pub use sources::TooManySignIns;
-pub use tokens::{LiveToken, TokenResponse};
+use crate::sign_in::limits::{Sources, TooManySignIns};
+use crate::sign_in::progress::{Following, Progress};
+use crate::sign_in::session_registry::SessionRegistryMessage;
+use crate::sign_in::settings::{SignInClient, SignInSettings};
+use crate::sign_in::signing_keys::{LoadedKeys, SigningError};
+use crate::support::slot::Slot;
+use crate::verification::handle::{VerificationError, VerificationHandle};
 
 /// How long an access token and an ID token are good for, in seconds (seed section 8).
 pub const TOKEN_LIFETIME: u64 = 3600;
@@ -69,15 +58,15 @@ pub(crate) struct SignInShared {
     pub session_registry: Slot<SessionRegistryMessage>,
     pub records: Arc<dyn Records>,
     pub clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    verification: VerificationHandle,
-    settings: SignInSettings,
-    clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
-    keys: ArcSwapOption<LoadedKeys>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) verification: VerificationHandle,
+    pub(super) settings: SignInSettings,
+    pub(super) clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
+    pub(super) keys: ArcSwapOption<LoadedKeys>,
     /// One change of the keys at a time.
-    changing_keys: tokio::sync::Mutex<()>,
-    following: Following,
-    sources: Sources,
+    pub(super) changing_keys: tokio::sync::Mutex<()>,
+    pub(super) following: Following,
+    pub(super) sources: Sources,
 }
 
 /// A transaction's public name: 128 random bits.
@@ -101,7 +90,7 @@ impl std::str::FromStr for TransactionId {
 }
 
 impl TransactionId {
-    fn key(self) -> RecordKey {
+    pub(super) fn key(self) -> RecordKey {
         RecordKey { kind: RecordKind::Transaction, id: B256::left_padding_from(&self.0) }
     }
 }
@@ -191,37 +180,42 @@ pub struct SignInHandle {
 }
 
 /// A record with what it is kept as.
-struct Read<T> {
-    value: T,
-    stored: StoredRecord,
+pub(super) struct Read<T> {
+    pub value: T,
+    pub stored: StoredRecord,
 }
 
-fn hash_of(text: &str) -> B256 {
+pub(super) fn hash_of(text: &str) -> B256 {
     B256::from(<[u8; 32]>::from(Sha256::digest(text)))
 }
 
-fn write<T: Encoding>(key: RecordKey, before: Option<&StoredRecord>, after: &T, expires_at: u64) -> RecordWrite {
+pub(super) fn write<T: Encoding>(
+    key: RecordKey,
+    before: Option<&StoredRecord>,
+    after: &T,
+    expires_at: u64,
+) -> RecordWrite {
     let after = Some(StoredRecord { expires_at, value: encode(after) });
     RecordWrite { key, before: before.cloned(), after }
 }
 
-fn not_found() -> SignInFailure {
+pub(super) fn not_found() -> SignInFailure {
     SignInError::new(ErrorKind::NotFound, "no such sign-in is under way; it may have expired").into()
 }
 
-fn invalid_grant(attribute: &'static str, detail: &str) -> SignInFailure {
+pub(super) fn invalid_grant(attribute: &'static str, detail: &str) -> SignInFailure {
     SignInError::of(attribute, ErrorKind::InvalidGrant, detail).into()
 }
 
 impl SignInShared {
-    fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<Read<T>>, StoreError> {
+    pub(super) fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<Read<T>>, StoreError> {
         let now = self.clock.unix_seconds();
         let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
         let value = decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
         Ok(Some(Read { value, stored }))
     }
 
-    async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
+    pub(super) async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
         fault_point!(RecordsWrite);
         let (decided, decision) = oneshot::channel();
         self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
@@ -229,14 +223,14 @@ impl SignInShared {
     }
 
     /// 32 random bytes as text.
-    fn secret(&self) -> String {
+    pub(super) fn secret(&self) -> String {
         let mut bytes = [0; 32];
         self.random.fill(&mut bytes);
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// Signs an ID token, off the async threads.
-    async fn id_token(
+    pub(super) async fn id_token(
         &self,
         person: &Person,
         scopes: Scopes,
@@ -594,15 +588,15 @@ fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
     clients.into_iter().map(|client| (client.client.id.clone(), Arc::new(client))).collect()
 }
 
-fn code_key(code: &str) -> RecordKey {
+pub(super) fn code_key(code: &str) -> RecordKey {
     RecordKey { kind: RecordKind::AuthorizationCode, id: hash_of(code) }
 }
 
-fn session_key(secret: &str) -> RecordKey {
+pub(super) fn session_key(secret: &str) -> RecordKey {
     RecordKey { kind: RecordKind::BrowserSession, id: hash_of(secret) }
 }
 
-fn token_key(token_hash: B256) -> RecordKey {
+pub(super) fn token_key(token_hash: B256) -> RecordKey {
     RecordKey { kind: RecordKind::AccessToken, id: token_hash }
 }
 
@@ -619,16 +613,16 @@ pub fn nonce_of(signal: &B256) -> U256 {
     selfsame_protocol::verification::hash::hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
 }
 
-fn owned(transaction: &Transaction, secret: &str) -> Result<(), SignInFailure> {
+pub(super) fn owned(transaction: &Transaction, secret: &str) -> Result<(), SignInFailure> {
     let is_owner: bool = hash_of(secret).as_slice().ct_eq(transaction.secret_hash.as_slice()).into();
     // To a stranger it does not exist.
     if is_owner { Ok(()) } else { Err(not_found()) }
 }
 
-fn unanswered(transaction: &Transaction) -> Result<(), SignInFailure> {
+pub(super) fn unanswered(transaction: &Transaction) -> Result<(), SignInFailure> {
     if transaction.answer.is_none() { Ok(()) } else { Err(already_answered()) }
 }
 
-fn already_answered() -> SignInFailure {
+pub(super) fn already_answered() -> SignInFailure {
     SignInError::new(ErrorKind::InvalidRequest, "this sign-in has been answered; begin another one").into()
 }

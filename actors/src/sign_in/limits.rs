@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 
-use super::{SignInFailure, SignInHandle, SignInSettings, TRANSACTION_LIFETIME};
-use crate::registry::{RateLimiter, network_of};
+use super::handle::{SignInFailure, SignInHandle, TRANSACTION_LIFETIME};
+use super::settings::SignInSettings;
+use crate::registry::handle::{RateLimiter, network_of};
 
 /// How long a sign-in counts as open, completed or not: its record is kept as long.
 const OPEN_FOR: Duration = Duration::from_secs(TRANSACTION_LIFETIME);

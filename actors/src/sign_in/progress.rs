@@ -7,7 +7,7 @@ use selfsame_protocol::sign_in::records::Transaction;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Read, SignInFailure, SignInHandle, SignInShared, TransactionId, owned};
+use super::handle::{Read, SignInFailure, SignInHandle, SignInShared, TransactionId, owned};
 
 /// Where a transaction stands for who follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

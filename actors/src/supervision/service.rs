@@ -17,21 +17,21 @@ use selfsame_storage::{EmbeddedRecords, GroupCommit, Ledger, Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 
-use crate::batcher::{BatchLimits, Batcher};
-use crate::blocking::Blocking;
 use crate::clock::{Clock, Random};
-use crate::heartbeat::{ActorHealth, Heartbeat};
-use crate::publication::Publication;
-use crate::registry::{AdmissionLimits, Counters, RateLimiter, RegistryHandle, Shared};
-use crate::request_tracker::RequestTracker;
-use crate::session_registry::SessionRegistry;
-use crate::sign_in::{SignInHandle, SignInSettings, SignInShared};
-use crate::slot::Slot;
-use crate::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage, catch_up};
-use crate::trouble::Step;
-use crate::turns::Turns;
-use crate::verification::{VerificationHandle, VerificationSettings, VerifierShared};
-use crate::verifier_pool::VerifierPool;
+use crate::registry::batcher::{BatchLimits, Batcher};
+use crate::registry::handle::{AdmissionLimits, Counters, RateLimiter, RegistryHandle, Shared};
+use crate::registry::publication::Publication;
+use crate::registry::request_tracker::RequestTracker;
+use crate::registry::tree_maintainer::{TreeMaintainer, TreeMaintainerMessage, catch_up};
+use crate::sign_in::handle::{SignInHandle, SignInSettings, SignInShared};
+use crate::sign_in::session_registry::SessionRegistry;
+use crate::supervision::heartbeat::{ActorHealth, Heartbeat};
+use crate::support::blocking::Blocking;
+use crate::support::retry::Step;
+use crate::support::serial_blocking::Turns;
+use crate::support::slot::Slot;
+use crate::verification::handle::{VerificationHandle, VerificationSettings, VerifierShared};
+use crate::verification::pool::VerifierPool;
 
 /// Restarts of its actors within [`RESTART_WINDOW`] that a group's supervisor makes before it gives up.
 const MAX_RESTARTS: usize = 10;

@@ -22,17 +22,17 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::batcher::{BatchLimits, BatcherMessage};
-use crate::blocking::Blocking;
 use crate::clock::{Clock, Random};
-use crate::heartbeat::UNREADY_AFTER;
-use crate::publication::Publication;
-use crate::request_tracker::{Candidate, RequestTrackerMessage};
-use crate::slot::{PATIENCE, Slot};
-use crate::submission::{RateLimitScope, Submission, SubmitError};
-use crate::tree_maintainer::TreeMaintainerMessage;
-use crate::trouble::Step;
-use crate::turns::Turns;
+use crate::registry::batcher::{BatchLimits, BatcherMessage};
+use crate::registry::publication::Publication;
+use crate::registry::request_tracker::{Candidate, RequestTrackerMessage};
+use crate::registry::submission::{RateLimitScope, Submission, SubmitError};
+use crate::registry::tree_maintainer::TreeMaintainerMessage;
+use crate::supervision::heartbeat::UNREADY_AFTER;
+use crate::support::blocking::Blocking;
+use crate::support::retry::Step;
+use crate::support::serial_blocking::Turns;
+use crate::support::slot::{PATIENCE, Slot};
 
 /// How many blocks are kept with their receipts: a few megabytes each, where blocks are large.
 const BLOCKS_WITH_RECEIPTS: usize = 4;

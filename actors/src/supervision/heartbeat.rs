@@ -8,15 +8,15 @@ use ractor::{Message, RpcReplyPort};
 use selfsame_storage::Changes;
 use tokio::time::Instant;
 
-use crate::batcher::BatcherMessage;
-use crate::registry::Shared;
-use crate::request_tracker::RequestTrackerMessage;
-use crate::session_registry::SessionRegistryMessage;
-use crate::sign_in::SignInShared;
-use crate::slot::Slot;
-use crate::tree_maintainer::TreeMaintainerMessage;
-use crate::verification::VerifierShared;
-use crate::verifier_pool::VerifierPoolMessage;
+use crate::registry::batcher::BatcherMessage;
+use crate::registry::handle::Shared;
+use crate::registry::request_tracker::RequestTrackerMessage;
+use crate::registry::tree_maintainer::TreeMaintainerMessage;
+use crate::sign_in::handle::SignInShared;
+use crate::sign_in::session_registry::SessionRegistryMessage;
+use crate::support::slot::Slot;
+use crate::verification::handle::VerifierShared;
+use crate::verification::pool::VerifierPoolMessage;
 
 /// Without an answer for this long, the service is not ready.
 pub const UNREADY_AFTER: Duration = Duration::from_secs(10);

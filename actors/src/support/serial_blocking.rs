@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::task::JoinError;
 
-use crate::blocking::Blocking;
+use crate::support::blocking::Blocking;
 
 /// A killed actor's blocking work runs on: it is inside a commit, which cannot be stopped. Its successor waits for the end of it
 /// before it looks at the store, so that nothing changes behind its back.

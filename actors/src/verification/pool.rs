@@ -11,8 +11,8 @@ use selfsame_protocol::groth16::{Claim, PreparedKey};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::verification::VerifierShared;
-use crate::verifier_worker::{Batch, VerifierWorker, WorkerArguments, WorkerMessage};
+use crate::verification::handle::VerifierShared;
+use crate::verification::worker::{Batch, VerifierWorker, WorkerArguments, WorkerMessage};
 
 /// Proofs that are checked together at most: beyond it the fixed costs are shared well enough, and a bad proof costs its
 /// neighbours little.

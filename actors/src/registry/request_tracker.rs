@@ -16,10 +16,10 @@ use selfsame_protocol::signature::SignatureFault;
 use selfsame_protocol::{Address, B256, keccak256};
 use selfsame_storage::{Admission, Changes, IdempotencyRecord, StoreError};
 
-use crate::batcher::BatcherMessage;
-use crate::registry::{RateLimiter, Shared};
-use crate::submission::{RateLimitScope, SubmitError};
-use crate::trouble::RETRY;
+use crate::registry::batcher::BatcherMessage;
+use crate::registry::handle::{RateLimiter, Shared};
+use crate::registry::submission::{RateLimitScope, SubmitError};
+use crate::support::retry::RETRY;
 
 /// A request that is not final.
 struct OpenRequest {

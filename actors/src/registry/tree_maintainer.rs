@@ -10,10 +10,10 @@ use selfsame_protocol::ledger::{Block, Entry, apply_block, recover_signers};
 use selfsame_protocol::signature::SignatureFault;
 use selfsame_storage::StoreError;
 
-use crate::batcher::BatcherMessage;
-use crate::registry::Shared;
-use crate::request_tracker::RequestTrackerMessage;
-use crate::trouble::RETRY;
+use crate::registry::batcher::BatcherMessage;
+use crate::registry::handle::Shared;
+use crate::registry::request_tracker::RequestTrackerMessage;
+use crate::support::retry::RETRY;
 
 /// What the tree maintainer is told.
 pub(crate) enum TreeMaintainerMessage {

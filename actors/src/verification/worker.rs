@@ -9,8 +9,8 @@ use selfsame_storage::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
-use crate::verification::VerifierShared;
-use crate::verifier_pool::{Job, VerifierPoolMessage};
+use crate::verification::handle::VerifierShared;
+use crate::verification::pool::{Job, VerifierPoolMessage};
 
 /// What a worker is told.
 pub(crate) enum WorkerMessage {

@@ -27,9 +27,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::clock::{Clock, Random};
-use crate::registry::{RateLimiter, RegistryHandle, network_of};
-use crate::slot::{CallError, Slot};
-use crate::verifier_pool::{Job, VerifierPoolMessage};
+use crate::registry::handle::{RateLimiter, RegistryHandle, network_of};
+use crate::support::slot::{CallError, Slot};
+use crate::verification::pool::{Job, VerifierPoolMessage};
 
 /// A verification key and where it counts.
 pub type PlacedKey = ((Environment, ProofKind), Arc<PreparedKey>);

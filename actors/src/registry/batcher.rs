@@ -10,8 +10,8 @@ use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::LedgerError;
 use tokio::time::Instant;
 
-use crate::registry::Shared;
-use crate::trouble::RETRY;
+use crate::registry::handle::Shared;
+use crate::support::retry::RETRY;
 
 /// Sealed blocks that may wait to be applied: while one is being applied the next is sealed, and no more, so that a block
 /// takes as many requests as have come in the meantime.

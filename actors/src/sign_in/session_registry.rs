@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
-use crate::sign_in::SignInShared;
+use crate::sign_in::handle::SignInShared;
 
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_secs(10);
