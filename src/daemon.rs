@@ -23,14 +23,14 @@ use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
 use crate::config::{Config, Listen, Network, VerificationKey};
+use crate::durable_fs::make_folder;
 use crate::http::{
     Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, TlsError,
     acceptor, shutdown,
 };
-use crate::lasting::make_folder;
 use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
-use crate::verify::setup::SetupError;
-use crate::{gateway, indexer, openapi, operator, sign_in, verify};
+use crate::verification::setup::SetupError;
+use crate::{gateway, indexer, openapi, operator, sign_in, verification};
 
 /// Why the daemon does not start, or ends by itself.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,7 @@ impl Reloading {
 
     /// Takes over limits, applications, actions, issuers and relying parties of a configuration that was read again.
     pub fn take_over(&self, config: &Config) {
-        match verify::setup::directory(config) {
+        match verification::setup::directory(config) {
             Ok(directory) => self.verification.set_directory(directory),
             // Checked with the rest of the configuration before.
             Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
@@ -149,7 +149,7 @@ impl Daemon {
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(OPERATOR_TOKEN), random.as_ref())?;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
-        let verification = verify::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
+        let verification = verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
         let listeners = bind(&config.listen).await?;
         let addresses = Addresses {
             sign_in: listeners.bound(config.listen.sign_in),
@@ -339,7 +339,7 @@ fn servers(
     let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
     let cors = Cors::from_origins(&config.cors.allowed_origins)?;
     let descriptions = |address| {
-        let verify = (config.listen.verify == address).then(verify::Description::openapi);
+        let verify = (config.listen.verify == address).then(verification::Description::openapi);
         let gateway = (config.listen.gateway == address).then(gateway::Description::openapi);
         let indexer = (config.listen.indexer == address).then(indexer::Description::openapi);
         openapi::document(verify.into_iter().chain(gateway).chain(indexer))
@@ -348,7 +348,7 @@ fn servers(
     let verification = operator.service.verification();
     let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
         (config.listen.sign_in, sign_in::interface(operator.service.sign_in())),
-        (config.listen.verify, verify::interface(verification, descriptions(config.listen.verify), cors.clone())),
+        (config.listen.verify, verification::interface(verification, descriptions(config.listen.verify), cors.clone())),
         (config.listen.gateway, gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone())),
         (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
         (config.listen.operator, operator::interface(operator, registry)),

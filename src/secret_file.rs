@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::hex;
 use selfsame_actors::Random;
 
-use crate::lasting::{around, make_file, sync_folder};
+use crate::durable_fs::{make_file, parent_dir, sync_folder};
 
 /// Changing calls of the operator interface carry this file's text.
 pub const OPERATOR_TOKEN: &str = "operator.token";
@@ -30,7 +30,7 @@ pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFil
         Err(error) => return Err(error),
         Ok(secret) => {
             // Perhaps made by a start that was cut off before its sync.
-            sync_folder(around(path)).map_err(failed)?;
+            sync_folder(parent_dir(path)).map_err(failed)?;
             return Ok(secret);
         }
     }

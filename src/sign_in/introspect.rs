@@ -8,16 +8,16 @@ use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 use serde_json::json as value;
 
 use super::SignIn;
+use super::brute_force::guard;
 use super::error::SignInFault;
 use super::form::{authenticate, read_form};
-use super::guessing::hold_off;
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];
 
 /// Describes a live token of the caller. Any other token, another client's too, is answered alike.
 pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    hold_off(&sign_in, request.source(), describe(&sign_in, request)).await
+    guard(&sign_in, request.source(), describe(&sign_in, request)).await
 }
 
 async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {

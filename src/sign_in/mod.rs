@@ -11,16 +11,16 @@
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
 //! | `page.rs` | the pages that people see |
 //! | `form.rs` | forms, and the credentials of clients |
-//! | `guessing.rs` | holds off sources that try out secrets |
+//! | `brute_force.rs` | holds off sources that try out secrets |
 //! | `error.rs` | what goes wrong, as status, headers and body |
 //! | `setup.rs` | from the configuration to clients |
 
 mod authorize;
+mod brute_force;
 mod discovery;
 mod error;
 mod events;
 mod form;
-mod guessing;
 mod introspect;
 mod page;
 pub mod setup;

@@ -6,16 +6,16 @@ use hyper::StatusCode;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
 use super::SignIn;
+use super::brute_force::guard;
 use super::error::SignInFault;
 use super::form::{authenticate, read_form};
-use super::guessing::hold_off;
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
 /// Exchanges a code. In this order: form, client, grant type, code.
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    hold_off(&sign_in, request.source(), exchange(&sign_in, request)).await
+    guard(&sign_in, request.source(), exchange(&sign_in, request)).await
 }
 
 async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {

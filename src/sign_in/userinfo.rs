@@ -8,14 +8,14 @@ use selfsame_actors::SignInFailure;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
 
 use super::SignIn;
+use super::brute_force::guard;
 use super::error::SignInFault;
 use super::form::{is_form, read_form};
-use super::guessing::hold_off;
 use crate::http::{InterfaceError, Request, Response, json};
 
 /// The claims of the token's person and scopes.
 pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    match hold_off(&sign_in, request.source(), claims(&sign_in, request)).await {
+    match guard(&sign_in, request.source(), claims(&sign_in, request)).await {
         // RFC 6750, section 3: whoever gets no further is told how to authenticate.
         Err(SignInFault::Refused(error)) if error.kind == ErrorKind::InvalidRequest => {
             let mut response = SignInFault::Refused(error).into_response();

@@ -12,15 +12,15 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(0o700).create(path);
     let mut made = make();
     if matches!(&made, Err(error) if error.kind() == ErrorKind::NotFound) && path.parent().is_some() {
-        make_folder(around(path))?;
+        make_folder(parent_dir(path))?;
         made = make();
     }
     match made {
-        Ok(()) => sync_folder(around(path)),
+        Ok(()) => sync_folder(parent_dir(path)),
         Err(_) if path.is_dir() => {
             // Perhaps by a start that was cut off before its sync. Around a folder that somebody else made there may be one that
             // is not for us to sync.
-            let _ = sync_folder(around(path));
+            let _ = sync_folder(parent_dir(path));
             Ok(())
         }
         Err(error) => Err(error),
@@ -42,7 +42,7 @@ pub fn make_file(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(unfinished, path)?;
-    sync_folder(around(path))
+    sync_folder(parent_dir(path))
 }
 
 /// What was made, renamed or removed in a folder stays so.
@@ -51,6 +51,6 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// The folder that a path is in.
-pub fn around(path: &Path) -> &Path {
+pub fn parent_dir(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

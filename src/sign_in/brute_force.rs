@@ -8,7 +8,7 @@ use crate::http::Response;
 
 /// Runs an endpoint that takes a secret. A source that was wrong too often is refused before anything is looked at; a source
 /// that is right is never counted, because an application's server has one address and many people.
-pub async fn hold_off(
+pub async fn guard(
     sign_in: &SignIn,
     source: IpAddr,
     work: impl Future<Output = Result<Response, SignInFault>>,

@@ -2,14 +2,13 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `verify.rs` | `POST /api/v4/verify/{rp_id}` |
+//! | `endpoint.rs` | `POST /api/v4/verify/{rp_id}` |
 //! | `error.rs` | what goes wrong, as status and body |
 //! | `setup.rs` | from the configuration to keys, relying parties and issuers |
 
+mod endpoint;
 mod error;
 pub mod setup;
-#[expect(clippy::module_inception, reason = "the endpoint has the interface's name")]
-mod verify;
 
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub struct Verify {
 pub fn interface(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
     Router::<Verify, VerifyError>::new("verify", Arc::new(Verify { verification }))
         .cors(cors)
-        .route(Method::POST, "/api/v4/verify/{rp_id}", verify::verify)
+        .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
@@ -45,6 +44,6 @@ pub fn interface(verification: VerificationHandle, openapi: openapi::Document, c
         description = "Checks proofs of personhood for relying parties: legacy proofs (protocol version 3.0), uniqueness proofs \
             and session proofs (4.0). Errors say in `code` what is wrong, in `attribute` where, and in `detail` what would be right."
     ),
-    paths(verify::verify, health::health, openapi::answer)
+    paths(endpoint::verify, health::health, openapi::answer)
 )]
 pub struct Description;
