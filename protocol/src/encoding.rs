@@ -4,6 +4,7 @@
 //!
 //! | type | bytes |
 //! |---|---|
+//! | `bool` | byte 0 or 1 |
 //! | `u8`, `u32`, `u64` | big-endian, fixed width |
 //! | `U256` | 32 bytes big-endian |
 //! | `B256`, `Address`, byte arrays | as they are |
@@ -86,6 +87,19 @@ impl<A: Encoding, B: Encoding> Encoding for (A, B) {
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         Ok((A::decode(input)?, B::decode(input)?))
+    }
+}
+
+impl Encoding for bool {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        match u8::decode(input)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            tag => Err(DecodeError::UnknownTag { kind: "a boolean", tag }),
+        }
     }
 }
 
@@ -180,9 +194,16 @@ impl<T: Encoding> Encoding for Option<T> {
     }
 }
 
-/// Lists and texts are bounded far below 2³² by the limits on bodies and blocks.
+/// The length of a list or text as it is encoded.
+///
+/// # Panics
+/// At 2³² and above, where the encoding would be that of another value. The limits on bodies and blocks keep every length far
+/// below.
 fn length(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+    match u32::try_from(length) {
+        Ok(length) => length,
+        Err(_) => panic!("a list or text of {length} items is longer than its encoding can say (2³² - 1)"),
+    }
 }
 
 /// Derives [`Encoding`] for a struct: its fields in the order given, which is the order of its definition. With
@@ -199,6 +220,26 @@ macro_rules! encode_fields {
             fn decode(input: &mut &[u8]) -> Result<Self, $crate::encoding::DecodeError> {
                 $($crate::encoding::expect_version($kind, $version, input)?;)?
                 Ok(Self { $($field: $crate::encoding::Encoding::decode(input)?),* })
+            }
+        }
+    };
+}
+
+/// Derives [`Encoding`] for an enum without fields: a byte for each variant. `kind` completes "… is not a tag of".
+#[macro_export]
+macro_rules! encode_enum {
+    ($name:ident { $($variant:ident = $tag:literal),* $(,)? } of $kind:literal) => {
+        impl $crate::encoding::Encoding for $name {
+            fn encode(&self, out: &mut Vec<u8>) {
+                out.push(match self {
+                    $(Self::$variant => $tag,)*
+                });
+            }
+            fn decode(input: &mut &[u8]) -> Result<Self, $crate::encoding::DecodeError> {
+                match <u8 as $crate::encoding::Encoding>::decode(input)? {
+                    $($tag => Ok(Self::$variant),)*
+                    tag => Err($crate::encoding::DecodeError::UnknownTag { kind: $kind, tag }),
+                }
             }
         }
     };

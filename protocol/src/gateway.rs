@@ -5,56 +5,9 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::encoding::{DecodeError, Encoding};
 use crate::ledger::{RequestId, SealedHeader, SealedResult};
-use crate::registry::{Operation, OperationKind};
-
-/// The gateway's error codes; the published client decodes this closed list.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Deserialize,
-    strum::Display,
-    strum::FromRepr,
-    strum::EnumIter,
-    ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-#[repr(u8)]
-pub enum GatewayErrorCode {
-    InternalServerError = 1,
-    NotFound = 2,
-    BadRequest = 3,
-    BatcherUnavailable = 4,
-    AuthenticatorAlreadyExists = 5,
-    AuthenticatorDoesNotExist = 6,
-    MismatchedSignatureNonce = 7,
-    PubkeyIdInUse = 8,
-    PubkeyIdOutOfBounds = 9,
-    AuthenticatorDoesNotBelongToAccount = 10,
-    TransactionReverted = 11,
-    ConfirmationError = 12,
-    DuplicateRequestInFlight = 13,
-    RateLimitExceeded = 14,
-    RequestTimeout = 15,
-    MethodNotAvailable = 16,
-}
-
-impl Encoding for GatewayErrorCode {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(*self as u8);
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        let tag = u8::decode(input)?;
-        Self::from_repr(tag).ok_or(DecodeError::UnknownTag { kind: "gateway error code", tag })
-    }
-}
+pub use crate::registry::GatewayErrorCode;
+use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
 
 /// Every error body of gateway and indexer (seed section 2.4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -171,24 +124,43 @@ pub fn transaction_hash(block_hash: &B256) -> String {
     crate::number::padded(block_hash)
 }
 
-/// What the gateway refuses before the registry's rules are asked. The texts name the field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestFault {
+/// Why the gateway refuses a request before it reads the registry's state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
     #[error("leaf_index: leaf 0 is reserved and belongs to no account")]
     LeafIndexZero,
+    /// Names the field.
     #[error("{0}: a commitment is never zero")]
     ZeroCommitment(&'static str),
+    /// A rule that needs no state is broken.
+    #[error("{}", .0.message())]
+    Rule(#[from] RuleViolation),
 }
 
-/// Refuses leaf index 0 and zero commitments.
-pub fn check_request(operation: &Operation) -> Result<(), RequestFault> {
+impl RequestError {
+    /// The error code of the answer.
+    pub fn code(&self) -> GatewayErrorCode {
+        match self {
+            Self::LeafIndexZero | Self::ZeroCommitment(_) => GatewayErrorCode::BadRequest,
+            Self::Rule(violation) => violation.code(),
+        }
+    }
+}
+
+/// Checks what can be checked without the registry's state: leaf index 0, zero commitments, then the rules of [`check_stateless`].
+pub fn check_request(operation: &Operation, parameters: &RuleParameters) -> Result<(), RequestError> {
+    check_fields(operation)?;
+    Ok(check_stateless(operation, parameters)?)
+}
+
+fn check_fields(operation: &Operation) -> Result<(), RequestError> {
     if operation.leaf_index() == Some(0) {
-        return Err(RequestFault::LeafIndexZero);
+        return Err(RequestError::LeafIndexZero);
     }
     let (old, new) = match operation {
         Operation::CreateAccount(operation) => {
             let zero = operation.offchain_signer_commitment.is_zero();
-            return if zero { Err(RequestFault::ZeroCommitment("offchain_signer_commitment")) } else { Ok(()) };
+            return if zero { Err(RequestError::ZeroCommitment("offchain_signer_commitment")) } else { Ok(()) };
         }
         Operation::UpdateAuthenticator(operation) => {
             (operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
@@ -207,10 +179,10 @@ pub fn check_request(operation: &Operation) -> Result<(), RequestFault> {
         | Operation::ExecuteRecoveryAgentUpdate(_) => return Ok(()),
     };
     if old.is_zero() {
-        return Err(RequestFault::ZeroCommitment("old_offchain_signer_commitment"));
+        return Err(RequestError::ZeroCommitment("old_offchain_signer_commitment"));
     }
     if new.is_zero() {
-        return Err(RequestFault::ZeroCommitment("new_offchain_signer_commitment"));
+        return Err(RequestError::ZeroCommitment("new_offchain_signer_commitment"));
     }
     Ok(())
 }

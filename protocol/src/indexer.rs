@@ -20,7 +20,7 @@ pub enum IndexerErrorCode {
     InvalidLeafIndex,
     /// The leaf index is not assigned yet, or the path is unknown.
     NotFound,
-    /// No such account, or the address is no authenticator (any more).
+    /// No such account, or the address is not an authenticator (any more).
     AccountDoesNotExist,
     /// The body, a number or an address is malformed.
     BadRequest,

@@ -36,6 +36,18 @@ pub enum BodyError {
     },
 }
 
+impl BodyError {
+    /// What is wrong, without anything that the body says but the path of the field.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::NotJson(_) => "the body is not valid JSON".to_owned(),
+            Self::Field { path, .. } if path.is_empty() => "a field of the body is missing".to_owned(),
+            Self::Field { path, .. } => format!("{path} is malformed"),
+            Self::TooManyValues | Self::NotAnObject => self.to_string(),
+        }
+    }
+}
+
 /// Reads the body of a request as an object of the shape `T`. It may have [`MOST_VALUES`].
 pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     read(bytes, MOST_VALUES)

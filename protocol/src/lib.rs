@@ -27,13 +27,16 @@ pub mod groth16;
 pub mod indexer;
 pub mod json;
 pub mod ledger;
+pub mod net;
 pub mod number;
+pub mod operator;
 #[cfg(test)]
 mod published_types;
 pub mod rate_limit;
 pub mod registry;
 pub mod sign_in;
 pub mod signature;
+pub mod time;
 pub mod tree;
 pub mod verification;
 

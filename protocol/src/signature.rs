@@ -18,7 +18,7 @@ pub struct Signature(pub [u8; 65]);
 
 /// Why no signer can be recovered. The names are those of the contract's ECDSA library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum SignatureFault {
+pub enum SignatureError {
     /// v is none of 0, 1, 27, 28, or no point of the curve belongs to r and s.
     #[error("the signature does not recover to an address; v must be 0, 1, 27 or 28, r and s those of a signature")]
     Invalid,
@@ -45,20 +45,20 @@ impl Signature {
     }
 
     /// The address whose key signed `digest`.
-    pub fn recover(&self, digest: &B256) -> Result<Address, SignatureFault> {
+    pub fn recover(&self, digest: &B256) -> Result<Address, SignatureError> {
         let r = U256::from_be_slice(&self.0[..32]);
         let s = U256::from_be_slice(&self.0[32..64]);
         if s > HALF_ORDER {
-            return Err(SignatureFault::HighS);
+            return Err(SignatureError::HighS);
         }
         let odd = match self.0[64] {
             0 | 27 => false,
             1 | 28 => true,
-            _ => return Err(SignatureFault::Invalid),
+            _ => return Err(SignatureError::Invalid),
         };
         alloy_primitives::Signature::new(r, s, odd)
             .recover_address_from_prehash(digest)
-            .map_err(|_| SignatureFault::Invalid)
+            .map_err(|_| SignatureError::Invalid)
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         }
         for v in [2, 3, 26, 29, 255] {
             signature.0[64] = v;
-            assert_eq!(signature.recover(&digest), Err(SignatureFault::Invalid));
+            assert_eq!(signature.recover(&digest), Err(SignatureError::Invalid));
         }
     }
 
@@ -146,11 +146,11 @@ mod tests {
         };
         let r = U256::from_be_slice(&signature.0[..32]);
         assert!(with(r, HALF_ORDER).is_ok());
-        assert_eq!(with(r, HALF_ORDER + U256::from(1)), Err(SignatureFault::HighS));
-        assert_eq!(with(r, U256::MAX), Err(SignatureFault::HighS));
-        assert_eq!(with(r, U256::ZERO), Err(SignatureFault::Invalid));
-        assert_eq!(with(U256::ZERO, U256::from(5)), Err(SignatureFault::Invalid));
-        assert_eq!(with(U256::MAX, U256::from(5)), Err(SignatureFault::Invalid));
+        assert_eq!(with(r, HALF_ORDER + U256::from(1)), Err(SignatureError::HighS));
+        assert_eq!(with(r, U256::MAX), Err(SignatureError::HighS));
+        assert_eq!(with(r, U256::ZERO), Err(SignatureError::Invalid));
+        assert_eq!(with(U256::ZERO, U256::from(5)), Err(SignatureError::Invalid));
+        assert_eq!(with(U256::MAX, U256::from(5)), Err(SignatureError::Invalid));
     }
 
     #[test]

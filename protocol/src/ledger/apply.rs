@@ -8,8 +8,7 @@ use super::merkle::merkle_root;
 use super::{Block, BlockResult, Entry, Outcome, Seal};
 use crate::eip712::RegistryDomain;
 use crate::encoding::encode;
-use crate::registry::{self, Account, Overlay, PackedAccount, RegistryView};
-use crate::signature::SignatureFault;
+use crate::registry::{self, Account, Overlay, PackedAccount, RecoveredSigner, RegistryView, RuleViolation};
 use crate::tree::{self, Node, Page, PageId, PageSource};
 
 /// How far blocks have been applied.
@@ -55,17 +54,28 @@ pub struct BlockEffects {
 
 /// What each entry's signature recovers to, `None` for unsigned kinds. The costly part of the rules, and free of state, so a
 /// caller may do it ahead or on several threads.
-pub fn recover_signers(entries: &[Entry], domain: &RegistryDomain) -> Vec<Option<Result<Address, SignatureFault>>> {
+pub fn recover_signers(entries: &[Entry], domain: &RegistryDomain) -> Vec<RecoveredSigner> {
     entries.iter().map(|entry| recover_signer(&entry.operation, domain)).collect()
 }
 
 /// What one operation's signature recovers to.
-pub fn recover_signer(
-    operation: &registry::Operation,
-    domain: &RegistryDomain,
-) -> Option<Result<Address, SignatureFault>> {
+pub fn recover_signer(operation: &registry::Operation, domain: &RegistryDomain) -> RecoveredSigner {
     let digest = domain.signing_digest(operation)?;
     operation.signature().map(|signature| signature.recover(&digest))
+}
+
+/// What one operation's signature recovers to, for an operation that is to be admitted.
+///
+/// # Errors
+/// The rule that an unrecoverable signature breaks.
+pub fn check_signature(
+    operation: &registry::Operation,
+    domain: &RegistryDomain,
+) -> Result<RecoveredSigner, RuleViolation> {
+    match recover_signer(operation, domain) {
+        Some(Err(error)) => Err(error.into()),
+        signer => Ok(signer),
+    }
 }
 
 /// Applies a block to the state that `view` shows and `tip` ends. Every operation is judged by the rules on the state that the
@@ -77,12 +87,7 @@ pub fn recover_signer(
 ///
 /// # Errors
 /// Only the view's own.
-pub fn apply_block<V, E>(
-    block: &Block,
-    signers: &[Option<Result<Address, SignatureFault>>],
-    view: &V,
-    tip: &Tip,
-) -> Result<BlockEffects, E>
+pub fn apply_block<V, E>(block: &Block, signers: &[RecoveredSigner], view: &V, tip: &Tip) -> Result<BlockEffects, E>
 where
     V: RegistryView<Error = E> + PageSource<Error = E>,
 {
@@ -93,7 +98,7 @@ where
     for (position, entry) in block.entries.iter().enumerate() {
         let signer = signers.get(position).copied().flatten();
         outcomes.push(match registry::apply(&entry.operation, signer, &header.rules, header.time, &mut state)? {
-            Ok(effect) => Outcome::Applied { leaf_index: effect.leaf_index },
+            Ok(leaf_index) => Outcome::Applied { leaf_index },
             Err(violation) => {
                 messages.insert(position, violation.message());
                 Outcome::from(&violation)

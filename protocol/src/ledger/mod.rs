@@ -14,7 +14,7 @@ mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{BlockEffects, Tip, apply_block, recover_signer, recover_signers};
+pub use apply::{BlockEffects, Tip, apply_block, check_signature, recover_signer, recover_signers};
 pub use block::{Block, BlockHeader, Entry, RequestId, RequestIdError, Seal};
 pub use memory::MemoryRegistry;
 pub use merkle::{merkle_path, merkle_root, verify_path};

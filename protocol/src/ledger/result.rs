@@ -6,8 +6,7 @@ use utoipa::ToSchema;
 
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
-use crate::gateway::GatewayErrorCode;
-use crate::registry::RuleViolation;
+use crate::registry::{GatewayErrorCode, RuleViolation};
 
 /// What became of one operation. Its encoding is a leaf of the outcomes tree, so it holds facts only: the wording of a message may
 /// change, a hash may not.

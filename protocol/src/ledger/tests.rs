@@ -11,13 +11,12 @@ use super::*;
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::gateway::GatewayErrorCode;
 use crate::registry::tests::arbitrary::any_operation;
-use crate::registry::{CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RuleParameters};
-use crate::signature::SignatureFault;
+use crate::registry::{
+    CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RecoveredSigner, RuleParameters,
+};
 use crate::tree::{DEPTH, empty_node, inclusion_path, node};
 
 const TIME: u64 = 1_800_000_000;
-
-type Signer = Option<Result<Address, SignatureFault>>;
 
 fn request_id(number: u8) -> RequestId {
     RequestId::from_random([number; 16])
@@ -499,10 +498,10 @@ fn other_versions_and_tags_are_refused() {
 }
 
 /// Applies operations as one block.
-fn apply_together(registry: &mut MemoryRegistry, operations: &[(Operation, Signer)]) -> Vec<Outcome> {
+fn apply_together(registry: &mut MemoryRegistry, operations: &[(Operation, RecoveredSigner)]) -> Vec<Outcome> {
     let rules = RuleParameters { recovery_agent_update_cooldown: 0, ..RuleParameters::default() };
     let entries = operations.iter().map(|(operation, _)| entry(1, operation.clone())).collect();
-    let signers: Vec<Signer> = operations.iter().map(|(_, signer)| *signer).collect();
+    let signers: Vec<RecoveredSigner> = operations.iter().map(|(_, signer)| *signer).collect();
     let block = Block::seal(&registry.tip.seal, TIME, rules, entries);
     let Ok(effects) = apply_block(&block, &signers, registry, &registry.tip);
     registry.absorb(&effects);

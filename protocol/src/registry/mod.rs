@@ -5,6 +5,7 @@
 //! [`Overlay`]; time is the block's and comes as an argument. [`trace`] replays what was recorded from the contract.
 
 mod account;
+mod error_code;
 mod operation;
 mod overlay;
 mod parameters;
@@ -17,11 +18,12 @@ mod trace_tests;
 mod violation;
 
 pub use account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
+pub use error_code::GatewayErrorCode;
 pub use operation::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Lock, Operation,
     OperationKind, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 pub use overlay::{Overlay, RegistryView};
 pub use parameters::{CommitmentCheck, RuleParameters};
-pub use rules::{Effect, apply, check_stateless};
+pub use rules::{RecoveredSigner, apply, check_stateless};
 pub use violation::RuleViolation;

@@ -6,8 +6,8 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use crate::commitment;
 use crate::encoding::{DecodeError, Encoding};
+use crate::{commitment, encode_enum};
 
 /// Whether a stated commitment is compared with the account's public keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -20,21 +20,7 @@ pub enum CommitmentCheck {
     Enforce,
 }
 
-impl Encoding for CommitmentCheck {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Off => 0,
-            Self::Enforce => 1,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Ok(Self::Off),
-            1 => Ok(Self::Enforce),
-            tag => Err(DecodeError::UnknownTag { kind: "commitment check", tag }),
-        }
-    }
-}
+encode_enum!(CommitmentCheck { Off = 0, Enforce = 1 } of "commitment check");
 
 /// The rule parameters in force. Every block carries its own, so that applying it again needs no configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -8,30 +8,27 @@ use super::{
     RemoveAuthenticator, RuleParameters, RuleViolation, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use crate::commitment;
-use crate::signature::SignatureFault;
+use crate::signature::SignatureError;
 use crate::tree;
 
-/// What a good operation did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// The account that was made or changed.
-    pub leaf_index: u64,
-}
+/// The address that an operation's signature recovers to over its EIP-712 digest, or why it recovers to none; `None` for the kinds that are
+/// not signed.
+pub type RecoveredSigner = Option<Result<Address, SignatureError>>;
 
-/// Applies one operation to `state`. A broken rule changes nothing, the nonce included.
+/// Applies one operation to `state` and returns the leaf index of the account that was made or changed. A broken rule changes nothing,
+/// the nonce included.
 ///
-/// `signer` is what the operation's signature recovers to over its EIP-712 digest, `None` for the kinds that are not signed;
 /// `time` is the block's, in Unix seconds.
 ///
 /// # Errors
 /// The outer error is the view's own. The inner one is the first rule that is broken.
 pub fn apply<V: RegistryView>(
     operation: &Operation,
-    signer: Option<Result<Address, SignatureFault>>,
+    signer: RecoveredSigner,
     parameters: &RuleParameters,
     time: u64,
     state: &mut Overlay<'_, V>,
-) -> Result<Result<Effect, RuleViolation>, V::Error> {
+) -> Result<Result<u64, RuleViolation>, V::Error> {
     let mut rules = Rules { state, parameters, time, signer };
     let outcome = match operation {
         Operation::CreateAccount(operation) => rules.create_account(operation),
@@ -44,9 +41,9 @@ pub fn apply<V: RegistryView>(
         Operation::CancelRecoveryAgentUpdate(operation) => rules.cancel_recovery_agent_update(operation),
     };
     match outcome {
-        Ok(leaf_index) => Ok(Ok(Effect { leaf_index })),
-        Err(Stop::Violation(violation)) => Ok(Err(violation)),
-        Err(Stop::View(error)) => Err(error),
+        Ok(leaf_index) => Ok(Ok(leaf_index)),
+        Err(ApplyError::Violation(violation)) => Ok(Err(violation)),
+        Err(ApplyError::View(error)) => Err(error),
     }
 }
 
@@ -54,31 +51,31 @@ pub fn apply<V: RegistryView>(
 pub fn check_stateless(operation: &Operation, parameters: &RuleParameters) -> Result<(), RuleViolation> {
     match operation {
         Operation::CreateAccount(operation) => {
-            create_shape(operation, parameters)?;
+            check_lists(operation, parameters)?;
             for (position, address) in operation.authenticator_addresses.iter().enumerate() {
-                not_zero(*address)?;
+                check_not_zero(*address)?;
                 if operation.authenticator_addresses[..position].contains(address) {
                     return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address: *address });
                 }
             }
-            below_field(operation.offchain_signer_commitment)
+            check_below_field(operation.offchain_signer_commitment)
         }
         Operation::UpdateAuthenticator(operation) => {
             // Not whether the address is the old one: the contract first asks whether it is in use, which it usually is.
-            not_zero(operation.new_authenticator_address)?;
-            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+            check_not_zero(operation.new_authenticator_address)?;
+            check_new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
         }
         Operation::InsertAuthenticator(operation) => {
-            not_zero(operation.new_authenticator_address)?;
-            within_slots(operation.pubkey_id, parameters)?;
-            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+            check_not_zero(operation.new_authenticator_address)?;
+            check_slot(operation.pubkey_id, parameters)?;
+            check_new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
         }
         Operation::RemoveAuthenticator(operation) => {
-            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+            check_new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
         }
         Operation::RecoverAccount(operation) => {
-            not_zero(operation.new_authenticator_address)?;
-            new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
+            check_not_zero(operation.new_authenticator_address)?;
+            check_new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
         }
         Operation::UpdateRecoveryAgent(_)
         | Operation::CancelRecoveryAgentUpdate(_)
@@ -87,12 +84,12 @@ pub fn check_stateless(operation: &Operation, parameters: &RuleParameters) -> Re
 }
 
 /// Why applying an operation ends early.
-enum Stop<E> {
+enum ApplyError<E> {
     Violation(RuleViolation),
     View(E),
 }
 
-impl<E> From<RuleViolation> for Stop<E> {
+impl<E> From<RuleViolation> for ApplyError<E> {
     fn from(violation: RuleViolation) -> Self {
         Self::Violation(violation)
     }
@@ -109,21 +106,21 @@ struct Rules<'a, 'view, V> {
     state: &'a mut Overlay<'view, V>,
     parameters: &'a RuleParameters,
     time: u64,
-    signer: Option<Result<Address, SignatureFault>>,
+    signer: RecoveredSigner,
 }
 
-type Outcome<V> = Result<u64, Stop<<V as RegistryView>::Error>>;
+type Outcome<V> = Result<u64, ApplyError<<V as RegistryView>::Error>>;
 
 impl<V: RegistryView> Rules<'_, '_, V> {
     fn create_account(&mut self, operation: &CreateAccount) -> Outcome<V> {
-        create_shape(operation, self.parameters)?;
-        let leaf_index = self.state.allocate_leaf_index().map_err(Stop::View)?;
+        check_lists(operation, self.parameters)?;
+        let leaf_index = self.state.allocate_leaf_index().map_err(ApplyError::View)?;
         let mut slots = Vec::with_capacity(operation.authenticator_addresses.len());
         let mut addresses = Vec::with_capacity(operation.authenticator_addresses.len());
         for ((pubkey_id, address), public_key) in
             (0u32..).zip(&operation.authenticator_addresses).zip(&operation.authenticator_pubkeys)
         {
-            not_zero(*address)?;
+            check_not_zero(*address)?;
             if addresses.iter().any(|(earlier, _)| earlier == address) {
                 return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address: *address }.into());
             }
@@ -131,7 +128,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
             addresses.push((*address, Some(PackedAccount { recovery_counter: 0, pubkey_id, leaf_index })));
             slots.push(Some(Authenticator { address: *address, public_key: *public_key }));
         }
-        below_field(operation.offchain_signer_commitment)?;
+        check_below_field(operation.offchain_signer_commitment)?;
         if leaf_index >= tree::CAPACITY {
             return Err(RuleViolation::TreeIsFull.into());
         }
@@ -151,7 +148,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
     fn update_authenticator(&mut self, operation: &UpdateAuthenticator) -> Outcome<V> {
         self.existing_account(operation.leaf_index)?;
         self.check_unused(operation.new_authenticator_address)?;
-        not_reused(operation)?;
+        check_not_reused(operation)?;
         let Signer { address, packed, mut account } = self.signer_of(operation.leaf_index)?;
         let expected = operation.old_authenticator_address;
         if address != expected {
@@ -185,7 +182,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         let leaf_index = operation.leaf_index;
         let pubkey_id = operation.pubkey_id;
         self.check_unused(operation.new_authenticator_address)?;
-        within_slots(pubkey_id, self.parameters)?;
+        check_slot(pubkey_id, self.parameters)?;
         let slot = pubkey_id as usize;
         // The contract looks into the slot before it knows who signs; an account that does not exist has only free slots.
         let taken = self.account(leaf_index)?.is_some_and(|account| matches!(account.slots.get(slot), Some(Some(_))));
@@ -306,24 +303,24 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         Ok(operation.leaf_index)
     }
 
-    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Stop<V::Error>> {
-        self.state.account(leaf_index).map_err(Stop::View)
+    fn account(&self, leaf_index: u64) -> Result<Option<Account>, ApplyError<V::Error>> {
+        self.state.account(leaf_index).map_err(ApplyError::View)
     }
 
-    fn packed(&self, address: Address) -> Result<Option<PackedAccount>, Stop<V::Error>> {
-        self.state.packed_account(address).map_err(Stop::View)
+    fn packed(&self, address: Address) -> Result<Option<PackedAccount>, ApplyError<V::Error>> {
+        self.state.packed_account(address).map_err(ApplyError::View)
     }
 
-    fn existing_account(&self, leaf_index: u64) -> Result<Account, Stop<V::Error>> {
+    fn existing_account(&self, leaf_index: u64) -> Result<Account, ApplyError<V::Error>> {
         self.account(leaf_index)?.ok_or_else(|| RuleViolation::AccountDoesNotExist { leaf_index }.into())
     }
 
     /// The signer, who must be a current authenticator, and one of this account.
-    fn signer_of(&self, leaf_index: u64) -> Result<Signer, Stop<V::Error>> {
+    fn signer_of(&self, leaf_index: u64) -> Result<Signer, ApplyError<V::Error>> {
         let address = match self.signer {
             Some(Ok(address)) => address,
-            Some(Err(SignatureFault::HighS)) => return Err(RuleViolation::ECDSAInvalidSignatureS.into()),
-            Some(Err(SignatureFault::Invalid)) | None => return Err(RuleViolation::ECDSAInvalidSignature.into()),
+            Some(Err(error)) => return Err(RuleViolation::from(error).into()),
+            None => return Err(RuleViolation::ECDSAInvalidSignature.into()),
         };
         let packed = self.packed(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
         let account = self.existing_account(packed.leaf_index)?;
@@ -338,8 +335,8 @@ impl<V: RegistryView> Rules<'_, '_, V> {
     }
 
     /// An address can become an authenticator when it is none, or one that a recovery left behind.
-    fn check_unused(&self, address: Address) -> Result<(), Stop<V::Error>> {
-        not_zero(address)?;
+    fn check_unused(&self, address: Address) -> Result<(), ApplyError<V::Error>> {
+        check_not_zero(address)?;
         if let Some(packed) = self.packed(address)?
             && packed.recovery_counter >= self.existing_account(packed.leaf_index)?.recovery_counter
         {
@@ -348,8 +345,8 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         Ok(())
     }
 
-    fn replace_leaf(&self, account: &mut Account, old: U256, new: U256) -> Result<(), Stop<V::Error>> {
-        new_leaf(old, new)?;
+    fn replace_leaf(&self, account: &mut Account, old: U256, new: U256) -> Result<(), ApplyError<V::Error>> {
+        check_new_leaf(old, new)?;
         if account.commitment != old {
             return Err(RuleViolation::LeafDoesNotExist { stated: old, actual: account.commitment }.into());
         }
@@ -357,7 +354,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         self.check_commitment(account)
     }
 
-    fn check_commitment(&self, account: &Account) -> Result<(), Stop<V::Error>> {
+    fn check_commitment(&self, account: &Account) -> Result<(), ApplyError<V::Error>> {
         if self.parameters.commitment_check == CommitmentCheck::Off {
             return Ok(());
         }
@@ -373,7 +370,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
     }
 }
 
-fn create_shape(operation: &CreateAccount, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+fn check_lists(operation: &CreateAccount, parameters: &RuleParameters) -> Result<(), RuleViolation> {
     let addresses = operation.authenticator_addresses.len();
     let pubkeys = operation.authenticator_pubkeys.len();
     if addresses > parameters.max_authenticators as usize {
@@ -389,11 +386,11 @@ fn create_shape(operation: &CreateAccount, parameters: &RuleParameters) -> Resul
     Ok(())
 }
 
-fn not_zero(address: Address) -> Result<(), RuleViolation> {
+fn check_not_zero(address: Address) -> Result<(), RuleViolation> {
     if address.is_zero() { Err(RuleViolation::ZeroAddress) } else { Ok(()) }
 }
 
-fn not_reused(operation: &UpdateAuthenticator) -> Result<(), RuleViolation> {
+fn check_not_reused(operation: &UpdateAuthenticator) -> Result<(), RuleViolation> {
     let address = operation.new_authenticator_address;
     if address == operation.old_authenticator_address {
         return Err(RuleViolation::ReusedAuthenticatorAddress { address });
@@ -401,7 +398,7 @@ fn not_reused(operation: &UpdateAuthenticator) -> Result<(), RuleViolation> {
     Ok(())
 }
 
-fn within_slots(pubkey_id: u32, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+fn check_slot(pubkey_id: u32, parameters: &RuleParameters) -> Result<(), RuleViolation> {
     let max = parameters.max_authenticators;
     if pubkey_id >= max {
         return Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: pubkey_id.into(), max });
@@ -409,7 +406,7 @@ fn within_slots(pubkey_id: u32, parameters: &RuleParameters) -> Result<(), RuleV
     Ok(())
 }
 
-fn below_field(commitment: U256) -> Result<(), RuleViolation> {
+fn check_below_field(commitment: U256) -> Result<(), RuleViolation> {
     if tree::is_below_field(&commitment) {
         Ok(())
     } else {
@@ -417,11 +414,11 @@ fn below_field(commitment: U256) -> Result<(), RuleViolation> {
     }
 }
 
-fn new_leaf(old: U256, new: U256) -> Result<(), RuleViolation> {
+fn check_new_leaf(old: U256, new: U256) -> Result<(), RuleViolation> {
     if new == old {
         return Err(RuleViolation::NewLeafCannotEqualOldLeaf);
     }
-    below_field(new)
+    check_below_field(new)
 }
 
 fn use_nonce(account: &mut Account, stated: U256) -> Result<(), RuleViolation> {

@@ -16,7 +16,7 @@ use self::cases::*;
 use self::faults::*;
 use super::*;
 use crate::commitment::PublicKeyError;
-use crate::gateway::{GatewayErrorCode, RequestFault, check_request};
+use crate::gateway::{GatewayErrorCode, RequestError, check_request};
 use crate::ledger::MemoryRegistry;
 use crate::tree::CAPACITY;
 
@@ -166,7 +166,7 @@ fn a_failed_creation_takes_no_leaf_index() {
     let mut leaf_indices = Vec::new();
     for case in [&bad, &good, &bad, &good, &other] {
         let Ok(outcome) = apply(&case.operation, None, &case.parameters, NOW, &mut state);
-        leaf_indices.push(outcome.ok().map(|effect| effect.leaf_index));
+        leaf_indices.push(outcome.ok());
     }
     assert_eq!(leaf_indices, [None, Some(1), None, None, Some(2)]);
     assert_eq!(state.next_leaf_index(), Ok(3));
@@ -329,29 +329,29 @@ fn every_violation_has_its_code() {
 
 #[test]
 fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
-    let old = RequestFault::ZeroCommitment("old_offchain_signer_commitment");
-    let new = RequestFault::ZeroCommitment("new_offchain_signer_commitment");
+    let old = RequestError::ZeroCommitment("old_offchain_signer_commitment");
+    let new = RequestError::ZeroCommitment("new_offchain_signer_commitment");
     let table = [
         (create(), Ok(())),
         (update(), Ok(())),
         (ask(), Ok(())),
         (
             create().with(|case| case.create().offchain_signer_commitment = U256::ZERO),
-            Err(RequestFault::ZeroCommitment("offchain_signer_commitment")),
+            Err(RequestError::ZeroCommitment("offchain_signer_commitment")),
         ),
-        (update().with(|case| case.update().old_offchain_signer_commitment = U256::ZERO), Err(old)),
-        (update().with(|case| case.update().new_offchain_signer_commitment = U256::ZERO), Err(new)),
-        (insert().with(|case| case.insert().old_offchain_signer_commitment = U256::ZERO), Err(old)),
-        (remove().with(|case| case.remove().new_offchain_signer_commitment = U256::ZERO), Err(new)),
-        (recover().with(|case| case.recover().new_offchain_signer_commitment = U256::ZERO), Err(new)),
-        (recover().with(|case| case.recover().leaf_index = 0), Err(RequestFault::LeafIndexZero)),
-        (insert().with(|case| case.insert().leaf_index = 0), Err(RequestFault::LeafIndexZero)),
-        (ask().with(|case| case.ask().leaf_index = 0), Err(RequestFault::LeafIndexZero)),
-        (cancel().with(|case| case.cancel().leaf_index = 0), Err(RequestFault::LeafIndexZero)),
-        (execute().with(|case| case.execute().leaf_index = 0), Err(RequestFault::LeafIndexZero)),
+        (update().with(|case| case.update().old_offchain_signer_commitment = U256::ZERO), Err(old.clone())),
+        (update().with(|case| case.update().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
+        (insert().with(|case| case.insert().old_offchain_signer_commitment = U256::ZERO), Err(old.clone())),
+        (remove().with(|case| case.remove().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
+        (recover().with(|case| case.recover().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
+        (recover().with(|case| case.recover().leaf_index = 0), Err(RequestError::LeafIndexZero)),
+        (insert().with(|case| case.insert().leaf_index = 0), Err(RequestError::LeafIndexZero)),
+        (ask().with(|case| case.ask().leaf_index = 0), Err(RequestError::LeafIndexZero)),
+        (cancel().with(|case| case.cancel().leaf_index = 0), Err(RequestError::LeafIndexZero)),
+        (execute().with(|case| case.execute().leaf_index = 0), Err(RequestError::LeafIndexZero)),
     ];
     for (case, expected) in table {
-        assert_eq!(check_request(&case.operation), expected, "{:?}", case.operation);
+        assert_eq!(check_request(&case.operation, &case.parameters), expected, "{:?}", case.operation);
     }
 }
 

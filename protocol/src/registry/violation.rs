@@ -2,8 +2,9 @@
 
 use alloy_primitives::{Address, U256};
 
+use super::error_code::GatewayErrorCode;
 use crate::commitment::PublicKeyError;
-use crate::gateway::GatewayErrorCode;
+use crate::signature::SignatureError;
 
 /// A broken rule. The variants have the registry contract's names; the last four are this service's own. The text says the
 /// values.
@@ -13,7 +14,7 @@ pub enum RuleViolation {
     AccountDoesNotExist { leaf_index: u64 },
     #[error("address {address:#x} already belongs to an account")]
     AuthenticatorAddressAlreadyInUse { address: Address },
-    #[error("address {address:#x} is no authenticator of any account")]
+    #[error("address {address:#x} is not an authenticator of any account")]
     AuthenticatorDoesNotExist { address: Address },
     #[error("address {address:#x} belongs to the account with leaf index {actual:#x}, not {leaf_index:#x}")]
     AuthenticatorDoesNotBelongToAccount { address: Address, actual: u64, leaf_index: u64 },
@@ -59,9 +60,9 @@ pub enum RuleViolation {
     ValueGreaterThanSnarkScalarField { commitment: U256 },
     #[error("the account's commitment is {actual:#x}, not {stated:#x}")]
     LeafDoesNotExist { stated: U256, actual: U256 },
-    #[error("{}", crate::signature::SignatureFault::Invalid)]
+    #[error("{}", SignatureError::Invalid)]
     ECDSAInvalidSignature,
-    #[error("{}", crate::signature::SignatureFault::HighS)]
+    #[error("{}", SignatureError::HighS)]
     ECDSAInvalidSignatureS,
 
     /// Only with [`super::CommitmentCheck::Enforce`].
@@ -78,13 +79,22 @@ pub enum RuleViolation {
     CounterExhausted { counter: &'static str },
 }
 
+impl From<SignatureError> for RuleViolation {
+    fn from(error: SignatureError) -> Self {
+        match error {
+            SignatureError::Invalid => Self::ECDSAInvalidSignature,
+            SignatureError::HighS => Self::ECDSAInvalidSignatureS,
+        }
+    }
+}
+
 impl RuleViolation {
     /// The rule's name: the contract's where it has one.
     pub fn name(&self) -> &'static str {
         self.into()
     }
 
-    /// The error code that gateway answers carry for it (`spec` of the registry, section Rules).
+    /// The error code that gateway answers carry for it (interface description, section 7.2).
     pub fn code(&self) -> GatewayErrorCode {
         match self {
             Self::AuthenticatorAddressAlreadyInUse { .. } => GatewayErrorCode::AuthenticatorAlreadyExists,

@@ -1,16 +1,16 @@
 //! Authorization requests: which are good, and where the errors of the others go.
 //!
-//! Until client and redirect URI are known to belong together, an error is shown to the person and nobody is redirected anywhere.
-//! From then on it goes to the redirect URI.
+//! Until client and redirect URI are known to belong together, a rejection is a page, and the browser is redirected nowhere. From then
+//! on it goes to the redirect URI.
 
 use super::claims::Scopes;
-use super::error::{ErrorKind, SignInError};
+use super::error::{ErrorKind, SignInRejection};
 use super::parameters::Parameters;
 use super::pkce;
 use super::response::{ResponseMode, ResponseType, Target};
 use crate::encode_fields;
 
-/// The parameters that mean something here. Each may be given once; all others are ignored.
+/// The parameters that this provider knows. Each may be given once; other parameters are ignored.
 const KNOWN: [&str; 19] = [
     "client_id",
     "redirect_uri",
@@ -33,7 +33,7 @@ const KNOWN: [&str; 19] = [
     "request_uri",
 ];
 
-/// The longest state and nonce, in bytes: they are kept while a person answers.
+/// The longest state and nonce, in bytes. They are stored until the person answers.
 pub const LONGEST_KEPT: usize = 2048;
 
 /// An application as an OAuth client.
@@ -44,11 +44,11 @@ pub struct Client {
     pub redirect_uris: Vec<String>,
     /// Whether it has no secret.
     pub is_public: bool,
-    /// Whether it has to use PKCE; public clients always have to.
+    /// Whether it has to use PKCE. Public clients always have to.
     pub require_pkce: bool,
 }
 
-/// A good request.
+/// A request that is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationRequest {
     pub client_id: String,
@@ -60,7 +60,7 @@ pub struct AuthorizationRequest {
     pub code_challenge: Option<String>,
     /// `prompt=none`: answer without asking the person, or not at all.
     pub is_silent: bool,
-    /// `prompt=login` (or another that wants the page): ask the person, whatever the browser's session says.
+    /// `prompt=login`, `consent` or `select_account`: ask the person, also when the browser's session knows them.
     pub is_fresh: bool,
     /// How old a sign-in may be, in seconds.
     pub max_age: Option<u64>,
@@ -77,7 +77,7 @@ pub struct KeptRequest {
     pub scopes: Scopes,
     pub nonce: Option<String>,
     pub code_challenge: Option<String>,
-    /// The only person whom the client wants to see.
+    /// The subject that the client expects; another person's sign-in is answered with `login_required`.
     pub expected_subject: Option<String>,
 }
 
@@ -99,20 +99,20 @@ impl AuthorizationRequest {
     }
 }
 
-/// Why a request is refused.
+/// The answer to an authorization request that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuthorizeRefusal {
-    /// Shown to the person: nobody knows where to send them.
-    Shown(SignInError),
-    /// Sent to the client.
-    Sent { target: Target, error: SignInError },
+pub enum AuthorizeRejection {
+    /// Shown to the person, because client and redirect URI are not known to belong together.
+    Page(SignInRejection),
+    /// Sent to the client's redirect URI.
+    Redirect { target: Target, rejection: SignInRejection },
 }
 
-impl AuthorizeRefusal {
+impl AuthorizeRejection {
     /// What is wrong.
-    pub fn error(&self) -> &SignInError {
+    pub fn rejection(&self) -> &SignInRejection {
         match self {
-            Self::Shown(error) | Self::Sent { error, .. } => error,
+            Self::Page(rejection) | Self::Redirect { rejection, .. } => rejection,
         }
     }
 }
@@ -122,18 +122,18 @@ impl AuthorizationRequest {
     pub fn read<'c>(
         parameters: &Parameters,
         client: impl FnOnce(&str) -> Option<&'c Client>,
-    ) -> Result<Self, AuthorizeRefusal> {
-        let (client, redirect_uri) = destination(parameters, client).map_err(AuthorizeRefusal::Shown)?;
+    ) -> Result<Self, AuthorizeRejection> {
+        let (client, redirect_uri) = destination(parameters, client).map_err(AuthorizeRejection::Page)?;
         let mode = response_mode_for_errors(parameters);
         let state = parameters.get("state").map(str::to_owned);
         let target = Target { redirect_uri, mode, state };
         match Self::read_for(parameters, client, target.clone()) {
             Ok(request) => Ok(request),
-            Err(error) => Err(AuthorizeRefusal::Sent { target, error }),
+            Err(rejection) => Err(AuthorizeRejection::Redirect { target, rejection }),
         }
     }
 
-    fn read_for(parameters: &Parameters, client: &Client, target: Target) -> Result<Self, SignInError> {
+    fn read_for(parameters: &Parameters, client: &Client, target: Target) -> Result<Self, SignInRejection> {
         if let Some(name) = parameters.given_twice(&KNOWN) {
             return Err(twice(name));
         }
@@ -141,31 +141,31 @@ impl AuthorizationRequest {
             let length = parameters.get(name).map_or(0, str::len);
             if length > LONGEST_KEPT {
                 let detail = format!("{name} has {length} bytes, it must have at most {LONGEST_KEPT}");
-                return Err(SignInError::of(name, ErrorKind::InvalidRequest, detail));
+                return Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail));
             }
         }
         for (name, kind) in
             [("request", ErrorKind::RequestNotSupported), ("request_uri", ErrorKind::RequestUriNotSupported)]
         {
             if parameters.get(name).is_some() {
-                return Err(SignInError::of(name, kind, format!("{name} is not supported; send plain parameters")));
+                return Err(SignInRejection::of(name, kind, format!("{name} is not supported; send plain parameters")));
             }
         }
         let response_type = response_type(parameters)?;
         let mode = response_mode(parameters, response_type)?;
-        let scopes = parameters.get("scope").ok_or_else(|| SignInError::required("scope"))?;
+        let scopes = parameters.get("scope").ok_or_else(|| SignInRejection::required("scope"))?;
         let scopes = Scopes::parse(scopes)
-            .ok_or_else(|| SignInError::of("scope", ErrorKind::InvalidScope, "scope must include openid"))?;
+            .ok_or_else(|| SignInRejection::of("scope", ErrorKind::InvalidScope, "scope must include openid"))?;
         let nonce = parameters.get("nonce").map(str::to_owned);
         if response_type.id_token && nonce.is_none() {
-            return Err(SignInError::required("nonce"));
+            return Err(SignInRejection::required("nonce"));
         }
         let code_challenge = code_challenge(parameters, client, response_type)?;
         let prompts: Vec<&str> = parameters.get("prompt").unwrap_or_default().split(' ').collect();
         let is_silent = prompts.contains(&"none");
         if is_silent && prompts.len() > 1 {
             let detail = "prompt none cannot be combined with others";
-            return Err(SignInError::of("prompt", ErrorKind::InvalidRequest, detail));
+            return Err(SignInRejection::of("prompt", ErrorKind::InvalidRequest, detail));
         }
         let max_age = parameters.get("max_age").map(max_age).transpose()?;
         Ok(Self {
@@ -187,28 +187,28 @@ impl AuthorizationRequest {
 fn destination<'c>(
     parameters: &Parameters,
     client: impl FnOnce(&str) -> Option<&'c Client>,
-) -> Result<(&'c Client, String), SignInError> {
-    // With two of them, which one would be checked, and which one followed?
+) -> Result<(&'c Client, String), SignInRejection> {
+    // Of two values, one could be checked and the other one used.
     if let Some(name) = parameters.given_twice(&["client_id", "redirect_uri"]) {
         return Err(twice(name));
     }
-    let id = parameters.get("client_id").ok_or_else(|| SignInError::required("client_id"))?;
-    let unknown = || SignInError::of("client_id", ErrorKind::InvalidClientId, "no application has this client_id");
+    let id = parameters.get("client_id").ok_or_else(|| SignInRejection::required("client_id"))?;
+    let unknown = || SignInRejection::of("client_id", ErrorKind::InvalidClientId, "no application has this client_id");
     let client = client(id).ok_or_else(unknown)?;
-    let redirect_uri = parameters.get("redirect_uri").ok_or_else(|| SignInError::required("redirect_uri"))?;
+    let redirect_uri = parameters.get("redirect_uri").ok_or_else(|| SignInRejection::required("redirect_uri"))?;
     if !client.redirect_uris.iter().any(|registered| registered == redirect_uri) {
         let detail = "redirect_uri is not one of those registered for the application; they are compared byte for byte";
-        return Err(SignInError::of("redirect_uri", ErrorKind::InvalidRedirectUri, detail));
+        return Err(SignInRejection::of("redirect_uri", ErrorKind::InvalidRedirectUri, detail));
     }
     Ok((client, redirect_uri.to_owned()))
 }
 
-fn twice(name: &'static str) -> SignInError {
-    SignInError::of(name, ErrorKind::InvalidRequest, format!("{name} is given more than once"))
+fn twice(name: &'static str) -> SignInRejection {
+    SignInRejection::of(name, ErrorKind::InvalidRequest, format!("{name} is given more than once"))
 }
 
-/// The mode that an error travels in, when the request may be wrong about anything. What would have carried a token through the
-/// browser never travels in a query.
+/// The response mode of an error, read before the rest of the request is checked. The error of a response type that returns a token
+/// through the browser is never sent in a query.
 fn response_mode_for_errors(parameters: &Parameters) -> ResponseMode {
     let words = parameters.get("response_type").unwrap_or_default().split(' ');
     let has_front_channel_token = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
@@ -219,16 +219,16 @@ fn response_mode_for_errors(parameters: &Parameters) -> ResponseMode {
     }
 }
 
-fn response_type(parameters: &Parameters) -> Result<ResponseType, SignInError> {
-    let text = parameters.get("response_type").ok_or_else(|| SignInError::required("response_type"))?;
+fn response_type(parameters: &Parameters) -> Result<ResponseType, SignInRejection> {
+    let text = parameters.get("response_type").ok_or_else(|| SignInRejection::required("response_type"))?;
     ResponseType::parse(text).ok_or_else(|| {
         let detail = format!("response_type must be one of: {}", ResponseType::SUPPORTED.join(", "));
-        SignInError::of("response_type", ErrorKind::UnsupportedResponseType, detail)
+        SignInRejection::of("response_type", ErrorKind::UnsupportedResponseType, detail)
     })
 }
 
-fn response_mode(parameters: &Parameters, response_type: ResponseType) -> Result<ResponseMode, SignInError> {
-    let wrong = |detail: String| SignInError::of("response_mode", ErrorKind::InvalidRequest, detail);
+fn response_mode(parameters: &Parameters, response_type: ResponseType) -> Result<ResponseMode, SignInRejection> {
+    let wrong = |detail: String| SignInRejection::of("response_mode", ErrorKind::InvalidRequest, detail);
     let Some(text) = parameters.get("response_mode") else { return Ok(response_type.default_mode()) };
     let supported = ResponseMode::SUPPORTED.join(", ");
     let mode = ResponseMode::parse(text).ok_or_else(|| wrong(format!("response_mode must be one of: {supported}")))?;
@@ -242,8 +242,8 @@ fn code_challenge(
     parameters: &Parameters,
     client: &Client,
     response_type: ResponseType,
-) -> Result<Option<String>, SignInError> {
-    let wrong = |name: &'static str, detail: &str| Err(SignInError::of(name, ErrorKind::InvalidRequest, detail));
+) -> Result<Option<String>, SignInRejection> {
+    let wrong = |name: &'static str, detail: &str| Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail));
     let method = parameters.get("code_challenge_method");
     let Some(challenge) = parameters.get("code_challenge") else {
         if method.is_some() {
@@ -263,9 +263,9 @@ fn code_challenge(
     Ok(Some(challenge.to_owned()))
 }
 
-fn max_age(text: &str) -> Result<u64, SignInError> {
+fn max_age(text: &str) -> Result<u64, SignInRejection> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number).ok_or_else(|| {
-        SignInError::of("max_age", ErrorKind::InvalidRequest, "max_age must be a whole number of seconds")
+        SignInRejection::of("max_age", ErrorKind::InvalidRequest, "max_age must be a whole number of seconds")
     })
 }

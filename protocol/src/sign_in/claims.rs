@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
-use crate::{U256, encode_fields};
+use crate::{U256, encode_enum, encode_fields};
 
 /// The scopes of a request that mean something here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,18 +77,7 @@ impl VerificationLevel {
     }
 }
 
-impl Encoding for VerificationLevel {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(*self == Self::Orb));
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Ok(Self::Device),
-            1 => Ok(Self::Orb),
-            tag => Err(DecodeError::UnknownTag { kind: "a verification level", tag }),
-        }
-    }
-}
+encode_enum!(VerificationLevel { Device = 0, Orb = 1 } of "a verification level");
 
 /// Somebody who signed in to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,16 +18,20 @@ pub struct ErrorBody {
     pub error_description: String,
 }
 
-/// What is wrong with a request, with the parameter where there is one. The texts are fit for the client.
+/// The answer to a request that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct SignInError {
+pub struct SignInRejection {
     pub kind: ErrorKind,
+    /// The parameter that is wrong, if it is one.
     pub attribute: Option<&'static str>,
+    /// What is wrong and what would be right, for the client.
     pub detail: String,
+    /// What exactly was wrong, where the client must not learn it: for the log alone.
+    pub reason: Option<&'static str>,
 }
 
-/// The reasons.
+/// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Another method than the path takes.
@@ -62,17 +66,17 @@ pub enum ErrorKind {
     AccessDenied,
     /// `prompt=none`, but the person would have to sign in.
     LoginRequired,
-    /// Request objects are not supported.
+    /// `request` (a request object) is not supported.
     RequestNotSupported,
-    /// Nor are references to them.
+    /// `request_uri` (a reference to a request object) is not supported.
     RequestUriNotSupported,
     /// Too many requests.
     RateLimited,
     /// No such path, or no such transaction.
     NotFound,
-    /// Too much to do at the moment.
+    /// The service cannot answer at the moment.
     TemporarilyUnavailable,
-    /// A fault of ours.
+    /// The service failed.
     ServerError,
 }
 
@@ -136,13 +140,18 @@ fn description(detail: String) -> String {
     detail.chars().map(replace).collect()
 }
 
-impl SignInError {
-    /// An error without a parameter of its own.
+impl SignInRejection {
+    /// A rejection that no single parameter is the cause of.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, attribute: None, detail: description(detail.into()) }
+        Self { kind, attribute: None, detail: description(detail.into()), reason: None }
     }
 
-    /// An error of a parameter.
+    /// The same with what exactly was wrong, for the log.
+    pub fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// A rejection of a parameter.
     pub fn of(attribute: &'static str, kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { attribute: Some(attribute), ..Self::new(kind, detail) }
     }

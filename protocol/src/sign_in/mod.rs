@@ -22,7 +22,7 @@ pub mod response;
 #[cfg(test)]
 mod tests;
 
-pub use authorize::{AuthorizationRequest, AuthorizeRefusal, Client};
-pub use error::{ErrorBody, SignInError};
+pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client};
+pub use error::{ErrorBody, SignInRejection};
 pub use parameters::Parameters;
 pub use response::{ResponseMode, ResponseType};

@@ -15,8 +15,8 @@ pub struct Transaction {
     pub signal: B256,
     /// The person's answer.
     pub answer: Option<Answer>,
-    /// Whether the response was given out: 1 or 0.
-    pub is_done: u8,
+    /// Whether the response was given out.
+    pub is_done: bool,
 }
 
 encode_fields!(Transaction { request, secret_hash, signal, answer, is_done } version 1 of "transaction");
@@ -155,7 +155,7 @@ impl std::fmt::Debug for SigningKey {
 #[error(
     "the next key has been published for {published_for} s, clients may not know it before {LEAST_PUBLICATION} s; wait, or use --now"
 )]
-pub struct TooYoung {
+pub struct KeyTooYoung {
     pub published_for: u64,
 }
 
@@ -174,7 +174,7 @@ impl SigningKeys {
     }
 
     /// Retires the current key, promotes the next one and publishes `new` behind it. Keys whose last token has expired go.
-    pub fn rotate(&self, new: SigningKey, now: u64, token_lifetime: u64, force: bool) -> Result<Self, TooYoung> {
+    pub fn rotate(&self, new: SigningKey, now: u64, token_lifetime: u64, force: bool) -> Result<Self, KeyTooYoung> {
         if !force {
             self.is_due(now)?;
         }
@@ -190,9 +190,9 @@ impl SigningKeys {
     }
 
     /// Whether clients can know the next key by now.
-    pub fn is_due(&self, now: u64) -> Result<(), TooYoung> {
+    pub fn is_due(&self, now: u64) -> Result<(), KeyTooYoung> {
         let published_for = self.next().map_or(u64::MAX, |next| now.saturating_sub(next.published_at));
-        if published_for < LEAST_PUBLICATION { Err(TooYoung { published_for }) } else { Ok(()) }
+        if published_for < LEAST_PUBLICATION { Err(KeyTooYoung { published_for }) } else { Ok(()) }
     }
 
     /// The key that is published and does not sign yet.
@@ -224,7 +224,7 @@ mod tests {
     fn a_key_is_published_before_it_signs_and_until_its_last_token_expires() {
         let keys = SigningKeys::first(key("a", 0), key("b", 0), 0);
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("a"), Some("b")));
-        assert_eq!(keys.rotate(key("c", 3599), 3599, 3600, false), Err(TooYoung { published_for: 3599 }));
+        assert_eq!(keys.rotate(key("c", 3599), 3599, 3600, false), Err(KeyTooYoung { published_for: 3599 }));
         assert!(keys.rotate(key("c", 10), 10, 3600, true).is_ok());
         let keys = keys.rotate(key("c", 3600), 3600, 3600, false).expect("old enough");
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("b"), Some("c")));

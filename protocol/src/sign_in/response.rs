@@ -2,6 +2,7 @@
 
 use form_urlencoded::Serializer;
 
+use crate::encode_enum;
 use crate::encoding::{DecodeError, Encoding};
 
 /// What an authorization response carries: any combination that the provider supports.
@@ -73,23 +74,7 @@ impl ResponseMode {
     }
 }
 
-impl Encoding for ResponseMode {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Query => 0,
-            Self::Fragment => 1,
-            Self::FormPost => 2,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Ok(Self::Query),
-            1 => Ok(Self::Fragment),
-            2 => Ok(Self::FormPost),
-            tag => Err(DecodeError::UnknownTag { kind: "a response mode", tag }),
-        }
-    }
-}
+encode_enum!(ResponseMode { Query = 0, Fragment = 1, FormPost = 2 } of "a response mode");
 
 impl Encoding for ResponseType {
     fn encode(&self, out: &mut Vec<u8>) {

@@ -28,11 +28,11 @@ fn parameters(changes: &[(&str, &str)]) -> Parameters {
     kept.chain(changes.iter().copied()).collect()
 }
 
-fn read_as(client: &Client, changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRefusal> {
+fn read_as(client: &Client, changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRejection> {
     AuthorizationRequest::read(&parameters(changes), |id| (id == client.id).then_some(client))
 }
 
-fn read(changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRefusal> {
+fn read(changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRejection> {
     read_as(&client(), changes)
 }
 
@@ -87,7 +87,7 @@ fn errors_that_are_shown_and_never_sent() {
         (vec![("redirect_uri", CALLBACK), ("redirect_uri", LOCAL)], ErrorKind::InvalidRequest, "redirect_uri"),
     ];
     for (changes, kind, attribute) in table {
-        let Err(AuthorizeRefusal::Shown(error)) = read(&changes) else { panic!("{changes:?} is shown") };
+        let Err(AuthorizeRejection::Page(error)) = read(&changes) else { panic!("{changes:?} is shown") };
         assert_eq!((error.kind, error.attribute), (kind, Some(attribute)), "{changes:?}");
     }
     // Whatever else a request says, a URI that is not registered is never followed.
@@ -117,7 +117,7 @@ fn errors_that_are_shown_and_never_sent() {
         for changes in
             [vec![("redirect_uri", uri)], vec![("redirect_uri", uri), ("response_type", "x"), ("prompt", "none")]]
         {
-            let Err(AuthorizeRefusal::Shown(error)) = read(&changes) else { panic!("{uri} is not followed") };
+            let Err(AuthorizeRejection::Page(error)) = read(&changes) else { panic!("{uri} is not followed") };
             assert_eq!(error.kind, ErrorKind::InvalidRedirectUri, "{uri}");
         }
     }
@@ -184,7 +184,9 @@ fn errors_that_are_sent() {
         (vec![("code_challenge_method", "S256")], ErrorKind::InvalidRequest, "code_challenge", Query),
     ];
     for (changes, kind, attribute, mode) in table {
-        let Err(AuthorizeRefusal::Sent { target, error }) = read(&changes) else { panic!("{changes:?} is sent") };
+        let Err(AuthorizeRejection::Redirect { target, rejection: error }) = read(&changes) else {
+            panic!("{changes:?} is sent")
+        };
         assert_eq!((error.kind, error.attribute, target.mode), (kind, Some(attribute), mode), "{changes:?}");
         assert_eq!(target.redirect_uri, CALLBACK);
         if kind == ErrorKind::Required {
@@ -199,12 +201,12 @@ fn who_has_to_use_pkce() {
     let strict = Client { require_pkce: true, ..client() };
     let with_pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
     for client in [&public, &strict] {
-        assert_eq!(read_as(client, &[]).expect_err("refused").error().attribute, Some("code_challenge"));
+        assert_eq!(read_as(client, &[]).expect_err("refused").rejection().attribute, Some("code_challenge"));
         assert!(read_as(client, &with_pkce).is_ok());
         // Without a code there is nothing to bind.
         assert!(read_as(client, &[("response_type", "id_token"), ("nonce", "n")]).is_ok());
         let hybrid = read_as(client, &[("response_type", "code id_token"), ("nonce", "n")]);
-        assert_eq!(hybrid.expect_err("refused").error().attribute, Some("code_challenge"));
+        assert_eq!(hybrid.expect_err("refused").rejection().attribute, Some("code_challenge"));
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::items::ItemFailure;
+use super::items::ItemError;
 
 /// The result of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -31,7 +31,7 @@ impl ItemResult {
     }
 
     /// A proof that did not.
-    pub fn failed(identifier: String, failure: &ItemFailure) -> Self {
+    pub fn failed(identifier: String, failure: &ItemError) -> Self {
         let (code, detail) = (Some(failure.code()), Some(failure.to_string()));
         Self { identifier, success: false, nullifier: None, code, detail }
     }

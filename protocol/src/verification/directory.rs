@@ -1,6 +1,7 @@
 //! Who may ask for what: relying parties, their applications, actions and issuers, as configured.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::hash::hash_text;
 use super::identity::{Environment, ProofKind, RelyingPartyId};
@@ -45,14 +46,14 @@ pub struct Issuer {
     pub public_key: PublicKey,
 }
 
-/// All of it, found quickly.
+/// Relying parties, actions and issuers by their keys.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    relying_parties: HashMap<RelyingPartyId, RelyingParty>,
+    relying_parties: HashMap<RelyingPartyId, Arc<RelyingParty>>,
     by_application: HashMap<String, RelyingPartyId>,
-    actions: HashMap<ActionKey, Action>,
+    actions: HashMap<ActionKey, Arc<Action>>,
     issuers: HashMap<(u64, Environment), Issuer>,
-    /// Where there is a verification key.
+    /// The environments and kinds of proof that have a verification key.
     keys: HashSet<(Environment, ProofKind)>,
 }
 
@@ -111,17 +112,19 @@ pub enum AdmissionError {
     LegacyNotAccepted { app_id: String, whose: String },
 }
 
-/// A relying party whose request may be checked.
-#[derive(Clone, Copy, Debug)]
-pub struct Admitted<'d> {
-    pub relying_party: &'d RelyingParty,
+/// A request whose proofs may be checked. It holds what it needs of the directory, so that it can be moved to another thread.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The relying party that the request was sent to.
+    pub relying_party: Arc<RelyingParty>,
+    /// The environment that the request's proofs count in.
     pub environment: Environment,
-    /// The limits of the request's action; `None` when it was not configured, and for sessions.
-    pub action: Option<&'d Action>,
+    /// The configured action of the request; `None` when its action is not configured, and for sessions.
+    pub action: Option<Arc<Action>>,
 }
 
 impl Directory {
-    /// Puts everything where it is found.
+    /// A directory of these entries. `keys` are the environments and kinds of proof that have a verification key.
     pub fn new(
         relying_parties: impl IntoIterator<Item = RelyingParty>,
         actions: impl IntoIterator<Item = Action>,
@@ -131,10 +134,11 @@ impl Directory {
         let mut directory = Self { keys: keys.into_iter().collect(), ..Self::default() };
         for party in relying_parties {
             directory.by_application.insert(party.app_id.clone(), party.rp_id);
-            directory.relying_parties.insert(party.rp_id, party);
+            directory.relying_parties.insert(party.rp_id, Arc::new(party));
         }
         for action in actions {
-            directory.actions.insert(ActionKey::new(action.rp_id, action.environment, &action.action), action);
+            let key = ActionKey::new(action.rp_id, action.environment, &action.action);
+            directory.actions.insert(key, Arc::new(action));
         }
         for issuer in issuers {
             for environment in &issuer.environments {
@@ -144,20 +148,23 @@ impl Directory {
         directory
     }
 
-    /// Decides whether the proofs of a request are looked at. `path` is the id in the request's path.
-    pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted<'_>, AdmissionError> {
+    /// Decides whether the proofs of a request are checked. `path` is the id in the request's path.
+    pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
         let Admitted { relying_party, environment, .. } = self.admit_sign_in(path, request)?;
         let app_id = || relying_party.app_id.clone();
         if request.has_integrity_bundle {
             return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
         }
         let key = |action| ActionKey::new(relying_party.rp_id, environment, action);
-        let action = request.proofs.action().and_then(|action| self.actions.get(&key(action)));
+        let action = request.proofs.action().and_then(|action| self.actions.get(&key(action))).cloned();
         if matches!(request.proofs, Proofs::Legacy { .. }) {
             let whose = if !relying_party.accept_legacy {
                 Some(format!("application {}", relying_party.app_id))
             } else {
-                action.filter(|action| !action.accept_legacy).map(|action| format!("action {:?}", action.action))
+                action
+                    .as_ref()
+                    .filter(|action| !action.accept_legacy)
+                    .map(|action| format!("action {:?}", action.action))
             };
             if let Some(whose) = whose {
                 return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
@@ -166,11 +173,11 @@ impl Directory {
         Ok(Admitted { relying_party, environment, action })
     }
 
-    /// Decides whether the proof of a sign-in is looked at: what an application or its actions accept at the verification endpoint
-    /// does not matter there.
-    pub fn admit_sign_in(&self, path: &str, request: &VerificationRequest) -> Result<Admitted<'_>, AdmissionError> {
+    /// Decides whether the proof of a sign-in is checked. What an application or its actions accept at the verification endpoint
+    /// does not matter here.
+    pub fn admit_sign_in(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
         let relying_party = self.relying_party(path)?;
-        let RelyingParty { rp_id, .. } = *relying_party;
+        let rp_id = relying_party.rp_id;
         let app_id = || relying_party.app_id.clone();
         if !relying_party.is_active {
             return Err(AdmissionError::InactiveRelyingParty { rp_id, app_id: app_id() });
@@ -191,16 +198,16 @@ impl Directory {
         if kind == ProofKind::Current && relying_party.oprf_public_key.is_none() {
             return Err(AdmissionError::NoOprfKey { app_id: app_id(), rp_id });
         }
-        Ok(Admitted { relying_party, environment, action: None })
+        Ok(Admitted { relying_party: Arc::clone(relying_party), environment, action: None })
     }
 
-    /// The issuer of an id, where its credentials count.
+    /// The issuer with an id, if its credentials count in the environment.
     pub fn issuer(&self, id: u64, environment: Environment) -> Option<&Issuer> {
         self.issuers.get(&(id, environment))
     }
 
-    /// The relying party of a path's id: its own, or its application's.
-    pub fn relying_party(&self, path: &str) -> Result<&RelyingParty, AdmissionError> {
+    /// The relying party that a path's id names: its own id, or its application's.
+    pub fn relying_party(&self, path: &str) -> Result<&Arc<RelyingParty>, AdmissionError> {
         let rp_id = if path.starts_with("app_") {
             self.by_application.get(path).copied()
         } else {

@@ -3,10 +3,9 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::encoding::{DecodeError, Encoding};
-use crate::keccak256;
+use crate::{encode_enum, keccak256};
 
 /// Where a proof counts; `sandbox` in a request is treated as staging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,21 +29,7 @@ impl Environment {
     }
 }
 
-impl Encoding for Environment {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Production => 0,
-            Self::Staging => 1,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Ok(Self::Production),
-            1 => Ok(Self::Staging),
-            tag => Err(DecodeError::UnknownTag { kind: "an environment", tag }),
-        }
-    }
-}
+encode_enum!(Environment { Production = 0, Staging = 1 } of "an environment");
 
 /// The two kinds of proof, and of roots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,23 +53,17 @@ impl ProofKind {
             Self::Current => "current",
         }
     }
-}
 
-impl Encoding for ProofKind {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Legacy => 0,
-            Self::Current => 1,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        match u8::decode(input)? {
-            0 => Ok(Self::Legacy),
-            1 => Ok(Self::Current),
-            tag => Err(DecodeError::UnknownTag { kind: "a kind of proof", tag }),
+    /// The protocol version of requests with proofs of this kind.
+    pub fn protocol_version(self) -> &'static str {
+        match self {
+            Self::Legacy => "3.0",
+            Self::Current => "4.0",
         }
     }
 }
+
+encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
 
 /// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric id that proofs carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +94,12 @@ impl FromStr for RelyingPartyId {
             .and_then(|digits| u64::from_str_radix(digits, 16).ok())
             .map(Self)
             .ok_or_else(|| format!("{text:?} is not a relying-party id: rp_ and 16 hex digits"))
+    }
+}
+
+impl Serialize for RelyingPartyId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

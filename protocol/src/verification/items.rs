@@ -30,7 +30,7 @@ pub trait KnownRoots {
 
 /// Why an item failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ItemFailure {
+pub enum ItemError {
     #[error("{field} is not below the modulus of the scalar field; send the number as the wallet made it")]
     LegacyNumber { field: &'static str },
     #[error("proof does not decode, {0}; send the proof as the wallet made it")]
@@ -59,7 +59,7 @@ pub enum ItemFailure {
     DoesNotHold,
 }
 
-impl ItemFailure {
+impl ItemError {
     /// The code in the item's result.
     pub fn code(&self) -> &'static str {
         match self {
@@ -82,11 +82,11 @@ impl ItemFailure {
 /// When the roots could not be read.
 pub fn check_items<Roots: KnownRoots>(
     proofs: &Proofs,
-    admitted: Admitted<'_>,
+    admitted: &Admitted,
     directory: &Directory,
     roots: &Roots,
     now: u64,
-) -> Result<Vec<Result<Claim, ItemFailure>>, Roots::Error> {
+) -> Result<Vec<Result<Claim, ItemError>>, Roots::Error> {
     match proofs {
         Proofs::Legacy { action, items } => {
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
@@ -111,7 +111,7 @@ fn check_legacy(
     external_nullifier: U256,
     environment: Environment,
     roots: &impl KnownRoots,
-) -> Result<Claim, ItemFailure> {
+) -> Result<Claim, ItemError> {
     let inputs = [
         ("merkle_root", item.merkle_root),
         ("nullifier", item.nullifier.value),
@@ -120,13 +120,13 @@ fn check_legacy(
     ];
     let inputs: Vec<Fr> = inputs
         .iter()
-        .map(|(field, value)| field_element(value).ok_or(ItemFailure::LegacyNumber { field }))
+        .map(|(field, value)| field_element(value).ok_or(ItemError::LegacyNumber { field }))
         .collect::<Result<_, _>>()?;
-    let proof = Proof::from_legacy(&item.proof).map_err(ItemFailure::LegacyProof)?;
+    let proof = Proof::from_legacy(&item.proof).map_err(ItemError::LegacyProof)?;
     match roots.legacy(environment, &item.merkle_root) {
-        None => return Err(ItemFailure::UnknownLegacyRoot(environment)),
+        None => return Err(ItemError::UnknownLegacyRoot(environment)),
         Some(RootAge::Seconds(age)) if age > item.max_age => {
-            return Err(ItemFailure::RootTooOld { age, max_age: item.max_age });
+            return Err(ItemError::RootTooOld { age, max_age: item.max_age });
         }
         Some(_) => {}
     }
@@ -135,7 +135,7 @@ fn check_legacy(
 
 /// What the items of a current request have in common.
 struct CurrentChecker<'a, Roots> {
-    admitted: Admitted<'a>,
+    admitted: &'a Admitted,
     directory: &'a Directory,
     roots: &'a Roots,
     now: u64,
@@ -145,7 +145,7 @@ struct CurrentChecker<'a, Roots> {
 }
 
 impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
-    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemFailure>, Roots::Error> {
+    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemError>, Roots::Error> {
         if let Err(failure) = self.check_numbers(item) {
             return Ok(Err(failure));
         }
@@ -154,7 +154,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
     }
 
     /// Every number is an element of the field as it stands, and the action is one of the request's type.
-    fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemFailure> {
+    fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemError> {
         let is_session = self.session.is_some();
         let (nullifier, action) = match is_session {
             true => ("session_nullifier[0]", "session_nullifier[1]"),
@@ -170,35 +170,36 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
         for (field, value) in numbers {
             if field_element(&value).is_none() {
                 let problem = "not below the modulus of the scalar field; send the number as the wallet made it";
-                return Err(ItemFailure::CurrentNumber { field, problem });
+                return Err(ItemError::CurrentNumber { field, problem });
             }
         }
         if self.session == Some(U256::ZERO) {
-            let problem = "zero in its first half, which is no session's commitment";
-            return Err(ItemFailure::CurrentNumber { field: "session_id", problem });
+            let problem = "zero in its first half, which cannot be a session's commitment";
+            return Err(ItemError::CurrentNumber { field: "session_id", problem });
         }
         // A hashed action begins with 0 by construction.
         if is_session && item.action.byte(31) != SESSION_PREFIX {
-            return Err(ItemFailure::NotASessionAction);
+            return Err(ItemError::NotASessionAction);
         }
         Ok(())
     }
 
-    fn check_state(&self, item: &CurrentItem, is_current: bool) -> Result<Claim, ItemFailure> {
+    fn check_state(&self, item: &CurrentItem, is_current: bool) -> Result<Claim, ItemError> {
         let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
         let Admitted { relying_party, environment, .. } = self.admitted;
+        let environment = *environment;
         if !is_current {
-            return Err(ItemFailure::UnknownCurrentRoot);
+            return Err(ItemError::UnknownCurrentRoot);
         }
-        let issuer = self.directory.issuer(id, environment).ok_or(ItemFailure::UnknownIssuer { id, environment })?;
+        let issuer = self.directory.issuer(id, environment).ok_or(ItemError::UnknownIssuer { id, environment })?;
         if !issuer.identifiers.contains(&item.identifier) {
             let (expected, given) = (issuer.identifiers.join(" or "), quoted(&item.identifier));
-            return Err(ItemFailure::OtherIdentifier { id, expected, given });
+            return Err(ItemError::OtherIdentifier { id, expected, given });
         }
         if expires_at_min.saturating_add(EXPIRATION_TOLERANCE) < self.now {
-            return Err(ItemFailure::Expired { expires_at_min });
+            return Err(ItemError::Expired { expires_at_min });
         }
-        let proof = Proof::from_current(&item.proof).map_err(ItemFailure::CurrentProof)?;
+        let proof = Proof::from_current(&item.proof).map_err(ItemError::CurrentProof)?;
         let (issuer_x, issuer_y) = issuer.public_key.coordinates();
         // The request was admitted with a key.
         let (oprf_x, oprf_y) = relying_party.oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
@@ -217,7 +218,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
             session_commitment: self.session.unwrap_or_default(),
         });
         let too_large = "not below the modulus of the scalar field";
-        let inputs = inputs.ok_or(ItemFailure::CurrentNumber { field: "a public input", problem: too_large })?;
+        let inputs = inputs.ok_or(ItemError::CurrentNumber { field: "a public input", problem: too_large })?;
         Ok(Claim::new(proof, inputs))
     }
 }

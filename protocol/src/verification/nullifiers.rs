@@ -19,8 +19,8 @@ pub struct NullifierRecord {
     pub created_at: u64,
     /// Requests that it was verified in.
     pub verifications: u64,
-    /// Whether the person's app completed the presence check in the first of them: 1 or 0.
-    pub user_presence_completed: u8,
+    /// Whether the person's app completed the presence check in the first of them.
+    pub user_presence_completed: bool,
 }
 
 encode_fields!(NullifierRecord { created_at, verifications, user_presence_completed } version 1 of "nullifier record");
@@ -54,7 +54,6 @@ pub fn verified_again(
     user_presence_completed: bool,
 ) -> Result<NullifierRecord, MaxVerificationsReached> {
     let Some(before) = before else {
-        let user_presence_completed = user_presence_completed.into();
         return Ok(NullifierRecord { created_at: now, verifications: 1, user_presence_completed });
     };
     if max_verifications != 0 && before.verifications >= max_verifications {
@@ -70,7 +69,7 @@ mod tests {
     #[test]
     fn verifications_are_counted_up_to_the_limit() {
         let first = verified_again(None, 2, 1000, true).expect("the first");
-        assert_eq!(first, NullifierRecord { created_at: 1000, verifications: 1, user_presence_completed: 1 });
+        assert_eq!(first, NullifierRecord { created_at: 1000, verifications: 1, user_presence_completed: true });
         let second = verified_again(Some(&first), 2, 2000, false).expect("the second");
         assert_eq!(second, NullifierRecord { verifications: 2, ..first });
         let refused = verified_again(Some(&second), 2, 3000, false);

@@ -151,6 +151,30 @@ pub struct SessionId {
     pub commitment: U256,
 }
 
+/// The values that the proof of a sign-in must be made for. They replace what the body says: a proof that was made for other
+/// values does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound<'a> {
+    pub kind: ProofKind,
+    pub environment: Environment,
+    /// The action's text; empty for a legacy sign-in.
+    pub action: &'a str,
+    pub nonce: U256,
+    pub signal_hash: U256,
+    /// The greatest age of a legacy root, in seconds.
+    pub max_age: u64,
+}
+
+/// The answer to a sign-in, as a request with one proof for the bound values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundRequest {
+    pub request: VerificationRequest,
+    /// The identifier of the proof.
+    pub identifier: String,
+    /// The nullifier of the proof.
+    pub nullifier: U256,
+}
+
 /// A field that is missing or malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -164,11 +188,7 @@ pub struct ValidationError {
 impl VerificationRequest {
     /// Reads a body that is JSON already.
     pub fn read(body: &Value) -> Result<Self, ValidationError> {
-        let object = body.as_object().ok_or_else(|| ValidationError {
-            attribute: None,
-            detail: format!("the body must be a JSON object, not {}", kind_of(body)),
-        })?;
-        let body = Fields { object, path: String::new() };
+        let body = Fields::of_body(body)?;
         let version = body.text("protocol_version")?;
         let session_id = body.optional("session_id");
         match (version, session_id) {
@@ -198,19 +218,59 @@ impl VerificationRequest {
             }
             (None, "3.0") => Proofs::Legacy {
                 action: body.required_action(action)?,
-                items: responses.iter().map(legacy_item).collect::<Result<_, _>>()?,
+                items: responses.iter().map(|item| legacy_item(item, None)).collect::<Result<_, _>>()?,
             },
             (None, _) => {
                 let action = body.required_action(action)?;
                 let hash = hash_text(&action);
-                let items = responses.iter().map(|item| uniqueness_item(item, hash)).collect::<Result<_, _>>()?;
+                let items = responses.iter().map(|item| uniqueness_item(item, hash, None)).collect::<Result<_, _>>()?;
                 Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?.value, items }
             }
         };
+        Self::with_proofs(&body, body.environment()?, proofs)
+    }
+
+    /// Reads the answer to a sign-in: a body with exactly one proof, of the kind that `bound` names. Action, nonce, environment,
+    /// signal hash and greatest root age are those of `bound`; what the body says of them is ignored.
+    pub fn read_bound(body: &Value, bound: &Bound<'_>) -> Result<BoundRequest, ValidationError> {
+        let body = Fields::of_body(body)?;
+        let version = bound.kind.protocol_version();
+        if body.optional("protocol_version").and_then(Value::as_str) != Some(version) {
+            return Err(body.wrong("protocol_version", format!("must be {version:?} for this application")));
+        }
+        if body.optional("session_id").is_some() {
+            return Err(body.wrong("session_id", "must be left out; a session proof is not a sign-in"));
+        }
+        let item = body.single_response()?;
+        let action = bound.action.to_owned();
+        let (identifier, nullifier, proofs) = match bound.kind {
+            ProofKind::Legacy => {
+                let item = legacy_item(&item, Some(bound))?;
+                (item.identifier.clone(), item.nullifier.value, Proofs::Legacy { action, items: vec![item] })
+            }
+            ProofKind::Current => {
+                let item = uniqueness_item(&item, hash_text(bound.action), Some(bound))?;
+                let (identifier, nullifier) = (item.identifier.clone(), item.nullifier.value);
+                (identifier, nullifier, Proofs::Uniqueness { action, nonce: bound.nonce, items: vec![item] })
+            }
+        };
+        let environment = match bound.environment {
+            Environment::Production => RequestedEnvironment::Production,
+            Environment::Staging => RequestedEnvironment::Staging,
+        };
+        let request = Self::with_proofs(&body, environment, proofs)?;
+        Ok(BoundRequest { request, identifier, nullifier })
+    }
+
+    fn with_proofs(
+        body: &Fields<'_>,
+        environment: RequestedEnvironment,
+        proofs: Proofs,
+    ) -> Result<Self, ValidationError> {
         Ok(Self {
-            environment: body.environment()?,
+            environment,
             action_description: body.bounded_text("action_description")?.unwrap_or_default().to_owned(),
-            // Whatever else stands there says nothing about presence, and is no reason to refuse.
+            // Another value than `true` says nothing about presence and is no reason to refuse the request.
             user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
             has_integrity_bundle: body.optional("integrity_bundle").is_some(),
             proofs,
@@ -218,40 +278,44 @@ impl VerificationRequest {
     }
 }
 
-fn legacy_item(item: &Fields<'_>) -> Result<LegacyItem, ValidationError> {
+fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyItem, ValidationError> {
     let identifier = item.text("identifier")?;
     if !LEGACY_IDENTIFIERS.contains(&identifier) {
         let detail = format!("must be one of {}, not {}", LEGACY_IDENTIFIERS.join(", "), quoted(identifier));
         return Err(item.wrong("identifier", detail));
     }
-    let max_age = item.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
-    if !MAX_AGE.contains(&max_age) {
-        let detail = format!("must be {} to {} seconds, not {max_age}", MAX_AGE.start(), MAX_AGE.end());
-        return Err(item.wrong("max_age", detail));
-    }
+    let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
         identifier: identifier.to_owned(),
         merkle_root: item.hex("merkle_root")?.value,
         nullifier: item.hex("nullifier")?,
         proof: item.legacy_proof("proof")?,
-        signal_hash: item.signal_hash("signal_hash")?,
+        signal_hash: bound.map_or_else(|| item.signal_hash("signal_hash"), |bound| Ok(bound.signal_hash))?,
         max_age,
     })
 }
 
-fn uniqueness_item(item: &Fields<'_>, action: U256) -> Result<CurrentItem, ValidationError> {
+fn uniqueness_item(item: &Fields<'_>, action: U256, bound: Option<&Bound<'_>>) -> Result<CurrentItem, ValidationError> {
     let nullifier = item.as_number("nullifier", item.text("nullifier")?)?;
-    current_item(item, nullifier, action)
+    current_item(item, nullifier, action, bound)
 }
 
 fn session_item(item: &Fields<'_>) -> Result<CurrentItem, ValidationError> {
     let [nullifier, action] = item.numbers("session_nullifier", "the nullifier and the action")?;
-    current_item(item, nullifier, action.value)
+    current_item(item, nullifier, action.value, None)
 }
 
-fn current_item(item: &Fields<'_>, nullifier: NumberText, action: U256) -> Result<CurrentItem, ValidationError> {
+fn current_item(
+    item: &Fields<'_>,
+    nullifier: NumberText,
+    action: U256,
+    bound: Option<&Bound<'_>>,
+) -> Result<CurrentItem, ValidationError> {
     let [a, b1, b0, c, root] = item.numbers("proof", "A, B (two words), C and the root")?.map(|word| word.value);
-    let signal_hash = item.optional_text("signal_hash")?;
+    let signal_hash = match bound {
+        Some(_) => None,
+        None => item.optional_text("signal_hash")?,
+    };
     Ok(CurrentItem {
         identifier: item.required("identifier").and(item.bounded_text("identifier"))?.unwrap_or_default().to_owned(),
         issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
@@ -261,7 +325,10 @@ fn current_item(item: &Fields<'_>, nullifier: NumberText, action: U256) -> Resul
         credential_genesis_issued_at_min: item
             .optional_integer("credential_genesis_issued_at_min")?
             .unwrap_or_default(),
-        signal_hash: signal_hash.map_or(Ok(U256::ZERO), |text| Ok(item.as_number("signal_hash", text)?.value))?,
+        signal_hash: match signal_hash {
+            Some(text) => item.as_number("signal_hash", text)?.value,
+            None => bound.map_or(U256::ZERO, |bound| bound.signal_hash),
+        },
         proof: [a, b1, b0, c],
         root,
     })
@@ -274,6 +341,14 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    fn of_body(body: &'a Value) -> Result<Self, ValidationError> {
+        let object = body.as_object().ok_or_else(|| ValidationError {
+            attribute: None,
+            detail: format!("the body must be a JSON object, not {}", kind_of(body)),
+        })?;
+        Ok(Self { object, path: String::new() })
+    }
+
     fn wrong(&self, name: &str, detail: impl Into<String>) -> ValidationError {
         ValidationError { attribute: Some(format!("{}{name}", self.path)), detail: format!("{name} {}", detail.into()) }
     }
@@ -320,6 +395,15 @@ impl<'a> Fields<'a> {
     fn integer(&self, name: &str) -> Result<u64, ValidationError> {
         self.required(name)?;
         Ok(self.optional_integer(name)?.unwrap_or_default())
+    }
+
+    fn max_age(&self) -> Result<u64, ValidationError> {
+        let max_age = self.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
+        if MAX_AGE.contains(&max_age) {
+            return Ok(max_age);
+        }
+        let detail = format!("must be {} to {} seconds, not {max_age}", MAX_AGE.start(), MAX_AGE.end());
+        Err(self.wrong("max_age", detail))
     }
 
     /// A number, or a numeric string.
@@ -419,6 +503,14 @@ impl<'a> Fields<'a> {
     fn required_action(&self, action: Option<&str>) -> Result<String, ValidationError> {
         let missing = || self.wrong("action", "is missing or empty; only a request with a session_id has none");
         action.map(str::to_owned).ok_or_else(missing)
+    }
+
+    /// The only response of the answer to a sign-in.
+    fn single_response(&self) -> Result<Fields<'a>, ValidationError> {
+        match self.optional("responses").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([Value::Object(object)]) => Ok(Fields { object, path: "responses[0].".to_owned() }),
+            _ => Err(self.wrong("responses", "must have exactly one entry, an object")),
+        }
     }
 
     fn responses(&self) -> Result<Vec<Fields<'a>>, ValidationError> {

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::directory::{Action, AdmissionError, Directory, Issuer, RelyingParty};
-use super::items::{ItemFailure, KnownRoots, check_items};
+use super::items::{ItemError, KnownRoots, check_items};
 use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
 use super::roots::RootAge;
 use super::*;
@@ -358,9 +358,9 @@ fn outcome_at(path: &str, request: &Value, roots: &Roots, now: u64) -> Result<bo
     let directory = directory();
     let request = read(request);
     let admitted = directory.admit(path, &request).expect("admitted");
-    let Ok(mut items) = check_items(&request.proofs, admitted, &directory, roots, now);
+    let Ok(mut items) = check_items(&request.proofs, &admitted, &directory, roots, now);
     assert_eq!(items.len(), 1);
-    let claim = items.remove(0).map_err(|failure: ItemFailure| failure.code())?;
+    let claim = items.remove(0).map_err(|failure: ItemError| failure.code())?;
     let key = match request.proofs.kind() {
         ProofKind::Legacy => VerificationKey::legacy(),
         ProofKind::Current => VerificationKey::current(),

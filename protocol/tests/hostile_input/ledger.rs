@@ -11,8 +11,8 @@ use selfsame_protocol::ledger::{
     merkle_root, verify_path,
 };
 use selfsame_protocol::registry::trace::{Trace, replay};
-use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Operation, RuleParameters};
-use selfsame_protocol::signature::SignatureFault;
+use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Operation, RecoveredSigner, RuleParameters};
+use selfsame_protocol::signature::SignatureError;
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
@@ -271,7 +271,7 @@ struct Attempt {
     /// Fields that are left as chance had them.
     is_strange: bool,
     /// Who signs, where it is not who should.
-    signer: Option<Result<Address, SignatureFault>>,
+    signer: RecoveredSigner,
 }
 
 /// Addresses that meet again now and then.
@@ -287,8 +287,8 @@ impl Attempt {
     fn of(operation: BoxedStrategy<Operation>) -> BoxedStrategy<Self> {
         let signer = prop_oneof![
             Address::any().prop_map(|address| Ok(one_of_few(address))),
-            Just(Err(SignatureFault::HighS)),
-            Just(Err(SignatureFault::Invalid)),
+            Just(Err(SignatureError::HighS)),
+            Just(Err(SignatureError::Invalid)),
         ];
         let signer = prop::option::weighted(0.1, signer);
         (operation, any::<Index>(), any::<Index>(), prop::bool::weighted(0.1), signer)
@@ -304,7 +304,7 @@ impl Attempt {
 
     /// The operation with its signer: about an account that there is, with its nonce and commitment, by one of its
     /// authenticators.
-    fn fitted(mut self, registry: &MemoryRegistry) -> (Operation, Option<Result<Address, SignatureFault>>) {
+    fn fitted(mut self, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
         if self.is_strange {
             return (self.operation, self.signer);
         }

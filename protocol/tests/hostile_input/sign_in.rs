@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, AuthorizeRefusal, Client, LONGEST_KEPT};
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, AuthorizeRejection, Client, LONGEST_KEPT};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Provider, Scopes};
 use selfsame_protocol::sign_in::discovery::Discovery;
 use selfsame_protocol::sign_in::parameters::Parameters;
@@ -307,14 +307,14 @@ fn is_judged(parameters: &Parameters, client: &Client) -> Result<(), TestCaseErr
             let kept = request.clone().kept(None);
             prop_assert_eq!((kept.target, kept.nonce), (request.target, request.nonce));
         }
-        Err(AuthorizeRefusal::Sent { target, error }) => {
+        Err(AuthorizeRejection::Redirect { target, rejection: error }) => {
             is_registered(&target, client, parameters)?;
             prop_assert!(!error.detail.is_empty());
             let fields =
                 vec![("error", error.kind.standard_code().to_owned()), ("error_description", error.detail.clone())];
             reaches_its_target(&target, fields, "https://id.example")?;
         }
-        Err(AuthorizeRefusal::Shown(error)) => {
+        Err(AuthorizeRejection::Page(error)) => {
             let is_known = parameters.get("client_id") == Some(&client.id);
             let is_registered =
                 parameters.get("redirect_uri").is_some_and(|uri| client.redirect_uris.iter().any(|other| other == uri));

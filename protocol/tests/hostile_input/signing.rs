@@ -13,7 +13,7 @@ use selfsame_protocol::indexer::CompatInclusionProofResponse;
 use selfsame_protocol::ledger::recover_signer;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::registry::trace::Trace;
-use selfsame_protocol::signature::{Signature, SignatureFault};
+use selfsame_protocol::signature::{Signature, SignatureError};
 use selfsame_protocol::tree::InclusionPath;
 use selfsame_protocol::{Address, B256, U256, keccak256};
 
@@ -140,7 +140,7 @@ proptest! {
         let (r, s) = (U256::from_be_slice(&signature.0[..32]), U256::from_be_slice(&signature.0[32..64]));
         let v = signature.0[64];
         if s > order() >> 1 {
-            prop_assert_eq!(recovered, Err(SignatureFault::HighS));
+            prop_assert_eq!(recovered, Err(SignatureError::HighS));
         }
         if let Ok(address) = recovered {
             prop_assert!(
@@ -150,7 +150,7 @@ proptest! {
             prop_assert_eq!(parts(r, s, same).recover(&digest), Ok(address));
             prop_assert_ne!(parts(r, s, v ^ if v < 27 { 1 } else { 7 }).recover(&digest), Ok(address));
             for v in [0, 1, 27, 28] {
-                prop_assert_eq!(parts(r, order() - s, v).recover(&digest), Err(SignatureFault::HighS));
+                prop_assert_eq!(parts(r, order() - s, v).recover(&digest), Err(SignatureError::HighS));
             }
         }
     }

@@ -234,7 +234,7 @@ fn holding(request: &VerificationRequest) -> Result<Vec<bool>, TestCaseError> {
         Err(AdmissionError::IntegrityBundle { .. }) if request.has_integrity_bundle => return Ok(Vec::new()),
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
-    let Ok(items) = check_items(&request.proofs, admitted, directory, &AllRoots, NOW);
+    let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRoots, NOW);
     let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
     Ok(hold.collect())
 }

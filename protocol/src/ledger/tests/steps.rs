@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 
-use super::Signer;
+use super::RecoveredSigner;
 use crate::ledger::MemoryRegistry;
 use crate::registry::{
     Account, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
@@ -34,7 +34,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
 }
 
 impl Step {
-    pub(super) fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, Signer) {
+    pub(super) fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
         let leaf_index = 1 + self.account % registry.next_leaf_index;
         let nobody = Account {
             commitment: U256::from(1),

@@ -9,7 +9,7 @@ use taceo_ark_babyjubjub::EdwardsAffine;
 use crate::commitment::{PublicKey, commitment};
 use crate::ledger::MemoryRegistry;
 use crate::registry::*;
-use crate::signature::{Signature, SignatureFault};
+use crate::signature::Signature;
 
 /// The BN254 scalar field's modulus.
 pub(super) const MODULUS: U256 = uint!(0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001_U256);
@@ -88,7 +88,7 @@ pub(super) static REGISTRY: LazyLock<MemoryRegistry> = LazyLock::new(|| {
 pub(super) struct Case {
     pub(super) registry: MemoryRegistry,
     pub(super) operation: Operation,
-    pub(super) signer: Option<Result<Address, SignatureFault>>,
+    pub(super) signer: RecoveredSigner,
     pub(super) parameters: RuleParameters,
     pub(super) time: u64,
 }
@@ -116,7 +116,7 @@ impl Case {
         let Ok(next_leaf_index) = state.next_leaf_index();
         let Overlay { accounts, addresses, .. } = state;
         match outcome {
-            Ok(Effect { leaf_index }) => {
+            Ok(leaf_index) => {
                 assert!(accounts.keys().eq([&leaf_index]), "an operation changes the account that it names");
                 self.registry.accounts.extend(accounts);
                 for (address, mapping) in addresses {

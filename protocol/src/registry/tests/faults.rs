@@ -5,7 +5,7 @@ use alloy_primitives::{Address, U256};
 use super::cases::*;
 use crate::commitment::PublicKeyError;
 use crate::registry::*;
-use crate::signature::SignatureFault;
+use crate::signature::SignatureError;
 use crate::tree::CAPACITY;
 
 /// What is done to a good case, and the rule that is broken then.
@@ -27,8 +27,8 @@ pub(super) fn nonce_is_not_6(stated: u64) -> RuleViolation {
 fn signer_faults() -> Vec<Fault> {
     vec![
         (|case| case.signer = None, RuleViolation::ECDSAInvalidSignature),
-        (|case| case.signer = Some(Err(SignatureFault::Invalid)), RuleViolation::ECDSAInvalidSignature),
-        (|case| case.signer = Some(Err(SignatureFault::HighS)), RuleViolation::ECDSAInvalidSignatureS),
+        (|case| case.signer = Some(Err(SignatureError::Invalid)), RuleViolation::ECDSAInvalidSignature),
+        (|case| case.signer = Some(Err(SignatureError::HighS)), RuleViolation::ECDSAInvalidSignatureS),
         (|case| case.signer = Some(Ok(STRANGER)), RuleViolation::AuthenticatorDoesNotExist { address: STRANGER }),
         (|case| case.signer = Some(Ok(ALICE_LOST)), RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST }),
         (
@@ -227,8 +227,8 @@ fn recover_faults() -> Vec<Fault> {
         (|case| case.alice().recovery_agent = Address::ZERO, RuleViolation::RecoveryNotEnabled),
         (|case| case.signer = None, not_the_agents()),
         (|case| case.signer = Some(Ok(ALICE)), not_the_agents()),
-        (|case| case.signer = Some(Err(SignatureFault::Invalid)), not_the_agents()),
-        (|case| case.signer = Some(Err(SignatureFault::HighS)), not_the_agents()),
+        (|case| case.signer = Some(Err(SignatureError::Invalid)), not_the_agents()),
+        (|case| case.signer = Some(Err(SignatureError::HighS)), not_the_agents()),
         (|case| case.recover().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
         (|case| case.recover().new_authenticator_address = BOB, in_use(BOB)),
         (|case| case.recover().new_authenticator_address = ALICE, in_use(ALICE)),

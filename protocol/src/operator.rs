@@ -1,0 +1,102 @@
+//! Wire types of the operator interface (interface description, section 4.5), for the daemon and for its commands.
+
+use serde::{Deserialize, Serialize};
+
+use crate::U256;
+use crate::commitment::PublicKey;
+use crate::number;
+use crate::verification::roots::TrustedRoot;
+use crate::verification::{Environment, ProofKind, RelyingPartyId};
+
+/// The file in the data folder that holds the token of changing calls.
+pub const TOKEN_FILE: &str = "operator.token";
+
+/// The answer of `GET /simulator`: the simulator's seed and the public keys that its proofs are about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulation {
+    pub seed: String,
+    pub issuers: Vec<SimulatedIssuer>,
+    pub relying_parties: Vec<SimulatedRelyingParty>,
+}
+
+/// An issuer of staging.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedIssuer {
+    /// Issuer schema id.
+    pub id: u64,
+    pub identifiers: Vec<String>,
+    pub public_key: Coordinates,
+}
+
+/// A relying party.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedRelyingParty {
+    pub app_id: String,
+    pub rp_id: RelyingPartyId,
+    pub oprf_public_key: Option<Coordinates>,
+}
+
+/// The affine coordinates of a public key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordinates {
+    #[serde(with = "number")]
+    pub x: U256,
+    #[serde(with = "number")]
+    pub y: U256,
+}
+
+impl From<&PublicKey> for Coordinates {
+    fn from(key: &PublicKey) -> Self {
+        let (x, y) = key.coordinates();
+        Self { x, y }
+    }
+}
+
+/// The body of `POST /roots`: a root to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewRoot {
+    #[serde(with = "number")]
+    pub root: U256,
+    pub kind: ProofKind,
+    #[serde(default)]
+    pub environment: Environment,
+    /// Since when the root is known (RFC 3339); now, if it is left out.
+    #[serde(default)]
+    pub time: Option<String>,
+}
+
+/// A trusted root, in the answers of `/roots`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    #[serde(with = "number")]
+    pub root: U256,
+    pub kind: ProofKind,
+    pub environment: Environment,
+    /// Since when the root is known (RFC 3339).
+    pub time: String,
+}
+
+impl Root {
+    /// A trusted root with its time as text.
+    pub fn new(trusted: &TrustedRoot, time: String) -> Self {
+        Self { root: trusted.root, kind: trusted.kind, environment: trusted.environment, time }
+    }
+}
+
+/// The body of `POST /keys/rotate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotate {
+    /// Also when clients may not know the next key yet.
+    #[serde(default)]
+    pub now: bool,
+}
+
+/// A signing key, in the answers of `/keys`. Nothing of it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    pub kid: String,
+    /// `retired` (published until its last token has expired), `current`, `next`.
+    pub state: String,
+    /// Since when clients can know it (RFC 3339).
+    pub published_at: String,
+}
