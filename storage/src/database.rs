@@ -1,148 +1,16 @@
-//! Opening the database, reading typed records, writing changes.
+//! RocksDB: opening it, reading typed records, writing changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
     DBRecoveryMode, IteratorMode, Options, WriteBatch, WriteOptions,
 };
-use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
 use crate::log_check::{self, Torn};
 use crate::schema::family::{self, Family};
-
-/// Layout of the records. Raised when it changes; checked when a store is opened.
-pub const SCHEMA_VERSION: u32 = 1;
-
-const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
-const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
-
-/// How a store is opened.
-#[derive(Clone, Debug)]
-pub struct OpenOptions {
-    /// The registry that the store is, or will be, for.
-    pub domain: RegistryDomain,
-    /// Bytes of memory for cached blocks of the database's files.
-    pub block_cache: usize,
-    /// Keeps everything in memory, for simulations: opening takes no disk, and nothing outlives the last handle.
-    #[cfg(feature = "fault-injection")]
-    pub in_memory: Option<Memory>,
-}
-
-impl OpenOptions {
-    /// Where files are kept, if not on the machine's disks.
-    fn environment(&self) -> Option<&rocksdb::Env> {
-        #[cfg(feature = "fault-injection")]
-        if let Some(Memory(environment)) = &self.in_memory {
-            return Some(environment);
-        }
-        None
-    }
-}
-
-/// A disk in memory. A store that is opened again on a clone finds what was there.
-#[cfg(feature = "fault-injection")]
-#[derive(Clone)]
-pub struct Memory(rocksdb::Env);
-
-#[cfg(feature = "fault-injection")]
-impl Memory {
-    /// An empty one.
-    pub fn new() -> Result<Self, StoreError> {
-        Ok(Self(rocksdb::Env::mem_env()?))
-    }
-}
-
-#[cfg(feature = "fault-injection")]
-impl std::fmt::Debug for Memory {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Memory")
-    }
-}
-
-impl OpenOptions {
-    /// Options with a cache that suits a small machine: 256 MiB.
-    pub fn new(domain: RegistryDomain) -> Self {
-        Self {
-            domain,
-            block_cache: 256 << 20,
-            #[cfg(feature = "fault-injection")]
-            in_memory: None,
-        }
-    }
-}
-
-/// An open store. Cheap to clone; closed when the last clone is dropped.
-#[derive(Clone)]
-pub struct Store {
-    pub(crate) inner: Arc<StoreInner>,
-}
-
-pub(crate) struct StoreInner {
-    pub(crate) database: Database,
-    pub(crate) domain: RegistryDomain,
-    /// Held while a block is committed, so that two tree maintainers (one dying, one starting) cannot interleave.
-    pub(crate) block_commit: Mutex<()>,
-}
-
-impl Store {
-    /// Opens the store in `path`, creating it if there is none.
-    ///
-    /// # Errors
-    /// [`StoreError::Open`] (locked by another process, not writable), [`StoreError::SchemaVersion`],
-    /// [`StoreError::OtherRegistry`], [`StoreError::Missing`] where a block was applied and one before it was not.
-    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
-        let database = Database::open(path, options.block_cache, true, options.environment())?;
-        database.claim(&options.domain)?;
-        let store = Self::over(database, options.domain);
-        store.expect_no_gap()?;
-        Ok(store)
-    }
-
-    /// Opens a store that must exist, for the registry it was made for.
-    ///
-    /// # Errors
-    /// [`StoreError::Empty`] for one whose first start was cut off before anything was written; otherwise as [`Store::open`].
-    pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
-        // RocksDB would make it.
-        if !path.exists() {
-            return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
-        }
-        let empty = || StoreError::Empty { path: path.to_owned() };
-        // The lock is the first file that is made, CURRENT the last.
-        let is_begun = path.join("LOCK").is_file() && !path.join("CURRENT").exists();
-        let database = Database::open(path, block_cache, false, None);
-        let database = match database {
-            Err(StoreError::Open { .. }) if is_begun => log_check::check(path).and(Err(empty()))?,
-            database => database?,
-        };
-        if database.is_empty()? {
-            return Err(empty());
-        }
-        database.check_schema_version()?;
-        let domain = database.stored_domain()?.ok_or_else(|| StoreError::Missing {
-            family: family::META,
-            what: "the registry that the store belongs to".to_owned(),
-        })?;
-        Ok(Self::over(database, domain))
-    }
-
-    fn over(database: Database, domain: RegistryDomain) -> Self {
-        Self { inner: Arc::new(StoreInner { database, domain, block_commit: Mutex::new(()) }) }
-    }
-
-    /// The registry that the store belongs to.
-    pub fn domain(&self) -> RegistryDomain {
-        self.inner.domain
-    }
-
-    pub(crate) fn database(&self) -> &Database {
-        &self.inner.database
-    }
-}
 
 /// The database with its column families.
 pub(crate) struct Database {
@@ -152,7 +20,7 @@ pub(crate) struct Database {
 }
 
 /// Something that records can be read from: the database as it is now, or a snapshot.
-pub(crate) trait Read {
+pub(crate) trait RecordSource {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError>;
 
     fn get<Key: Encoding, Value: Encoding>(
@@ -165,7 +33,7 @@ pub(crate) trait Read {
     }
 }
 
-impl Read for Database {
+impl RecordSource for Database {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
         fault_point!(StoreRead);
         Ok(self.db.get_pinned_cf(self.handle(family)?, key)?)
@@ -219,8 +87,8 @@ impl Database {
         Ok(Self { db, synced, unsynced: WriteOptions::default() })
     }
 
-    /// Whether nothing was ever written: what is written first is whose store it is.
-    fn is_empty(&self) -> Result<bool, StoreError> {
+    /// Whether no record was ever written.
+    pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
         for family in family::ALL {
             if self.raw_records(family)?.next().is_some() {
                 return Ok(false);
@@ -229,58 +97,10 @@ impl Database {
         Ok(true)
     }
 
-    /// Makes a new store this registry's; refuses one of another registry or schema.
-    fn claim(&self, domain: &RegistryDomain) -> Result<(), StoreError> {
-        match self.stored_domain()? {
-            None => {
-                let mut changes = Changes::default();
-                changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
-                changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
-                self.write(changes, true)
-            }
-            Some(stored) => {
-                self.check_schema_version()?;
-                if stored == *domain {
-                    return Ok(());
-                }
-                Err(StoreError::OtherRegistry {
-                    stored_chain_id: stored.chain_id,
-                    stored_contract: stored.verifying_contract,
-                    chain_id: domain.chain_id,
-                    contract: domain.verifying_contract,
-                })
-            }
-        }
-    }
-
     /// Writes a family out and starts another log, as a full write buffer does.
     #[cfg(test)]
     pub(crate) fn flush(&self, family: &'static str) {
         self.db.flush_cf(self.handle(family).expect("a family")).expect("flushed");
-    }
-
-    /// Makes the store one of another program.
-    #[cfg(test)]
-    pub(crate) fn write_schema_version(&self, version: u32) {
-        let mut changes = Changes::default();
-        changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&version));
-        self.write(changes, true).expect("the version is written");
-    }
-
-    fn check_schema_version(&self) -> Result<(), StoreError> {
-        match self.meta::<u32>(SCHEMA_VERSION_KEY)? {
-            Some(SCHEMA_VERSION) => Ok(()),
-            found => Err(StoreError::SchemaVersion { found: found.unwrap_or_default(), known: SCHEMA_VERSION }),
-        }
-    }
-
-    fn stored_domain(&self) -> Result<Option<RegistryDomain>, StoreError> {
-        self.meta(REGISTRY_DOMAIN_KEY)
-    }
-
-    fn meta<Value: Encoding>(&self, key: &[u8]) -> Result<Option<Value>, StoreError> {
-        let Some(bytes) = self.read(family::META, key)? else { return Ok(None) };
-        decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
     }
 
     fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
@@ -400,9 +220,9 @@ struct Change {
     value: Option<Vec<u8>>,
 }
 
-/// Changes that go down together or not at all.
+/// Changes that are written together or not at all.
 #[derive(Default)]
-pub struct Changes {
+pub(crate) struct Changes {
     items: Vec<Change>,
 }
 
@@ -420,7 +240,7 @@ impl Changes {
         self.items.push(Change { family: family.name, key: encode(key), value: None });
     }
 
-    fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
+    pub(crate) fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
         self.items.push(Change { family, key, value: Some(value) });
     }
 
@@ -430,7 +250,7 @@ impl Changes {
     }
 
     /// Adds other changes behind these.
-    pub fn append(&mut self, mut other: Self) {
+    pub(crate) fn append(&mut self, mut other: Self) {
         self.items.append(&mut other.items);
     }
 }

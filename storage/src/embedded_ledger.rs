@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
-use crate::database::{Changes, Read, Store};
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{Ledger, LedgerError, LedgerReader};
 use crate::schema::family;
 use crate::schema::registry::Place;
+use crate::store::Store;
 
 type Listener = Box<dyn Fn(u64) + Send + Sync>;
 
@@ -66,7 +67,7 @@ impl EmbeddedLedger {
     }
 }
 
-impl Ledger for EmbeddedLedger {
+impl LedgerReader for EmbeddedLedger {
     fn head(&self) -> Seal {
         match self.settled() {
             Ok(head) => head.seal,
@@ -75,6 +76,25 @@ impl Ledger for EmbeddedLedger {
         }
     }
 
+    fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        fault_point!(LedgerRead);
+        self.store.database().get(&family::BLOCKS, &height)
+    }
+
+    fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        self.store.database().get(&family::BLOCK_HASHES, block_hash)
+    }
+
+    fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        self.store.database().get(&family::PLACES, request_id)
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
+    }
+}
+
+impl Ledger for EmbeddedLedger {
     fn append(&self, block: &Block) -> Result<(), LedgerError> {
         let mut head = self.settled()?;
         let header = &block.header;
@@ -95,22 +115,5 @@ impl Ledger for EmbeddedLedger {
         drop(head);
         self.tell(seal.height);
         Ok(())
-    }
-
-    fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
-        fault_point!(LedgerRead);
-        self.store.database().get(&family::BLOCKS, &height)
-    }
-
-    fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
-        self.store.database().get(&family::BLOCK_HASHES, block_hash)
-    }
-
-    fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
-        self.store.database().get(&family::PLACES, request_id)
-    }
-
-    fn listen(&self, listener: Listener) {
-        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
     }
 }

@@ -44,7 +44,7 @@ pub struct UnknownFault(pub String);
 
 impl fmt::Display for UnknownFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no fault; give error, panic, delay:MILLISECONDS, stall or crash", self.0)
+        write!(f, "{:?} is not a fault; give error, panic, delay:MILLISECONDS, stall or crash", self.0)
     }
 }
 

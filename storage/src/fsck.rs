@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use alloy_primitives::hex;
-use selfsame_protocol::ledger::{Block, BlockEffects, Seal, apply_block, recover_signers};
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Seal, apply_block, recover_signers};
 
-use crate::database::{OpenOptions, Read, Store};
+use crate::applied_blocks::BlockWriter;
+use crate::database::RecordSource;
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::schema::requests::FinalState;
+use crate::store::{OpenOptions, Store};
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,7 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
 /// Walks the blocks: their links, places and hashes, and applies those that `store` has applied.
 fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
     let database = store.database();
+    let block_writer = BlockWriter::new(rebuilt.clone());
     let mut head = Seal::default();
     for record in database.records(&family::BLOCKS)? {
         let (height, block) = record?;
@@ -92,7 +95,7 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
         let snapshot = rebuilt.snapshot()?;
         let signers = recover_signers(&block.entries, &store.domain());
         let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
-        rebuilt.commit_block(&block, &effects)?;
+        block_writer.commit(&block, &effects)?;
         check_states(store, &block, &effects, report)?;
     }
     if report.blocks < report.applied {
@@ -172,7 +175,7 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
     for record in store.database().records(&family::QUEUE)? {
         let (sequence, queued) = record?;
         report.queued += 1;
-        let request_id = queued.request_id;
+        let Entry { request_id, operation } = queued.entry;
         let open = store
             .request(&request_id)?
             .is_some_and(|record| record.final_state.is_none() && record.sequence == sequence);
@@ -181,7 +184,7 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
                 "request {request_id} waits in the queue as {sequence}, but its record is not that of an open request"
             ));
         }
-        for lock in queued.operation.locks() {
+        for lock in operation.locks() {
             expected_locks += 1;
             if store.database().get(&family::LOCKS, &lock)? != Some(request_id) {
                 report.fault(format!("request {request_id} waits in the queue, but does not hold the lock on {lock}"));
@@ -204,10 +207,10 @@ mod tests {
 
     use super::*;
     use crate::database::Changes;
-    use crate::ledger::Ledger;
+    use crate::ledger::LedgerReader;
     use crate::schema::registry::AppliedBlock;
     use crate::schema::requests::RequestRecord;
-    use crate::tests::{admit, effects, folder, open, request_id, seal};
+    use crate::tests::{admit, commit, folder, open, request_id, seal};
     use crate::{EmbeddedLedger, Place};
 
     /// A store with two applied blocks, a sealed one, and a request in the queue.
@@ -218,7 +221,7 @@ mod tests {
         for (sequence, time) in [(1, 1000), (2, 2000)] {
             admit(&store, sequence, sequence as u8);
             let block = seal(&store, &ledger, time);
-            store.commit_block(&block, &effects(&store, &block)).expect("committed");
+            commit(&store, &block).expect("committed");
         }
         admit(&store, 3, 3);
         seal(&store, &ledger, 3000);

@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use selfsame_protocol::encoding::{Encoding, encode};
 
-use crate::database::{Changes, Read, Store};
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family::Family;
+use crate::store::Store;
 
 /// Called once the changes are durable, or were refused. Runs on the committing thread: it must not block.
 pub type Durable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -52,7 +53,7 @@ impl Job {
 
 /// Records that changes were made for, as they were read.
 #[derive(Default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     items: Vec<Condition>,
 }
 
@@ -100,7 +101,7 @@ pub struct Committer {
 #[derive(Default)]
 struct State {
     /// Why the last group could not be written; `None` when it was.
-    trouble: Option<StoreError>,
+    failure: Option<StoreError>,
     /// Since when a group is being written.
     busy_since: Option<Instant>,
 }
@@ -115,7 +116,7 @@ impl GroupCommit {
         let (group_commit, committer) = Self::new(store);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
-            .spawn(move || committer.commit_for_ever())
+            .spawn(move || committer.run())
             .map_err(|_| StoreError::Closing)?;
         Ok((group_commit, thread))
     }
@@ -144,8 +145,8 @@ impl GroupCommit {
     }
 
     /// Why the last group could not be written; `None` when it was.
-    pub fn trouble(&self) -> Option<StoreError> {
-        lock(&self.state).trouble.clone()
+    pub fn failure(&self) -> Option<StoreError> {
+        lock(&self.state).failure.clone()
     }
 
     /// For how long the group that is being written has been; zero while none is.
@@ -155,14 +156,14 @@ impl GroupCommit {
 
     /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
     /// not yet durable.
-    pub fn commit(&self, changes: Changes, durable: Durable) {
+    pub(crate) fn commit(&self, changes: Changes, durable: Durable) {
         self.hand_in(Job::Commit { changes, durable });
     }
 
     /// Hands in changes that are written only if all `conditions` hold at that moment: compare and write, atomically.
     ///
     /// Records that are written under conditions have to be written by this call alone.
-    pub fn commit_if(&self, conditions: Conditions, changes: Changes, decided: Decided) {
+    pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: Decided) {
         self.hand_in(Job::CommitIf { conditions, changes, decided });
     }
 
@@ -172,8 +173,13 @@ impl GroupCommit {
         }
     }
 
+    /// Commits nothing, to find out whether commits work again. Returns at once; [`GroupCommit::failure`] tells the outcome.
+    pub fn probe(&self) {
+        self.commit(Changes::default(), Box::new(|_| {}));
+    }
+
     /// Waits until everything that was handed in before is durable. Blocks the thread.
-    pub fn barrier(&self) -> Result<(), StoreError> {
+    pub(crate) fn barrier(&self) -> Result<(), StoreError> {
         let (passed, barrier) = channel();
         let durable = move |result| drop(passed.send(result));
         self.commit(Changes::default(), Box::new(durable));
@@ -210,8 +216,8 @@ impl ByHand {
 }
 
 impl Committer {
-    /// Writes what is handed in until nothing ever will be.
-    fn commit_for_ever(&self) {
+    /// Writes groups until every [`GroupCommit`] handle is dropped.
+    fn run(&self) {
         // Without this thread nothing would ever be written again. What may panic is looked after where it is called; should
         // something else, its group is lost and the next one is not.
         while catch_unwind(AssertUnwindSafe(|| self.commit_next())).unwrap_or_else(|_| {
@@ -264,7 +270,7 @@ impl Committer {
         }
         let (result, waiting) = group.write(write);
         // Before anybody is told: who is refused finds out why.
-        let before = std::mem::replace(&mut lock(&self.state).trouble, result.clone().err());
+        let before = std::mem::replace(&mut lock(&self.state).failure, result.clone().err());
         tell(waiting, &result);
         lock(&self.state).busy_since = None;
         // The first of many: a full disk is not made emptier by a log.

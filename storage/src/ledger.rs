@@ -17,19 +17,15 @@ pub enum LedgerError {
     Store(#[from] StoreError),
 }
 
-/// Blocks in order, each durable before [`Ledger::append`] returns.
+/// Blocks in order, for readers.
 ///
-/// The embedded ledger ([`crate::EmbeddedLedger`]) is a column family of the local store. Nothing above this trait may assume
-/// that: blocks can be appended by others, so a follower reads on from the last height it knows whenever it is told of a new
-/// one, and an appender must expect [`LedgerError::NotNext`].
+/// The embedded ledger ([`crate::EmbeddedLedger`]) is a column family of the local store. Nothing above this trait may assume that:
+/// other appenders can add blocks, so a follower reads on from the last height it knows whenever it is notified of a new one.
 ///
-/// The calls block on I/O; call them from a thread that may.
-pub trait Ledger: Send + Sync + 'static {
-    /// Where the next block is linked to.
+/// The calls block on I/O; call them from a thread that may block.
+pub trait LedgerReader: Send + Sync + 'static {
+    /// The seal of the last block, which the next block is linked to.
     fn head(&self) -> Seal;
-
-    /// Appends the block that follows the head. When this returns, the block is durable and every listener was told.
-    fn append(&self, block: &Block) -> Result<(), LedgerError>;
 
     /// The block at a height, counted from 1.
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError>;
@@ -40,7 +36,16 @@ pub trait Ledger: Send + Sync + 'static {
     /// Where a request stands, if it is in a block.
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError>;
 
-    /// Calls `listener` with its height whenever a block has become durable. Cheap and non-blocking calls only, and none of this
+    /// Calls `listener` with its height whenever a block has become durable. The listener must return quickly and must not call this
     /// ledger.
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>);
+}
+
+/// A ledger that blocks can be appended to. A service gives it to its batcher; every other part gets a [`LedgerReader`].
+pub trait Ledger: LedgerReader {
+    /// Appends the block that follows the head. When this returns, the block is durable and every listener was notified.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotNext`] when another block was appended first.
+    fn append(&self, block: &Block) -> Result<(), LedgerError>;
 }

@@ -4,9 +4,12 @@
 //!
 //! | commit | written by | synced |
 //! |---|---|---|
-//! | an accepted request ([`Admission`]) | [`GroupCommit`], many requests sharing one sync | before it is answered |
+//! | an accepted request ([`RequestWriter::admit`]) | the request tracker, many requests sharing one sync ([`GroupCommit`]) | before it is answered |
 //! | a sealed block ([`Ledger::append`]) | the batcher | before its requests read `submitted` |
-//! | an applied block ([`Store::commit_block`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same |
+//! | an applied block ([`BlockWriter::commit`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same |
+//!
+//! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is its only writer: [`BlockWriter`],
+//! [`RequestWriter`], [`VerificationRecords`], [`EmbeddedRecords`], and the [`Ledger`] for blocks.
 //!
 //! Readers take a [`Snapshot`]: accounts, addresses and tree pages of one block.
 
@@ -23,6 +26,7 @@ macro_rules! fault_point {
     ($point:ident) => {};
 }
 
+mod applied_blocks;
 mod database;
 mod embedded_ledger;
 mod error;
@@ -33,28 +37,29 @@ mod group_commit;
 mod ledger;
 mod log_check;
 mod records;
-mod registry_store;
 mod requests;
 mod schema;
 mod snapshot;
+mod store;
 #[cfg(test)]
 mod tests;
 mod verification;
 
-#[cfg(feature = "fault-injection")]
-pub use database::Memory;
-pub use database::{Changes, OpenOptions, SCHEMA_VERSION, Store};
+pub use applied_blocks::BlockWriter;
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{ByHand, Committer};
-pub use group_commit::{Conditions, Decided, Decision, Durable, GroupCommit};
-pub use ledger::{Ledger, LedgerError};
+pub use group_commit::{Decided, Decision, Durable, GroupCommit};
+pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
-pub use requests::Admission;
+pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
-pub use schema::requests::{FinalState, IdempotencyRecord, QueuedRequest, RequestRecord};
+pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};
 pub use snapshot::Snapshot;
-pub use verification::VerifiedRequest;
+#[cfg(feature = "fault-injection")]
+pub use store::Memory;
+pub use store::{OpenOptions, SCHEMA_VERSION, Store};
+pub use verification::{NullifierWrite, VerificationRecords};

@@ -5,11 +5,12 @@
 
 use std::sync::mpsc::channel;
 
-use crate::database::{Changes, Read, Store};
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{Conditions, Decided, GroupCommit};
 use crate::schema::family;
 use crate::schema::records::{RecordKey, StoredRecord};
+use crate::store::Store;
 
 /// A write: the record as it was read, and as it is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]

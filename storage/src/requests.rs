@@ -1,44 +1,15 @@
-//! Requests: the durable queue, states, locks, idempotency keys, expiry.
+//! Requests: reading the durable queue and the states; admitting, and deleting what has expired.
 
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::Encoding;
-use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::registry::{Lock, Operation};
+use selfsame_protocol::ledger::{Entry, RequestId};
 
-use crate::database::{Changes, Read, Store};
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
+use crate::group_commit::{Durable, GroupCommit};
 use crate::schema::family::{self, Family};
-use crate::schema::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
-
-/// Everything that accepting a request writes.
-#[derive(Clone, Debug)]
-pub struct Admission {
-    pub request_id: RequestId,
-    pub sequence: u64,
-    pub operation: Operation,
-    pub locks: Vec<Lock>,
-    /// Hash of the idempotency key and what it stands for.
-    pub idempotency: Option<(B256, IdempotencyRecord)>,
-}
-
-impl Admission {
-    /// The changes that make the request durable.
-    pub fn changes(self) -> Changes {
-        let Self { request_id, sequence, operation, locks, idempotency } = self;
-        let mut changes = Changes::default();
-        let record = RequestRecord { kind: operation.kind(), sequence, final_state: None };
-        changes.put(&family::REQUESTS, &request_id, &record);
-        for lock in &locks {
-            changes.put(&family::LOCKS, lock, &request_id);
-        }
-        if let Some((key_hash, record)) = &idempotency {
-            changes.put(&family::IDEMPOTENCY, key_hash, record);
-            changes.put(&family::ACCEPTED_KEYS, &(record.accepted_at, *key_hash), &());
-        }
-        changes.put(&family::QUEUE, &sequence, &QueuedRequest { request_id, operation });
-        changes
-    }
-}
+use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
+use crate::store::Store;
 
 impl Store {
     /// A request's record.
@@ -46,22 +17,22 @@ impl Store {
         self.database().get(&family::REQUESTS, request_id)
     }
 
-    /// What an idempotency key stands for, whether or not it is old.
+    /// The record of an idempotency key, also when its retention is over.
     pub fn idempotency(&self, key_hash: &B256) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.database().get(&family::IDEMPOTENCY, key_hash)
     }
 
-    /// Every open request: the durable queue, in order.
-    pub fn open_requests(&self) -> Result<Vec<QueuedRequest>, StoreError> {
-        self.database().records(&family::QUEUE)?.map(|record| record.map(|(_, queued)| queued)).collect()
+    /// The durable queue: every open request with its sequence number, in order.
+    pub fn open_requests(&self) -> Result<Vec<(u64, Entry)>, StoreError> {
+        self.database().records(&family::QUEUE)?.map(queued).collect()
     }
 
     /// Up to `limit` queued requests with sequence numbers above `after`, in order.
-    pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, QueuedRequest)>, StoreError> {
-        self.database().records_from(&family::QUEUE, &(after + 1))?.take(limit).collect()
+    pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, StoreError> {
+        self.database().records_from(&family::QUEUE, &(after + 1))?.take(limit).map(queued).collect()
     }
 
-    /// The greatest sequence number that was ever given: the next request gets a greater one.
+    /// The greatest sequence number that was ever given to a request; the next request gets a greater one.
     pub fn last_sequence(&self) -> Result<u64, StoreError> {
         let queued = self.database().last(&family::QUEUE)?.map_or(0, |(sequence, _)| sequence);
         Ok(queued.max(self.finished_sequence()?))
@@ -71,37 +42,79 @@ impl Store {
     pub(crate) fn finished_sequence(&self) -> Result<u64, StoreError> {
         Ok(self.database().get(&family::FINISHED_SEQUENCE, &())?.unwrap_or_default())
     }
+}
 
-    /// Deletes final requests that ended before `time` (Unix seconds), at most `limit` of those behind `swept`. Returns the last one
-    /// that it came to; `None` when there was none.
+fn queued(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entry), StoreError> {
+    record.map(|(sequence, queued)| (sequence, queued.entry))
+}
+
+/// An idempotency key, by its hash, with the record that it gets.
+pub type IdempotencyKey = (B256, IdempotencyRecord);
+
+/// How far a sweep came: the time (Unix seconds) and the id of the last record that it looked at.
+pub type SweepPosition<Id> = (u64, Id);
+
+/// The right to admit requests and to delete expired ones. A service gives it to its request tracker.
+pub struct RequestWriter {
+    store: Store,
+    group_commit: GroupCommit,
+}
+
+impl RequestWriter {
+    /// Writes requests to `store` through its committing thread.
+    pub fn new(store: Store, group_commit: GroupCommit) -> Self {
+        Self { store, group_commit }
+    }
+
+    /// Makes a request durable: its record, its locks, its place in the queue, and its idempotency key if it has one. `durable` is called
+    /// when all of it is on disk, or none of it can be.
+    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: Durable) {
+        self.group_commit.commit(admission(sequence, entry, idempotency), durable);
+    }
+
+    /// Calls `durable` when every request that was admitted before is on disk.
+    pub fn after_admitted(&self, durable: Durable) {
+        self.group_commit.commit(Changes::default(), durable);
+    }
+
+    /// Waits until every request that was admitted before is on disk or refused. Blocks the thread.
     ///
-    /// Whoever goes on from there does not read over what was deleted before, which the database does not forget at once.
+    /// # Errors
+    /// [`StoreError::Closing`] when the committing thread has ended; any other error says that the last group was refused.
+    pub fn barrier(&self) -> Result<(), StoreError> {
+        self.group_commit.barrier()
+    }
+
+    /// Deletes final requests that ended before `time` (Unix seconds): at most `limit` of those after `swept`. Returns the position of the
+    /// last record that it looked at; `None` when there was none. Blocks the thread.
+    ///
+    /// A sweep that continues from that position does not read over the records deleted before, which RocksDB keeps until compaction.
     pub fn sweep_requests(
         &self,
         time: u64,
-        swept: Option<(u64, RequestId)>,
+        swept: Option<SweepPosition<RequestId>>,
         limit: usize,
-    ) -> Result<Option<(u64, RequestId)>, StoreError> {
+    ) -> Result<Option<SweepPosition<RequestId>>, StoreError> {
         self.sweep(&family::FINAL_REQUESTS, time, swept, limit, |changes, _, request_id| {
             changes.delete(&family::REQUESTS, request_id);
             Ok(true)
         })
     }
 
-    /// The same for idempotency keys accepted before `time`, but for those that are `in_use` again: they wait for the next time.
+    /// The same for idempotency keys accepted before `time`. A key that is `in_use` again stays until the next sweep.
     pub fn sweep_idempotency_keys(
         &self,
         time: u64,
-        swept: Option<(u64, B256)>,
+        swept: Option<SweepPosition<B256>>,
         limit: usize,
         in_use: impl Fn(&B256) -> bool,
-    ) -> Result<Option<(u64, B256)>, StoreError> {
+    ) -> Result<Option<SweepPosition<B256>>, StoreError> {
         self.sweep(&family::ACCEPTED_KEYS, time, swept, limit, |changes, accepted_at, key_hash| {
             if in_use(key_hash) {
                 return Ok(false);
             }
-            // A key may have been used again since; its newer record waits for its own turn.
-            if self.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
+            // The key may have been used again since; its newer record has an entry of its own in ACCEPTED_KEYS.
+            if self.store.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
                 changes.delete(&family::IDEMPOTENCY, key_hash);
             }
             Ok(true)
@@ -112,20 +125,22 @@ impl Store {
         &self,
         times: &Family<(u64, Id), ()>,
         before: u64,
-        swept: Option<(u64, Id)>,
+        swept: Option<SweepPosition<Id>>,
         limit: usize,
         delete: impl Fn(&mut Changes, u64, &Id) -> Result<bool, StoreError>,
-    ) -> Result<Option<(u64, Id)>, StoreError> {
+    ) -> Result<Option<SweepPosition<Id>>, StoreError> {
         fault_point!(SweepBefore);
+        let database = self.store.database();
         let mut changes = Changes::default();
         let mut last = None;
         let records: Box<dyn Iterator<Item = _>> = match &swept {
-            Some(swept) => Box::new(self.database().records_from(times, swept)?),
-            None => Box::new(self.database().records(times)?),
+            Some(swept) => Box::new(database.records_from(times, swept)?),
+            None => Box::new(database.records(times)?),
         };
-        // It may be there still, if its key is in use.
-        let is_behind = |key: &(u64, Id)| swept.as_ref().is_none_or(|swept| key != swept);
-        for record in records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_behind(key))).take(limit) {
+        // The record at `swept` itself is still there if its key was in use.
+        let is_after_swept = |key: &(u64, Id)| swept.as_ref().is_none_or(|swept| key != swept);
+        let unseen = records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_after_swept(key)));
+        for record in unseen.take(limit) {
             let ((time, id), ()) = record?;
             if time >= before {
                 break;
@@ -135,8 +150,24 @@ impl Store {
             }
             last = Some((time, id));
         }
-        self.database().write(changes, false)?;
+        database.write(changes, false)?;
         fault_point!(SweepAfter);
         Ok(last)
     }
+}
+
+/// Everything that admitting a request writes.
+pub(crate) fn admission(sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>) -> Changes {
+    let mut changes = Changes::default();
+    let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: None };
+    changes.put(&family::REQUESTS, &entry.request_id, &record);
+    for lock in &entry.operation.locks() {
+        changes.put(&family::LOCKS, lock, &entry.request_id);
+    }
+    if let Some((key_hash, record)) = &idempotency {
+        changes.put(&family::IDEMPOTENCY, key_hash, record);
+        changes.put(&family::ACCEPTED_KEYS, &(record.accepted_at, *key_hash), &());
+    }
+    changes.put(&family::QUEUE, &sequence, &QueuedEntry { entry });
+    changes
 }

@@ -7,10 +7,11 @@ use selfsame_protocol::registry::{Account, PackedAccount, RegistryView};
 use selfsame_protocol::tree::{InclusionPath, Page, PageId, PageSource, inclusion_path};
 use selfsame_protocol::{Address, B256};
 
-use crate::database::{Read, Store};
+use crate::database::RecordSource;
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
+use crate::store::Store;
 
 type DatabaseSnapshot<'store> = rocksdb::Snapshot<'store>;
 
@@ -32,12 +33,12 @@ impl Store {
     /// The registry as it is now.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let pinned = Pinned::new(self.clone(), |store| store.database().snapshot());
-        let applied = Read::get(&pinned, &family::APPLIED, &())?.unwrap_or_default();
+        let applied = RecordSource::get(&pinned, &family::APPLIED, &())?.unwrap_or_default();
         Ok(Snapshot { pinned, applied })
     }
 }
 
-impl Read for Pinned {
+impl RecordSource for Pinned {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
         self.borrow_owner().database().read_at(self.borrow_dependent(), family, key)
     }

@@ -1,18 +1,21 @@
 //! The store against a real RocksDB.
 
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 
 use alloy_primitives::{Address, U256};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, apply_block, recover_signers};
-use selfsame_protocol::registry::{CreateAccount, Lock, Operation, RegistryView, RuleParameters};
+use selfsame_protocol::registry::{CreateAccount, Operation, RegistryView, RuleParameters};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
-use crate::database::Database;
+use crate::database::{Changes, Database};
+use crate::requests::admission;
+use crate::store::write_schema_version;
 use crate::*;
 
 pub(crate) const DOMAIN: RegistryDomain =
@@ -41,12 +44,31 @@ pub(crate) fn request_id(byte: u8) -> RequestId {
     RequestId::from_random([byte; 16])
 }
 
+pub(crate) fn entry(byte: u8) -> Entry {
+    Entry { request_id: request_id(byte), operation: create(byte) }
+}
+
+/// Commits a block that was applied to the store's state.
+pub(crate) fn commit(store: &Store, block: &Block) -> Result<(), StoreError> {
+    BlockWriter::new(store.clone()).commit(block, &effects(store, block))
+}
+
 /// Makes a request durable the way the request tracker does.
 pub(crate) fn admit(store: &Store, sequence: u64, byte: u8) {
-    let operation = create(byte);
-    let admission =
-        Admission { request_id: request_id(byte), sequence, locks: operation.locks(), operation, idempotency: None };
-    store.database().write(admission.changes(), true).expect("the admission is written");
+    let changes = admission(sequence, entry(byte), None);
+    store.database().write(changes, true).expect("the admission is written");
+}
+
+/// The writer of requests, and the thread that commits for it.
+fn request_writer(store: &Store) -> (RequestWriter, JoinHandle<()>) {
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    (RequestWriter::new(store.clone(), group_commit), committing)
+}
+
+/// The records of verification, written by a committing thread of their own.
+fn records_of(store: &Store) -> VerificationRecords {
+    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("it starts");
+    VerificationRecords::new(store.clone(), group_commit)
 }
 
 /// Seals the queued requests into the ledger's next block.
@@ -54,8 +76,8 @@ pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
     let queued = store.queued_after(0, 1000).expect("the queue is read");
     let entries = queued
         .into_iter()
-        .filter(|(_, queued)| ledger.place(&queued.request_id).expect("places are read").is_none())
-        .map(|(_, queued)| Entry { request_id: queued.request_id, operation: queued.operation });
+        .filter(|(_, entry)| ledger.place(&entry.request_id).expect("places are read").is_none())
+        .map(|(_, entry)| entry);
     let block = Block::seal(&ledger.head(), time, RuleParameters::default(), entries.collect());
     ledger.append(&block).expect("the block is appended");
     block
@@ -96,7 +118,7 @@ fn a_store_whose_first_start_was_cut_off_is_empty_and_opens() {
 fn a_store_of_another_schema_is_refused() {
     let folder = folder();
     let store = open(&folder);
-    store.database().write_schema_version(SCHEMA_VERSION + 1);
+    write_schema_version(&store, SCHEMA_VERSION + 1);
     drop(store);
     for error in [
         Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused"),
@@ -124,7 +146,8 @@ fn a_block_is_committed_whole_and_once() {
     let before = store.snapshot().expect("a snapshot");
     let block = seal(&store, &ledger, 1000);
     let effects = effects(&store, &block);
-    store.commit_block(&block, &effects).expect("committed");
+    let writer = BlockWriter::new(store.clone());
+    writer.commit(&block, &effects).expect("committed");
 
     let after = store.snapshot().expect("a snapshot");
     assert_eq!((before.next_leaf_index(), after.next_leaf_index()), (1, 3));
@@ -137,7 +160,7 @@ fn a_block_is_committed_whole_and_once() {
     let state = store.request(&request_id(2)).expect("read").and_then(|record| record.final_state).expect("final");
     assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: 2 }));
 
-    let again = store.commit_block(&block, &effects);
+    let again = writer.commit(&block, &effects);
     assert!(matches!(again, Err(StoreError::StaleCommit { height: 1, computed_on: 0, applied: 1 })), "{again:?}");
 }
 
@@ -150,7 +173,7 @@ fn replaced_roots_keep_the_time_of_their_replacement() {
     for (sequence, time) in [(1, 1000), (2, 2000)] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, time);
-        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+        commit(&store, &block).expect("committed");
     }
     let snapshot = store.snapshot().expect("a snapshot");
     let record = |root| snapshot.root(root).expect("read").map(|record| (record.height, record.replaced_at));
@@ -192,20 +215,17 @@ fn group_commit_keeps_the_order_and_ends_when_all_is_durable() {
     let folder = folder();
     let store = open(&folder);
     let (group_commit, thread) = GroupCommit::start(store.clone()).expect("it starts");
+    let requests = RequestWriter::new(store.clone(), group_commit);
     let (told, heard) = channel();
     for sequence in 1..=200u64 {
-        let operation = create(sequence as u8);
-        let locks: Vec<Lock> = operation.locks();
-        let request_id = request_id(sequence as u8);
-        let admission = Admission { request_id, sequence, operation, locks, idempotency: None };
         let told = told.clone();
         let durable = move |result: Result<(), StoreError>| told.send(result.map(|()| sequence)).expect("heard");
-        group_commit.commit(admission.changes(), Box::new(durable));
+        requests.admit(sequence, entry(sequence as u8), None, Box::new(durable));
     }
-    group_commit.barrier().expect("passed");
+    requests.barrier().expect("passed");
     let order: Vec<u64> = heard.try_iter().map(|result| result.expect("durable")).collect();
     assert_eq!(order, (1..=200).collect::<Vec<_>>());
-    drop(group_commit);
+    drop(requests);
     thread.join().expect("it ends");
     assert_eq!(store.queued_after(0, 1000).expect("read").len(), 200);
 }
@@ -218,16 +238,20 @@ fn sweeping_takes_what_is_old_and_nothing_else() {
     for (sequence, time) in [(1, 1000), (2, 2000), (3, 3000)] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, time);
-        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+        commit(&store, &block).expect("committed");
     }
-    assert_eq!(store.sweep_requests(2000, None, 10).expect("swept"), Some((1000, request_id(1))));
+    let (requests, _committing) = request_writer(&store);
+    assert_eq!(requests.sweep_requests(2000, None, 10).expect("swept"), Some((1000, request_id(1))));
     let is_kept = |byte| store.request(&request_id(byte)).expect("read").is_some();
     assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
-    assert_eq!(store.sweep_requests(9000, Some((1000, request_id(1))), 1).expect("swept"), Some((2000, request_id(2))));
+    assert_eq!(
+        requests.sweep_requests(9000, Some((1000, request_id(1))), 1).expect("swept"),
+        Some((2000, request_id(2)))
+    );
     assert_eq!([is_kept(2), is_kept(3)], [false, true]);
-    let rest = store.sweep_requests(9000, Some((2000, request_id(2))), 10).expect("swept");
+    let rest = requests.sweep_requests(9000, Some((2000, request_id(2))), 10).expect("swept");
     assert_eq!((rest, is_kept(3)), (Some((3000, request_id(3))), false));
-    assert_eq!(store.sweep_requests(9000, rest, 10).expect("swept"), None);
+    assert_eq!(requests.sweep_requests(9000, rest, 10).expect("swept"), None);
     assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
 }
 
@@ -260,7 +284,7 @@ fn a_last_write_that_lacks_pages_is_taken_away() {
         file.set_len(page * PAGE).and_then(|()| file.set_len(all)).expect("pages go");
         let store = open(&folder);
         assert!(store.request(&request_id(1)).expect("read").is_some(), "page {page}");
-        assert_eq!(store.nullifier(&nullifier(0)).expect("read"), None, "page {page}");
+        assert_eq!(records_of(&store).nullifier(&nullifier(0)).expect("read"), None, "page {page}");
         admit(&store, 2, 2);
         drop(store);
         assert_eq!(open(&folder).open_requests().expect("read").len(), 2, "page {page}");
@@ -294,7 +318,7 @@ fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
     for sequence in [1, 2, 3] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, 1000 * sequence);
-        store.commit_block(&block, &effects(&store, &block)).expect("committed");
+        commit(&store, &block).expect("committed");
     }
     drop((store, ledger));
     let store = open(&folder);
@@ -349,19 +373,19 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
         let request_id = request_id(sequence as u8);
         let record =
             IdempotencyRecord { request_id, body_hash: selfsame_protocol::keccak256(encode(&operation)), accepted_at };
-        let locks = operation.locks();
-        let admission = Admission { request_id, sequence, operation, locks, idempotency: Some((key, record)) };
-        store.database().write(admission.changes(), true).expect("written");
+        let changes = admission(sequence, Entry { request_id, operation }, Some((key, record)));
+        store.database().write(changes, true).expect("written");
     }
+    let (requests, _committing) = request_writer(&store);
     let nobody = |_: &_| false;
     let sweep =
-        |time, in_use: &dyn Fn(&_) -> bool| store.sweep_idempotency_keys(time, None, 10, in_use).expect("swept");
+        |time, in_use: &dyn Fn(&_) -> bool| requests.sweep_idempotency_keys(time, None, 10, in_use).expect("swept");
     assert_eq!(sweep(2000, &nobody), Some((1000, key)));
     assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
     // Somebody uses it anew at this moment.
     assert_eq!(sweep(6000, &|in_use| *in_use == key), Some((5000, key)));
     assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
-    let behind = store.sweep_idempotency_keys(6000, Some((5000, key)), 10, |_| true).expect("swept");
+    let behind = requests.sweep_idempotency_keys(6000, Some((5000, key)), 10, |_| true).expect("swept");
     assert_eq!(behind, None, "whoever goes on does not come to it again");
     assert_eq!(sweep(6000, &nobody), Some((5000, key)));
     assert_eq!(store.idempotency(&key).expect("read"), None);
@@ -374,16 +398,15 @@ fn nullifier(number: u64) -> NullifierKey {
 }
 
 fn record(verifications: u64) -> NullifierRecord {
-    NullifierRecord { created_at: 1000, verifications, user_presence_completed: 0 }
+    NullifierRecord { created_at: 1000, verifications, user_presence_completed: false }
 }
 
 /// Hands in a change of a nullifier's record that was read as `before`.
-fn change(group_commit: &GroupCommit, before: Option<NullifierRecord>, after: u64) -> Receiver<Decision> {
-    let request = VerifiedRequest { nullifiers: vec![(nullifier(1), before, record(after))], new_action: None };
-    let (conditions, changes) = request.into_changes();
+fn change(records: &VerificationRecords, before: Option<NullifierRecord>, after: u64) -> Receiver<Decision> {
+    let write = NullifierWrite { nullifiers: vec![(nullifier(1), before, record(after))], new_action: None };
     let (decided, decision) = channel();
     let decided = move |result: Result<Decision, StoreError>| decided.send(result.expect("no fault")).expect("awaited");
-    group_commit.commit_if(conditions, changes, Box::new(decided));
+    records.write(&write, Box::new(decided));
     decision
 }
 
@@ -392,6 +415,7 @@ fn changes_under_conditions_see_those_before_them() {
     let folder = folder();
     let store = open(&folder);
     let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let records = VerificationRecords::new(store.clone(), group_commit);
     // All at once, so that they share groups: of those that expect the same, the first wins.
     let decisions: Vec<_> = [
         (None, 1, Decision::Written),
@@ -402,17 +426,17 @@ fn changes_under_conditions_see_those_before_them() {
         (Some(record(4)), 6, Decision::Written),
     ]
     .into_iter()
-    .map(|(before, after, expected)| (change(&group_commit, before, after), expected))
+    .map(|(before, after, expected)| (change(&records, before, after), expected))
     .collect();
     for (decision, expected) in decisions {
         assert_eq!(decision.recv().expect("decided"), expected);
     }
-    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
-    assert_eq!(store.nullifier(&nullifier(2)).expect("read"), None);
-    drop((group_commit, store));
+    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
+    assert_eq!(records.nullifier(&nullifier(2)).expect("read"), None);
+    drop((records, store));
     committing.join().expect("it ends");
-    let store = open(&folder);
-    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
+    let records = records_of(&open(&folder));
+    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
 }
 
 #[test]
@@ -421,19 +445,19 @@ fn racing_changes_under_conditions_lose_nothing() {
     const EACH: u64 = 50;
     let folder = folder();
     let store = open(&folder);
-    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let records = records_of(&store);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let mut done = 0;
                 while done < EACH {
-                    let before = store.nullifier(&nullifier(1)).expect("read");
+                    let before = records.nullifier(&nullifier(1)).expect("read");
                     let after = before.map_or(1, |record| record.verifications + 1);
-                    let decision = change(&group_commit, before, after).recv().expect("decided");
+                    let decision = change(&records, before, after).recv().expect("decided");
                     done += u64::from(decision == Decision::Written);
                 }
             });
         }
     });
-    assert_eq!(store.nullifier(&nullifier(1)).expect("read"), Some(record(THREADS * EACH)));
+    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(THREADS * EACH)));
 }

@@ -13,7 +13,7 @@ use selfsame_protocol::{Address, B256};
 
 use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
-use super::requests::{IdempotencyRecord, QueuedRequest, RequestRecord};
+use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 
 /// A column family with the types of its keys and values. Keys are canonical encodings, so numbers sort by value.
 pub(crate) struct Family<Key, Value> {
@@ -50,7 +50,7 @@ pub(crate) const PLACES: Family<RequestId, Place> = Family::new("places");
 /// Request id → request. Final ones expire.
 pub(crate) const REQUESTS: Family<RequestId, RequestRecord> = Family::new("requests");
 /// Sequence number → request that is not applied yet.
-pub(crate) const QUEUE: Family<u64, QueuedRequest> = Family::new("queue");
+pub(crate) const QUEUE: Family<u64, QueuedEntry> = Family::new("queue");
 /// One record: the greatest sequence number among the requests that left the queue.
 pub(crate) const FINISHED_SEQUENCE: Family<(), u64> = Family::new("finished_sequence");
 /// Lock → the open request that holds it.

@@ -1,7 +1,6 @@
 //! The records that live for a time: their kinds, keys and kept form.
 
-use selfsame_protocol::encoding::{DecodeError, Encoding};
-use selfsame_protocol::{B256, encode_fields};
+use selfsame_protocol::{B256, encode_enum, encode_fields};
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,27 +17,13 @@ pub enum RecordKind {
     SigningKeys,
 }
 
-impl Encoding for RecordKind {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.push(match self {
-            Self::Transaction => 0,
-            Self::AuthorizationCode => 1,
-            Self::AccessToken => 2,
-            Self::BrowserSession => 3,
-            Self::SigningKeys => 4,
-        });
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        Ok(match u8::decode(input)? {
-            0 => Self::Transaction,
-            1 => Self::AuthorizationCode,
-            2 => Self::AccessToken,
-            3 => Self::BrowserSession,
-            4 => Self::SigningKeys,
-            tag => return Err(DecodeError::UnknownTag { kind: "a kind of record", tag }),
-        })
-    }
-}
+encode_enum!(RecordKind {
+    Transaction = 0,
+    AuthorizationCode = 1,
+    AccessToken = 2,
+    BrowserSession = 3,
+    SigningKeys = 4,
+} of "a kind of record");
 
 /// Which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

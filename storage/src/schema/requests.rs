@@ -1,7 +1,7 @@
 //! The records of requests: the durable queue, states, idempotency keys.
 
-use selfsame_protocol::ledger::{Outcome, RequestId};
-use selfsame_protocol::registry::{Operation, OperationKind};
+use selfsame_protocol::ledger::{Entry, Outcome, RequestId};
+use selfsame_protocol::registry::OperationKind;
 use selfsame_protocol::{B256, encode_fields};
 
 /// What is known about a request.
@@ -30,12 +30,11 @@ encode_fields!(FinalState { height, block_hash, outcome, message });
 
 /// A request in the durable queue. It stays there until its block is applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuedRequest {
-    pub request_id: RequestId,
-    pub operation: Operation,
+pub(crate) struct QueuedEntry {
+    pub entry: Entry,
 }
 
-encode_fields!(QueuedRequest { request_id, operation } version 1 of "queued request");
+encode_fields!(QueuedEntry { entry } version 1 of "queued request");
 
 /// What an idempotency key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

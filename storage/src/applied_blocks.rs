@@ -1,37 +1,32 @@
-//! The one commit that an applied block is.
+//! Applied blocks: each is one commit.
 
 use std::sync::PoisonError;
 
 use selfsame_protocol::ledger::{Block, BlockEffects, RootRecord, Tip};
 
-use crate::database::{Changes, Read, Store};
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::registry::{AppliedBlock, AppliedTip};
 use crate::schema::requests::{FinalState, RequestRecord};
-
-/// How many of the last applied blocks are looked for at a start. Each block that is sealed syncs what was applied before it, and no
-/// more than two are sealed ahead: what a loss of power can take is among the last few.
-const LOOKED_FOR: u64 = 8;
+use crate::store::Store;
 
 impl Store {
-    /// Whether the blocks that were applied last are all there. They are not synced, and lie in two logs if the first became full in
-    /// between: a loss of power can take the end of the first and leave the second, which RocksDB does not notice.
-    pub(crate) fn expect_no_gap(&self) -> Result<(), StoreError> {
-        let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
-        let height = applied.tip.seal.height;
-        for height in height.saturating_sub(LOOKED_FOR) + 1..=height {
-            if self.applied_block(height)?.is_none() {
-                let what = format!("block {height}, though later ones were applied; restore the store from a backup");
-                return Err(StoreError::Missing { family: family::RESULTS.name, what });
-            }
-        }
-        Ok(())
-    }
-
     /// The result of a block that was applied.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.database().get(&family::RESULTS, &height)
+    }
+}
+
+/// The right to change accounts, addresses, tree and roots: the only type that commits applied blocks.
+pub struct BlockWriter {
+    store: Store,
+}
+
+impl BlockWriter {
+    /// Commits applied blocks to `store`. A service makes one and gives it to its tree maintainer.
+    pub fn new(store: Store) -> Self {
+        Self { store }
     }
 
     /// Commits an applied block: accounts, addresses, tree pages, roots, the result, and for each of its requests the final
@@ -41,9 +36,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::StaleCommit`] when the store has moved on since the effects were computed.
-    pub fn commit_block(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
-        let _one_at_a_time = self.inner.block_commit.lock().unwrap_or_else(PoisonError::into_inner);
-        let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
+    pub fn commit(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+        let _one_at_a_time = self.store.block_commit().lock().unwrap_or_else(PoisonError::into_inner);
+        let applied: AppliedTip = self.store.database().get(&family::APPLIED, &())?.unwrap_or_default();
         let seal = effects.tip.seal;
         if effects.result.previous_result_hash != applied.tip.result_hash || seal.height != applied.tip.seal.height + 1
         {
@@ -70,7 +65,7 @@ impl Store {
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
         changes.put(&family::APPLIED, &(), &tip);
         fault_point!(BlockCommitBefore);
-        self.database().write(changes, false)?;
+        self.store.database().write(changes, false)?;
         fault_point!(BlockCommitAfter);
         Ok(())
     }
@@ -81,7 +76,7 @@ impl Store {
         let mut last_sequence = 0;
         for (position, (entry, outcome)) in block.entries.iter().zip(&effects.outcomes).enumerate() {
             // A block that came from elsewhere may carry requests that were never admitted here.
-            let sequence = self.request(&entry.request_id)?.map_or(0, |record| record.sequence);
+            let sequence = self.store.request(&entry.request_id)?.map_or(0, |record| record.sequence);
             last_sequence = last_sequence.max(sequence);
             if sequence != 0 {
                 changes.delete(&family::QUEUE, &sequence);
@@ -96,7 +91,7 @@ impl Store {
             changes.put(&family::REQUESTS, &entry.request_id, &record);
             changes.put(&family::FINAL_REQUESTS, &(seal.time, entry.request_id), &());
         }
-        if last_sequence > self.finished_sequence()? {
+        if last_sequence > self.store.finished_sequence()? {
             changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);
         }
         Ok(())

@@ -1,0 +1,219 @@
+//! The store: opening it for one registry, and reading it.
+//!
+//! Reads of one topic stand with the writer of that topic: [`crate::RequestWriter`], [`crate::BlockWriter`],
+//! [`crate::VerificationRecords`].
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::encoding::{Encoding, decode, encode};
+
+use crate::database::{Changes, Database, RecordSource};
+use crate::error::StoreError;
+use crate::log_check;
+use crate::schema::family;
+use crate::schema::registry::AppliedTip;
+
+/// Layout of the records. Raised when it changes; checked when a store is opened.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
+const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
+
+/// How many of the last applied blocks are looked for when a store is opened. Each seal of a block syncs every commit before it, and at
+/// most two blocks are sealed ahead of the applied ones, so a loss of power can take only the last few applied blocks.
+const RECENT_BLOCKS: u64 = 8;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// The registry that the store is, or will be, for.
+    pub domain: RegistryDomain,
+    /// Bytes of memory for cached blocks of the database's files.
+    pub block_cache: usize,
+    /// Keeps everything in memory, for simulations: opening takes no disk, and nothing outlives the last handle.
+    #[cfg(feature = "fault-injection")]
+    pub in_memory: Option<Memory>,
+}
+
+impl OpenOptions {
+    /// Options with a cache of 256 MiB, which suits a small machine.
+    pub fn new(domain: RegistryDomain) -> Self {
+        Self {
+            domain,
+            block_cache: 256 << 20,
+            #[cfg(feature = "fault-injection")]
+            in_memory: None,
+        }
+    }
+
+    /// Where files are kept, if not on the machine's disks.
+    fn environment(&self) -> Option<&rocksdb::Env> {
+        #[cfg(feature = "fault-injection")]
+        if let Some(Memory(environment)) = &self.in_memory {
+            return Some(environment);
+        }
+        None
+    }
+}
+
+/// A disk in memory. A store that is opened again on a clone finds the files of the one before.
+#[cfg(feature = "fault-injection")]
+#[derive(Clone)]
+pub struct Memory(rocksdb::Env);
+
+#[cfg(feature = "fault-injection")]
+impl Memory {
+    /// An empty disk.
+    pub fn new() -> Result<Self, StoreError> {
+        Ok(Self(rocksdb::Env::mem_env()?))
+    }
+}
+
+#[cfg(feature = "fault-injection")]
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
+/// An open store. Cheap to clone; closed when the last clone is dropped.
+///
+/// It only reads. Each kind of write has a type of its own: [`crate::BlockWriter`], [`crate::RequestWriter`],
+/// [`crate::VerificationRecords`], [`crate::EmbeddedRecords`], [`crate::EmbeddedLedger`].
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<StoreInner>,
+}
+
+struct StoreInner {
+    database: Database,
+    domain: RegistryDomain,
+    /// See [`Store::block_commit`].
+    block_commit: Mutex<()>,
+}
+
+impl Store {
+    /// Opens the store in `path`, creating it if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`], [`StoreError::SchemaVersion`],
+    /// [`StoreError::OtherRegistry`], [`StoreError::Missing`] where a block was applied and one before it was not.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
+        let database = Database::open(path, options.block_cache, true, options.environment())?;
+        claim(&database, &options.domain)?;
+        check_for_gaps(&database)?;
+        Ok(Self::over(database, options.domain))
+    }
+
+    /// Opens a store that must exist, for the registry it was made for.
+    ///
+    /// # Errors
+    /// [`StoreError::Empty`] for a store whose first start ended before anything was written; otherwise as [`Store::open`].
+    pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        // RocksDB would make it.
+        if !path.exists() {
+            return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
+        }
+        let empty = || StoreError::Empty { path: path.to_owned() };
+        // RocksDB makes LOCK first and CURRENT last.
+        let is_begun = path.join("LOCK").is_file() && !path.join("CURRENT").exists();
+        let database = Database::open(path, block_cache, false, None);
+        let database = match database {
+            Err(StoreError::Open { .. }) if is_begun => log_check::check(path).and(Err(empty()))?,
+            database => database?,
+        };
+        if database.is_empty()? {
+            return Err(empty());
+        }
+        check_schema_version(&database)?;
+        let domain = stored_domain(&database)?.ok_or_else(|| StoreError::Missing {
+            family: family::META,
+            what: "the registry that the store belongs to".to_owned(),
+        })?;
+        Ok(Self::over(database, domain))
+    }
+
+    fn over(database: Database, domain: RegistryDomain) -> Self {
+        Self { inner: Arc::new(StoreInner { database, domain, block_commit: Mutex::new(()) }) }
+    }
+
+    /// The registry that the store belongs to.
+    pub fn domain(&self) -> RegistryDomain {
+        self.inner.domain
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Held while a block is committed, so that two tree maintainers (one that is dying, one that starts) cannot interleave.
+    pub(crate) fn block_commit(&self) -> &Mutex<()> {
+        &self.inner.block_commit
+    }
+}
+
+/// Writes the registry's domain and the schema version into a new store; refuses a store of another registry or schema.
+fn claim(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
+    match stored_domain(database)? {
+        None => {
+            let mut changes = Changes::default();
+            changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
+            changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
+            database.write(changes, true)
+        }
+        Some(stored) => {
+            check_schema_version(database)?;
+            if stored == *domain {
+                return Ok(());
+            }
+            Err(StoreError::OtherRegistry {
+                stored_chain_id: stored.chain_id,
+                stored_contract: stored.verifying_contract,
+                chain_id: domain.chain_id,
+                contract: domain.verifying_contract,
+            })
+        }
+    }
+}
+
+fn check_schema_version(database: &Database) -> Result<(), StoreError> {
+    match meta::<u32>(database, SCHEMA_VERSION_KEY)? {
+        Some(SCHEMA_VERSION) => Ok(()),
+        found => Err(StoreError::SchemaVersion { found: found.unwrap_or_default(), known: SCHEMA_VERSION }),
+    }
+}
+
+fn stored_domain(database: &Database) -> Result<Option<RegistryDomain>, StoreError> {
+    meta(database, REGISTRY_DOMAIN_KEY)
+}
+
+fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<Option<Value>, StoreError> {
+    let Some(bytes) = database.read(family::META, key)? else { return Ok(None) };
+    decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
+}
+
+/// Refuses a store that lacks one of the last applied blocks although a later one was applied.
+///
+/// Applied blocks are not synced. When the first of two log files becomes full in between, a loss of power can take the end of the first
+/// and leave the second, and RocksDB does not notice.
+fn check_for_gaps(database: &Database) -> Result<(), StoreError> {
+    let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
+    let height = applied.tip.seal.height;
+    for height in height.saturating_sub(RECENT_BLOCKS) + 1..=height {
+        if database.get(&family::RESULTS, &height)?.is_none() {
+            let what = format!("block {height}, though later ones were applied; restore the store from a backup");
+            return Err(StoreError::Missing { family: family::RESULTS.name, what });
+        }
+    }
+    Ok(())
+}
+
+/// Makes the store look like one of another version of the program.
+#[cfg(test)]
+pub(crate) fn write_schema_version(store: &Store, version: u32) {
+    let mut changes = Changes::default();
+    changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&version));
+    store.database().write(changes, true).expect("the version is written");
+}
