@@ -37,9 +37,9 @@ pub struct Plan {
 /// A text that is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    #[error("{0:?} is no step of a plan; write POINT=ACTIONS, such as ledger.append.after=2*off->1*return(panic)")]
+    #[error("{0:?} is not a step of a plan; write POINT=ACTIONS, such as ledger.append.after=2*off->1*return(panic)")]
     Step(String),
-    #[error("{point:?} is no fault point; the points are {}", Names)]
+    #[error("{point:?} is not a fault point; the points are {}", Names)]
     Point { point: String },
     #[error("{point}: {reason}")]
     Actions { point: &'static str, reason: String },

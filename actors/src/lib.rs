@@ -1,4 +1,4 @@
-//! The actors of Selfsame: a supervision tree that owns the registry, and the handles through which everybody else uses it.
+//! The actors of Selfsame: a supervision tree that owns the registry, and the handles that front-ends and embedders call.
 //!
 //! ```text
 //! root (one for one)
@@ -7,19 +7,21 @@
 //! │   ├── batcher           seals waiting requests into blocks
 //! │   └── request tracker   admits requests
 //! ├── verifier pool         gives waiting proofs to its workers, one a core
-//! └── session registry      ends what sign-in remembers in time, changes the signing keys
+//! └── session registry      followers and counts of open sign-ins, expiry, signing keys
 //! ```
 //!
-//! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. [`RegistryHandle`] is what a
-//! front-end calls: [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox.
-//! [`VerificationHandle::verify`] takes a verification request through all its checks.
-//! No actor holds the only copy of anything that was acknowledged, so each of them may die alone.
+//! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. Front-ends call the handles:
+//! [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
+//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only copy of anything that was
+//! acknowledged, so every actor can be restarted on its own.
+//!
+//! The modules import one another in one direction: `support` ← `registry` ← `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
 struct EmbeddingGuide;
 
-/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`; nothing at all without the feature
+/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`. Expands to nothing without the feature
 /// `fault-injection`. See `faults.rs`.
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
@@ -55,21 +57,24 @@ mod support;
 mod verification;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
-pub use registry::handle::{AdmissionLimits, LedgerBlock, RegistryHandle, RegistryStatistics, WaitError, network_of};
+pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
+pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, Submission, SubmitError};
-pub use sign_in::handle::{
-    Begun, Completed, LEGACY_ROOT_AGE, ProofRequest, SIGN_IN_ACTION, SessionCookie, SignInFailure, SignInHandle,
-    TOKEN_LIFETIME, TRANSACTION_LIFETIME, TransactionId, nonce_of,
-};
-pub use sign_in::keys::KeyState;
-pub use sign_in::limits::TooManySignIns;
+pub use sign_in::error::SignInError;
+pub use sign_in::handle::SignInHandle;
+pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
-pub use sign_in::settings::{ClientSecret, SignInClient, SignInSettings};
-pub use sign_in::signing_keys::{PublicJwk, SigningError};
+pub use sign_in::sessions::SessionCookie;
+pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
+pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
+pub use sign_in::state::{TOKEN_LIFETIME, TRANSACTION_LIFETIME};
 pub use sign_in::tokens::{LiveToken, TokenResponse};
+pub use sign_in::transactions::{Begun, Completed, LEGACY_ROOT_AGE, ProofRequest, SIGN_IN_ACTION};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use supervision::service::{Service, ServiceError, Settings};
-pub use verification::handle::{
-    Pairings, PlacedKey, ProofChecker, SeenNullifier, TooManyVerifications, Verification, VerificationError,
-    VerificationHandle, VerificationSettings, VerifierStatistics,
-};
+pub use support::rate::TooManyRequests;
+pub use verification::checker::{PairingChecker, ProofChecker};
+pub use verification::error::VerificationError;
+pub use verification::handle::{Verification, VerificationHandle, VerifierStatistics};
+pub use verification::recording::SeenNullifier;
+pub use verification::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};

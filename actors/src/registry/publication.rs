@@ -1,4 +1,4 @@
-//! What readers see, and how far the writers are.
+//! What readers see, and how far each stage of a request's way has come.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use selfsame_storage::Snapshot;
 
-use crate::registry::waiters::Waiters;
+use super::waiters::Waiters;
 
-/// The published snapshot and the marks that request states are read from. Every mark only grows.
+/// The published snapshot, and the marks that request states are read from. Every mark only grows.
 pub(crate) struct Publication {
     snapshot: ArcSwap<Snapshot>,
     /// Requests up to this sequence number have been taken into a batch.
     batching: AtomicU64,
     /// Requests up to this sequence number are durable.
     durable: AtomicU64,
-    /// Those who wait for final states.
+    /// The clients that wait for final states.
     pub waiters: Waiters,
 }
 
 impl Publication {
-    /// Starts from a stored state: whatever is open counts as being batched.
+    /// Starts from a stored state: every open request counts as taken into a batch.
     pub fn new(snapshot: Snapshot, last_sequence: u64, waiters: usize) -> Self {
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -40,29 +40,31 @@ impl Publication {
         self.snapshot.load().tip().seal.height
     }
 
-    /// Publishes a snapshot unless a newer one is out (a dying tree maintainer may come late).
+    /// Publishes a snapshot unless a newer one is published: a tree maintainer that is being killed may come late.
     pub fn publish(&self, snapshot: Snapshot) {
         let snapshot = Arc::new(snapshot);
         self.snapshot.rcu(|current| {
-            let newer = snapshot.tip().seal.height >= current.tip().seal.height;
-            Arc::clone(if newer { &snapshot } else { current })
+            let is_newer = snapshot.tip().seal.height >= current.tip().seal.height;
+            Arc::clone(if is_newer { &snapshot } else { current })
         });
     }
 
-    /// Requests up to here have been taken into a batch.
+    /// The sequence number up to which requests have been taken into a batch.
     pub fn batching(&self) -> u64 {
         self.batching.load(Ordering::Acquire)
     }
 
+    /// Requests up to `sequence` have been taken into a batch.
     pub fn mark_batching(&self, sequence: u64) {
         self.batching.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// Requests up to here are durable.
+    /// The sequence number up to which requests are durable.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
+    /// Requests up to `sequence` are durable.
     pub fn mark_durable(&self, sequence: u64) {
         self.durable.fetch_max(sequence, Ordering::AcqRel);
     }

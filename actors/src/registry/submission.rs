@@ -1,18 +1,18 @@
-//! Submitting a request: what goes in, what is refused.
+//! Submitting a request: the input, and why it can be refused.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use selfsame_protocol::gateway::RequestFault;
+use selfsame_protocol::gateway::RequestError;
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
+use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 
 /// A request for the registry.
 #[derive(Clone, Debug)]
 pub struct Submission {
     pub operation: Operation,
-    /// Who asks, for the limit by source; `None` is never limited (an embedder asking for itself).
+    /// The client's address, for the limit by source. `None` is never limited: an embedder's own request.
     pub source: Option<IpAddr>,
     /// The client's idempotency key, if it sent one.
     pub idempotency_key: Option<String>,
@@ -27,30 +27,30 @@ impl From<Operation> for Submission {
 /// Why a request was not accepted. Nothing was recorded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// Leaf index 0 or a zero commitment.
+    /// The operation is refused whatever the registry's state is.
     #[error(transparent)]
-    Request(#[from] RequestFault),
+    Request(#[from] RequestError),
     /// A rule of the registry is broken, on the state that readers see now.
     #[error("{}", .0.message())]
     Rule(#[from] RuleViolation),
     /// An open request holds a lock that this one needs.
     #[error("{}", duplicate_message(*.lock, *.same_as))]
     Duplicate {
-        /// What it holds.
+        /// The lock that the open request holds.
         lock: Lock,
-        /// The request, when its operation is the same as this one's.
+        /// The open request, when its operation is the same as this one's.
         same_as: Option<RequestId>,
     },
     /// The idempotency key was used for another request.
     #[error("the Idempotency-Key was used with another body; use a new key for a new request")]
     IdempotencyKeyReused,
     /// Too many requests from this source, or for this account.
-    #[error("{}; try again in {} s", .scope, .retry_after.as_secs_f64().ceil())]
-    RateLimited { scope: RateLimitScope, retry_after: Duration },
+    #[error("{scope}; try again in {retry_after}")]
+    RateLimited { scope: RateLimitScope, retry_after: RetryAfter },
     /// The queue is full.
     #[error("{limit} requests are waiting, the queue is full; try again")]
     QueueFull { limit: usize },
-    /// Too many calls, or the request tracker is restarting or stopping.
+    /// Too many calls wait, a step of the registry fails, or the request tracker is restarting or stopping.
     #[error("the registry is not accepting requests at the moment ({reason}); try again")]
     Unavailable { reason: String },
     /// The store failed.

@@ -1,75 +1,69 @@
-//! People who wait for a request to become final.
+//! Clients that wait for a request to become final.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selfsame_protocol::ledger::{Block, RequestId};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-/// Who waits for which request. Bounded.
+use crate::support::notify::Notifiers;
+
+/// The clients that wait for a final state; a bounded number.
 pub(crate) struct Waiters {
     waiting: Mutex<Waiting>,
 }
 
-#[derive(Default)]
 struct Waiting {
     limit: usize,
     count: usize,
-    /// All waiters of a request share one bell; it goes when the last of them does.
-    bells: HashMap<RequestId, (Arc<Notify>, usize)>,
+    notifiers: Notifiers<RequestId>,
 }
 
 /// A registered waiter; dropping it ends the wait.
 pub(crate) struct Waiter<'all> {
-    all: &'all Waiters,
+    waiters: &'all Waiters,
     request_id: RequestId,
-    bell: Arc<Notify>,
+    /// `None` once it is dropped, so that its key can be released.
+    changes: Option<watch::Receiver<()>>,
 }
 
 impl Waiters {
+    /// No waiters; at most `limit` at a time.
     pub fn new(limit: usize) -> Self {
-        Self { waiting: Mutex::new(Waiting { limit, ..Waiting::default() }) }
+        Self { waiting: Mutex::new(Waiting { limit, count: 0, notifiers: Notifiers::default() }) }
     }
 
-    /// Registers a waiter; `None` when there are as many as may be. Register first, then look at the state: so nothing that
-    /// happens in between is missed.
+    /// Registers a waiter; `None` when as many wait as the limit allows. Register first, then read the state: then no change is missed.
     pub fn register(&self, request_id: RequestId) -> Option<Waiter<'_>> {
         let mut waiting = self.lock();
         if waiting.count >= waiting.limit {
             return None;
         }
         waiting.count += 1;
-        let (bell, sharing) = waiting.bells.entry(request_id).or_default();
-        *sharing += 1;
-        Some(Waiter { all: self, request_id, bell: Arc::clone(bell) })
+        let changes = Some(waiting.notifiers.register(request_id));
+        Some(Waiter { waiters: self, request_id, changes })
     }
 
-    /// Changes how many may wait.
+    /// Changes how many clients may wait.
     pub fn set_limit(&self, limit: usize) {
         self.lock().limit = limit;
     }
 
-    /// How many wait.
+    /// How many clients wait.
     pub fn count(&self) -> usize {
         self.lock().count
     }
 
-    /// Wakes everybody who waits for a request of this block.
-    pub fn wake(&self, block: &Block) {
+    /// Wakes the waiters for the requests of a block.
+    pub fn notify_block(&self, block: &Block) {
         let waiting = self.lock();
-        if waiting.count == 0 {
-            return;
-        }
-        for entry in &block.entries {
-            if let Some((bell, _)) = waiting.bells.get(&entry.request_id) {
-                bell.notify_waiters();
-            }
+        if waiting.count > 0 {
+            block.entries.iter().for_each(|entry| waiting.notifiers.notify(&entry.request_id));
         }
     }
 
-    /// Wakes everybody to look again.
-    pub fn wake_all(&self) {
-        self.lock().bells.values().for_each(|(bell, _)| bell.notify_waiters());
+    /// Wakes every waiter to read the state again.
+    pub fn notify_all(&self) {
+        self.lock().notifiers.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -78,21 +72,20 @@ impl Waiters {
 }
 
 impl Waiter<'_> {
-    /// Rings when it is time to look again; only rings after this call count, so make it before looking.
-    pub fn bell(&self) -> tokio::sync::futures::Notified<'_> {
-        self.bell.notified()
+    /// Waits until the state may have changed since the waiter was registered, or since the last call.
+    pub async fn changed(&mut self) {
+        if let Some(changes) = &mut self.changes {
+            // The channel lives as long as it has receivers; an error cannot occur.
+            let _ = changes.changed().await;
+        }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.all.lock();
+        let mut waiting = self.waiters.lock();
         waiting.count -= 1;
-        if let Some((_, sharing)) = waiting.bells.get_mut(&self.request_id) {
-            *sharing -= 1;
-            if *sharing == 0 {
-                waiting.bells.remove(&self.request_id);
-            }
-        }
+        self.changes = None;
+        waiting.notifiers.release(&self.request_id);
     }
 }

@@ -1,142 +1,119 @@
-//! The signing keys: made at their first use, changed on a schedule and on command.
+//! Changing the signing keys: made at their first use, rotated on a schedule and on command.
+//!
+//! Making a key takes a good part of a second, so each change runs in a task of its own, which tells the session registry when it is
+//! done. The registry then publishes what is stored. A task that outlives its registry tells the next one, and a registry that starts
+//! publishes what is stored: the published keys are never older than the stored ones.
 
 use std::sync::Arc;
 
 use selfsame_protocol::B256;
-use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys, TooYoung};
+use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_storage::{RecordKey, RecordKind};
-use tokio::task::spawn_blocking;
+use tokio::sync::Mutex;
+use tracing::Instrument;
 
-use super::handle::{SignInFailure, SignInHandle, SignInShared, TOKEN_LIFETIME, write};
-use crate::sign_in::signing_keys::{LoadedKeys, PublicJwk, SigningError, generate};
+use super::error::SignInError;
+use super::messages::{KeysChanged, Rotation, SessionRegistryMessage};
+use super::signing_keys::{LoadedKeys, SigningError, generate};
+use super::state::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 
 /// How long a key is published after it was retired, in seconds: its last token is signed while it is being retired.
-const KEY_AFTERLIFE: u64 = TOKEN_LIFETIME + 60;
+pub(super) const PUBLISHED_AFTER_RETIREMENT: u64 = TOKEN_LIFETIME + 60;
 
-/// Where the signing keys are.
+/// The record of the signing keys.
 const KEYS: RecordKey = RecordKey { kind: RecordKind::SigningKeys, id: B256::ZERO };
 
-/// A signing key, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyState {
-    /// `kid`.
-    pub id: String,
-    /// `retired`, `current` or `next`.
-    pub state: &'static str,
-    /// Unix seconds.
-    pub published_at: u64,
+/// Changes the signing keys, one change at a time.
+pub(super) struct KeyKeeper {
+    state: Arc<SignInState>,
+    /// Held by the task that changes the keys.
+    changing: Arc<Mutex<()>>,
 }
 
-impl SignInShared {
-    /// The signing keys, made at their first use.
-    pub(super) async fn keys(&self) -> Result<Arc<LoadedKeys>, SignInFailure> {
-        if let Some(keys) = self.keys.load_full() {
-            return Ok(keys);
-        }
-        let _alone = self.changing_keys.lock().await;
-        if let Some(keys) = self.keys.load_full() {
-            return Ok(keys);
-        }
-        let stored = match self.get::<SigningKeys>(&KEYS)? {
-            Some(read) => read.value,
-            None => {
-                let now = self.clock.unix_seconds();
-                let random = Arc::clone(&self.random);
-                let made =
-                    spawn_blocking(move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]));
-                let [current, next] = made.await.map_err(|error| SigningError::Generate(error.to_string()))??;
-                let keys = SigningKeys::first(current, next, now);
-                self.write(vec![write(KEYS, None, &keys, u64::MAX)]).await?;
-                self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value
-            }
-        };
-        let keys = Arc::new(LoadedKeys::load(stored)?);
-        self.keys.store(Some(Arc::clone(&keys)));
-        Ok(keys)
+impl KeyKeeper {
+    pub fn new(state: Arc<SignInState>) -> Self {
+        Self { state, changing: Arc::default() }
     }
 
-    /// Changes the signing key if it has signed for long enough.
-    pub async fn rotate_when_due(&self) -> Result<(), SignInFailure> {
-        // Keys that nobody has used yet are not loaded, and need no change.
-        let Some(keys) = self.keys.load_full() else { return Ok(()) };
+    /// Publishes the stored keys, if there are any.
+    pub fn publish_stored(&self) -> Result<Option<Arc<LoadedKeys>>, SignInError> {
+        let Some(stored) = stored_keys(&self.state)? else { return Ok(None) };
+        let keys = Arc::new(LoadedKeys::load(stored.value)?);
+        self.state.keys.store(Some(Arc::clone(&keys)));
+        Ok(Some(keys))
+    }
+
+    /// Begins to make the first keys. [`KeysChanged::Made`] tells the outcome.
+    pub fn make_first(&self, reply: ractor::RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>) {
+        self.spawn(|state| async move { KeysChanged::Made(make_first(&state).await, reply) });
+    }
+
+    /// Begins to rotate the keys. [`KeysChanged::Rotated`] tells the outcome.
+    pub fn rotate(&self, force: bool, reply: Option<ractor::RpcReplyPort<Rotation>>) {
+        self.spawn(move |state| async move { KeysChanged::Rotated(rotate(&state, force).await, reply) });
+    }
+
+    /// Whether the published keys have signed for as long as they are to. Keys that were not used yet are not due.
+    pub fn is_rotation_due(&self) -> bool {
+        let Some(keys) = self.state.keys.load_full() else { return false };
         let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
-        let due = promoted.saturating_add(self.settings.key_rotation.as_secs());
-        if self.clock.unix_seconds() < due {
-            return Ok(());
-        }
-        match self.rotate(false).await? {
-            Ok(()) => tracing::info!("the signing key was changed"),
-            Err(error) => tracing::warn!(%error, "the signing key is not changed yet"),
-        }
-        Ok(())
+        let due = promoted.saturating_add(self.state.settings.key_rotation.as_secs());
+        self.state.clock.unix_seconds() >= due
     }
 
-    async fn rotate(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        let loaded = self.keys().await?;
-        let _alone = self.changing_keys.lock().await;
-        // Before a key is made, which takes a second.
-        if !force && let Err(error) = loaded.stored.is_due(self.clock.unix_seconds()) {
-            return Ok(Err(error));
-        }
-        let random = Arc::clone(&self.random);
-        let made = spawn_blocking(move || generate(&*random, 0)).await;
-        let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
-        // Only now: the old key has signed until here, and nobody could fetch the new one before.
-        let now = self.clock.unix_seconds();
-        let new = SigningKey { published_at: now, ..new };
-        let read = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?;
-        let rotated = match read.value.rotate(new, now, KEY_AFTERLIFE, force) {
-            Ok(rotated) => rotated,
-            Err(error) => {
-                // An earlier change was called failed and was written all the same.
-                self.load_stored_keys()?;
-                return Ok(Err(error));
-            }
+    fn spawn<Change: Future<Output = KeysChanged> + Send + 'static>(
+        &self,
+        change: impl FnOnce(Arc<SignInState>) -> Change + Send + 'static,
+    ) {
+        let (state, changing) = (Arc::clone(&self.state), Arc::clone(&self.changing));
+        let changing_keys = async move {
+            let _changing = changing.lock().await;
+            let changed = change(Arc::clone(&state)).await;
+            state.session_registry.cast(SessionRegistryMessage::KeysChanged(changed));
         };
-        let written = self.write(vec![write(KEYS, Some(&read.stored), &rotated, u64::MAX)]).await;
-        // What is stored counts, whoever wrote it, and whatever was said of the write.
-        self.load_stored_keys()?;
-        written?;
-        Ok(Ok(()))
-    }
-
-    fn load_stored_keys(&self) -> Result<(), SignInFailure> {
-        let stored = self.get::<SigningKeys>(&KEYS)?.ok_or(SigningError::Missing)?.value;
-        self.keys.store(Some(Arc::new(LoadedKeys::load(stored)?)));
-        Ok(())
+        tokio::spawn(changing_keys.in_current_span());
     }
 }
 
-impl SignInHandle {
-    /// The public parts of the signing keys, oldest first. The first call makes the keys.
-    pub async fn published_keys(&self) -> Result<Vec<PublicJwk>, SignInFailure> {
-        let now = self.shared.clock.unix_seconds();
-        let keys = self.shared.keys().await?;
-        let alive = keys.stored.without_expired(now, KEY_AFTERLIFE);
-        let is_alive = |published: &&PublicJwk| alive.keys.iter().any(|key| key.id == published.kid);
-        Ok(keys.published.iter().filter(is_alive).cloned().collect())
-    }
+fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, SignInError> {
+    Ok(state.get::<SigningKeys>(&KEYS)?)
+}
 
-    /// The signing keys, oldest first, with what each does. The first call makes the keys.
-    pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInFailure> {
-        let now = self.shared.clock.unix_seconds();
-        let keys = self.shared.keys().await?.stored.without_expired(now, KEY_AFTERLIFE).keys;
-        let state = |key: &SigningKey| match (key.promoted_at, key.retired_at) {
-            (_, Some(_)) => "retired",
-            (Some(_), None) => "current",
-            (None, None) => "next",
-        };
-        Ok(keys
-            .iter()
-            .map(|key| KeyState { id: key.id.clone(), state: state(key), published_at: key.published_at })
-            .collect())
+async fn make_first(state: &SignInState) -> Result<(), SignInError> {
+    if stored_keys(state)?.is_some() {
+        return Ok(());
     }
+    let now = state.clock.unix_seconds();
+    let random = Arc::clone(&state.random);
+    let make = move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]);
+    let made = state.blocking.run(make).await.map_err(|error| SigningError::Generate(error.to_string()))?;
+    let [current, next] = made?;
+    // When another writer was quicker, its keys count.
+    state.write(vec![write(KEYS, None, &SigningKeys::first(current, next, now), u64::MAX)]).await?;
+    Ok(())
+}
 
-    /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`.
-    pub async fn rotate_keys(&self, force: bool) -> Result<Result<(), TooYoung>, SignInFailure> {
-        let shared = Arc::clone(&self.shared);
-        // Goes its way also if the caller does not wait for it.
-        let rotating = tokio::spawn(async move { shared.rotate(force).await });
-        rotating.await.unwrap_or_else(|error| Err(SigningError::Generate(error.to_string()).into()))
+async fn rotate(state: &SignInState, force: bool) -> Rotation {
+    make_first(state).await?;
+    let missing = || SignInError::from(SigningError::Missing);
+    // Checked before a key is made.
+    let stored = stored_keys(state)?.ok_or_else(missing)?;
+    if !force && let Err(error) = stored.value.is_due(state.clock.unix_seconds()) {
+        return Ok(Err(error));
     }
+    let random = Arc::clone(&state.random);
+    let made = state.blocking.run(move || generate(&*random, 0)).await;
+    let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
+    // The time is read after the key was made: until now the old key has signed, and no client could fetch the new one.
+    let now = state.clock.unix_seconds();
+    let new = SigningKey { published_at: now, ..new };
+    let ReadRecord { value, stored } = stored_keys(state)?.ok_or_else(missing)?;
+    let rotated = match value.rotate(new, now, PUBLISHED_AFTER_RETIREMENT, force) {
+        Ok(rotated) => rotated,
+        // An earlier change was answered with an error and was written all the same.
+        Err(error) => return Ok(Err(error)),
+    };
+    // When another writer was quicker, its keys count.
+    state.write(vec![write(KEYS, Some(&stored), &rotated, u64::MAX)]).await?;
+    Ok(Ok(()))
 }

@@ -1,133 +1,90 @@
-//! How much strangers may ask of sign-in.
+//! How many sign-ins may be open at a time.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use selfsame_protocol::net::network_of;
 use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
+use selfsame_protocol::time::RetryAfter;
 
-use super::handle::{SignInFailure, SignInHandle, TRANSACTION_LIFETIME};
-use super::settings::SignInSettings;
-use crate::registry::handle::{RateLimiter, network_of};
+use super::error::SignInError;
+use super::state::TRANSACTION_LIFETIME;
+use crate::support::rate::{RateLimiter, TooManyRequests};
 
-/// How long a sign-in counts as open, completed or not: its record is kept as long.
+/// How long a sign-in counts as open, also after it was completed: its record is kept as long.
 const OPEN_FOR: Duration = Duration::from_secs(TRANSACTION_LIFETIME);
 
-/// A source address has begun, answered or got wrong as much as it may for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many sign-ins from this address; try again in {} s", retry_after.as_secs_f64().ceil())]
-pub struct TooManySignIns {
-    /// How long until it may again.
-    pub retry_after: Duration,
-}
-
-/// What strangers have asked for of late, and what they may.
-pub(super) struct Sources {
-    asked: Mutex<Asked>,
-    open: Mutex<Open>,
-}
-
-/// What each source address has asked for.
-struct Asked {
-    limit: Option<RateLimit>,
-    of_source: RateLimiter<IpAddr>,
-}
-
-/// Sign-ins that were begun within their lifetime: each is kept for so long, completed or not, and anybody may begin one.
-struct Open {
-    limit: usize,
+/// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each source address. Each has a record, and
+/// any client can begin one.
+pub(super) struct OpenSignIns {
     all: RateLimiter<()>,
     of_source: RateLimiter<IpAddr>,
 }
 
-impl Open {
-    /// The windows of all.
-    fn all(&mut self) -> Option<&mut SlidingWindows<()>> {
-        self.all.under(Some(RateLimit { count: self.limit, window: OPEN_FOR }))
+impl OpenSignIns {
+    /// No sign-in is open.
+    pub fn new() -> Self {
+        Self { all: RateLimiter::new(), of_source: RateLimiter::new() }
     }
 
-    /// The windows of each source, which may have a quarter of the room.
-    fn of_source(&mut self) -> Option<&mut SlidingWindows<IpAddr>> {
-        self.of_source.under(Some(RateLimit { count: self.limit.div_ceil(4), window: OPEN_FOR }))
-    }
-
-    fn charge(&mut self, source: Option<IpAddr>, now: Duration) {
-        if let Some(windows) = self.all() {
+    /// Counts a sign-in that `source` begins at `now` (time since the Unix epoch), if fewer than `limit` are open. A source may have a
+    /// quarter of the limit, so that it cannot use up all of it.
+    pub fn open(&mut self, source: Option<IpAddr>, limit: usize, now: Duration) -> Result<(), SignInError> {
+        let source = source.map(network_of);
+        if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
+            let retry = |wait| TooManyRequests { retry_after: RetryAfter(wait) };
+            windows.check(&source, now).map_err(retry)?;
+        }
+        if let Some(windows) = self.all(limit) {
+            let reason = || "too many sign-ins are under way".to_owned();
+            let retry = |wait| SignInError::Unavailable { reason: reason(), retry_after: RetryAfter(wait) };
+            windows.check(&(), now).map_err(retry)?;
             windows.charge((), now);
         }
-        if let (Some(source), Some(windows)) = (source.map(network_of), self.of_source()) {
+        if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
             windows.charge(source, now);
         }
+        Ok(())
     }
 
-    fn give_back(&mut self, source: Option<IpAddr>) {
-        if let Some(windows) = self.all() {
+    /// Takes back the sign-in that `source` began last: it was not recorded.
+    pub fn give_back(&mut self, source: Option<IpAddr>, limit: usize) {
+        if let Some(windows) = self.all(limit) {
             windows.give_back(&());
         }
-        if let (Some(source), Some(windows)) = (source.map(network_of), self.of_source()) {
+        if let (Some(source), Some(windows)) = (source.map(network_of), self.of_source(limit)) {
             windows.give_back(&source);
         }
     }
-}
 
-impl Sources {
-    pub fn new(settings: &SignInSettings) -> Self {
-        let asked = Asked { limit: settings.per_source, of_source: RateLimiter::new() };
-        let open = Open { limit: settings.open_sign_ins, all: RateLimiter::new(), of_source: RateLimiter::new() };
-        Self { asked: Mutex::new(asked), open: Mutex::new(open) }
+    fn all(&mut self, limit: usize) -> Option<&mut SlidingWindows<()>> {
+        self.all.under(Some(RateLimit { count: limit, window: OPEN_FOR }))
+    }
+
+    fn of_source(&mut self, limit: usize) -> Option<&mut SlidingWindows<IpAddr>> {
+        self.of_source.under(Some(RateLimit { count: limit.div_ceil(4), window: OPEN_FOR }))
     }
 }
 
-impl SignInHandle {
-    /// Whether a source address (IPv6: its /64) may ask for anything at the moment.
-    pub fn check_source(&self, source: IpAddr) -> Result<(), TooManySignIns> {
-        self.take_place(source, false)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Counts an authorization request, an answer to one, or wrong credentials, codes and tokens.
-    ///
-    /// What is right is not counted where a secret was shown: an application's server has one address and many people.
-    pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManySignIns> {
-        self.take_place(source, true)
-    }
-
-    fn take_place(&self, source: IpAddr, counts: bool) -> Result<(), TooManySignIns> {
-        let mut asked = self.shared.sources.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = asked.limit;
-        let Some(windows) = asked.of_source.under(limit) else { return Ok(()) };
-        let (source, now) = (network_of(source), self.shared.clock.now());
-        windows.check(&source, now).map_err(|retry_after| TooManySignIns { retry_after })?;
-        if counts {
-            windows.charge(source, now);
+    #[test]
+    fn a_source_may_open_a_quarter_of_the_sign_ins() {
+        let mut open = OpenSignIns::new();
+        let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|text| Some(text.parse().expect("an address")));
+        let at = Duration::from_secs(1_800_000_000);
+        assert!(open.open(one, 8, at).is_ok() && open.open(one, 8, at).is_ok());
+        assert!(matches!(open.open(one, 8, at), Err(SignInError::TooMany(_))));
+        open.give_back(one, 8);
+        assert!(open.open(one, 8, at).is_ok());
+        assert!(open.open(two, 8, at).is_ok() && open.open(two, 8, at).is_ok());
+        // Without a source only the limit of all counts.
+        for _ in 0..4 {
+            open.open(None, 8, at).expect("fewer than eight are open");
         }
-        Ok(())
-    }
-
-    /// Counts a sign-in, if there is room for it: see [`SignInSettings::open_sign_ins`]. A source has a quarter of the room, so that
-    /// none uses up that of all others.
-    pub(super) fn open_sign_in(&self, source: Option<IpAddr>) -> Result<(), SignInFailure> {
-        let now = self.shared.clock.now();
-        let mut open = self.shared.sources.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(source), Some(windows)) = (source.map(network_of), open.of_source()) {
-            windows.check(&source, now).map_err(|retry_after| TooManySignIns { retry_after })?;
-        }
-        let checked = open.all().map_or(Ok(()), |windows| windows.check(&(), now));
-        let reason = || "too many sign-ins are under way".to_owned();
-        checked.map_err(|retry_after| SignInFailure::Unavailable { reason: reason(), retry_after })?;
-        open.charge(source, now);
-        Ok(())
-    }
-
-    /// Takes back what was counted last: nothing came of it.
-    pub(super) fn give_open_sign_in_back(&self, source: Option<IpAddr>) {
-        let mut open = self.shared.sources.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.give_back(source);
-    }
-
-    /// Changes the limits, from the next request on: what one source address may ask for, and how many sign-ins may be under way.
-    pub fn limit_sources(&self, per_source: Option<RateLimit>, open_sign_ins: usize) {
-        let sources = &self.shared.sources;
-        sources.asked.lock().unwrap_or_else(PoisonError::into_inner).limit = per_source;
-        sources.open.lock().unwrap_or_else(PoisonError::into_inner).limit = open_sign_ins;
+        assert!(matches!(open.open(None, 8, at), Err(SignInError::Unavailable { .. })));
+        assert!(open.open(one, 8, at + OPEN_FOR).is_ok(), "they have expired");
     }
 }

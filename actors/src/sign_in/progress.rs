@@ -1,90 +1,94 @@
-//! Following a transaction: whoever has its secret learns when somebody has answered.
+//! Following a transaction: a caller that has its secret learns when it was answered.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use selfsame_protocol::sign_in::records::Transaction;
-use tokio::sync::Notify;
+use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::handle::{Read, SignInFailure, SignInHandle, SignInShared, TransactionId, owned};
+use super::error::SignInError;
+use super::handle::SignInHandle;
+use super::ids::{TransactionId, hash_of};
+use super::messages::SessionRegistryMessage;
+use super::state::{ReadRecord, SignInState};
+use crate::support::slot::RESTART_PATIENCE;
 
-/// Where a transaction stands for who follows it.
+/// Where a transaction stands, for a caller that has its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// The person has not answered.
     Waiting,
-    /// Complete it: a proof was accepted, or the person refused.
+    /// A proof was accepted, or the person refused: complete it.
     Answered,
     /// It was completed, or has expired.
     Over,
 }
 
-/// Who follows which transaction: what is rung for them, and how many they are.
-#[derive(Default)]
-pub(super) struct Following(Mutex<HashMap<TransactionId, (Arc<Notify>, usize)>>);
-
-impl Following {
-    fn bells(&self) -> MutexGuard<'_, HashMap<TransactionId, (Arc<Notify>, usize)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something has happened to a transaction.
-    pub fn ring(&self, id: TransactionId) {
-        if let Some((bell, _)) = self.bells().get(&id) {
-            bell.notify_waiters();
-        }
-    }
-}
-
 impl SignInHandle {
-    /// Where a transaction stands, for who has its secret.
-    pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInFailure> {
-        let Some(Read { value, .. }) = self.shared.get::<Transaction>(&id.key())? else { return Ok(Progress::Over) };
-        owned(&value, secret)?;
-        Ok(match (&value.answer, value.is_done) {
-            (_, 1..) => Progress::Over,
-            (Some(_), 0) => Progress::Answered,
-            (None, 0) => Progress::Waiting,
+    /// Where a transaction stands, for a caller that has its secret.
+    pub fn progress(&self, id: TransactionId, secret: &str) -> Result<Progress, SignInError> {
+        let Some(ReadRecord { value, .. }) = self.state.get::<Transaction>(&id.key())? else {
+            return Ok(Progress::Over);
+        };
+        check_secret(&value, secret)?;
+        Ok(match value.answer {
+            _ if value.is_done => Progress::Over,
+            Some(_) => Progress::Answered,
+            None => Progress::Waiting,
         })
     }
 
     /// Waits until a transaction is no longer waiting, or until `deadline`.
-    pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInFailure> {
-        let follower = Follower::new(&self.shared, id);
+    pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInError> {
+        // Only a caller that has the secret may become a follower.
+        let progress = self.progress(id, secret)?;
+        if progress != Progress::Waiting {
+            return Ok(progress);
+        }
         loop {
-            let bell = follower.bell.notified();
-            let progress = self.progress(id, secret)?;
-            if progress != Progress::Waiting || timeout_at(deadline, bell).await.is_err() {
-                return Ok(progress);
+            let mut follower = Follower::register(&self.state, id).await?;
+            loop {
+                let progress = self.progress(id, secret)?;
+                if progress != Progress::Waiting {
+                    return Ok(progress);
+                }
+                match timeout_at(deadline, follower.changes.changed()).await {
+                    Err(_) => return Ok(progress),
+                    Ok(Ok(())) => {}
+                    // The session registry died with its followers.
+                    Ok(Err(_)) => break,
+                }
             }
         }
     }
 }
 
-/// Somebody who follows a transaction; dropping it ends that.
-struct Follower<'a> {
-    shared: &'a SignInShared,
+/// Checks that the caller has the transaction's secret. For other callers the transaction does not exist.
+pub(super) fn check_secret(transaction: &Transaction, secret: &str) -> Result<(), SignInError> {
+    let is_owner: bool = hash_of(secret).as_slice().ct_eq(transaction.secret_hash.as_slice()).into();
+    if is_owner { Ok(()) } else { Err(SignInError::no_transaction("the transaction's secret is wrong")) }
+}
+
+/// A registered follower; dropping it ends that.
+struct Follower {
+    state: Arc<SignInState>,
     id: TransactionId,
-    bell: Arc<Notify>,
+    changes: watch::Receiver<()>,
 }
 
-impl<'a> Follower<'a> {
-    fn new(shared: &'a SignInShared, id: TransactionId) -> Self {
-        let mut following = shared.following.bells();
-        let (bell, sharing) = following.entry(id).or_default();
-        *sharing += 1;
-        Self { shared, id, bell: Arc::clone(bell) }
+impl Follower {
+    /// Sees every change from now on: register first, then read the transaction.
+    async fn register(state: &Arc<SignInState>, id: TransactionId) -> Result<Self, SignInError> {
+        let changes = state.call(|reply| SessionRegistryMessage::Follow(id, reply), RESTART_PATIENCE).await?;
+        Ok(Self { state: Arc::clone(state), id, changes })
     }
 }
 
-impl Drop for Follower<'_> {
+impl Drop for Follower {
     fn drop(&mut self) {
-        let mut following = self.shared.following.bells();
-        if let Some((_, sharing)) = following.get_mut(&self.id) {
-            *sharing -= 1;
-            if *sharing == 0 {
-                following.remove(&self.id);
-            }
-        }
+        // The registry counts receivers, so this one has to go before the message.
+        self.changes = watch::Sender::new(()).subscribe();
+        self.state.session_registry.cast(SessionRegistryMessage::Unfollow(self.id));
     }
 }

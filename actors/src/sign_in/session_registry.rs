@@ -1,80 +1,176 @@
-//! The session registry: sees to it that what sign-in remembers ends in time, and that signing keys change.
+//! The session registry: keeps what is alive about sign-ins. It has the followers of open transactions, counts the open sign-ins,
+//! deletes expired records, and loads and rotates the signing keys.
 //!
-//! The records themselves are read and written by the handles ([`crate::SignInHandle`]) through compare-and-write, so nothing of
-//! a sign-in waits in this actor's mailbox and none is lost when it dies.
+//! Authorization codes, tokens and browser sessions are records that the handle ([`crate::SignInHandle`]) reads and changes by
+//! compare-and-write, so nothing of an answer waits in this mailbox but the count of a new sign-in. When the actor dies, followers
+//! register again, and the counts start from zero.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_storage::StoreError;
+use tracing::Instrument;
 
-use crate::sign_in::handle::SignInShared;
+use super::error::SignInError;
+use super::ids::TransactionId;
+use super::keys::KeyKeeper;
+use super::limits::OpenSignIns;
+use super::messages::{KeysChanged, SessionRegistryMessage};
+use super::signing_keys::{LoadedKeys, SigningError};
+use super::state::SignInState;
+use crate::support::notify::Notifiers;
+use crate::support::traced::Traced;
 
-/// How often it looks.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// How often expired records are deleted, and due keys rotated.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How soon it looks again while there is more to do.
-const SOON: Duration = Duration::from_millis(100);
+/// Time to the next sweep when there is more to delete.
+const NEXT_BATCH: Duration = Duration::from_millis(100);
 
-/// Expired records that are deleted at a time.
-const SWEEP: usize = 2000;
-
-/// What the session registry is told.
-pub(crate) enum SessionRegistryMessage {
-    /// Delete what has expired, change the signing key if it is time.
-    Look,
-    /// Answer, to show that you are not stuck.
-    Ping(RpcReplyPort<()>),
-}
+/// Expired records that are deleted in one sweep.
+const SWEEP_BATCH: usize = 2000;
 
 /// The actor.
 pub(crate) struct SessionRegistry;
 
+/// What the session registry keeps.
+pub(crate) struct SessionRegistryState {
+    shared: Arc<SignInState>,
+    followers: Notifiers<TransactionId>,
+    open: OpenSignIns,
+    keys: KeyKeeper,
+    /// A task rotates keys that were due.
+    is_rotating: bool,
+    /// A task deletes expired records.
+    is_sweeping: bool,
+}
+
 impl Actor for SessionRegistry {
-    type Msg = SessionRegistryMessage;
-    type State = Arc<SignInShared>;
-    type Arguments = Arc<SignInShared>;
+    type Msg = Traced<SessionRegistryMessage>;
+    type State = SessionRegistryState;
+    type Arguments = Arc<SignInState>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        shared: Arc<SignInShared>,
-    ) -> Result<Arc<SignInShared>, ActorProcessingErr> {
+        shared: Arc<SignInState>,
+    ) -> Result<SessionRegistryState, ActorProcessingErr> {
+        // The slot first, then the keys: a change of the keys that ends meanwhile is told to this mailbox.
         shared.session_registry.occupy(myself.clone());
         fault_point!(SessionRegistryStart);
-        myself.send_interval(INTERVAL, || SessionRegistryMessage::Look);
-        Ok(shared)
+        let keys = KeyKeeper::new(Arc::clone(&shared));
+        if let Err(error) = keys.publish_stored() {
+            // Their first use tries again, and answers with the error.
+            tracing::error!(%error, "the signing keys cannot be loaded");
+        }
+        myself.send_interval(SWEEP_INTERVAL, || SessionRegistryMessage::Sweep.into());
+        let (followers, open) = (Notifiers::default(), OpenSignIns::new());
+        Ok(SessionRegistryState { shared, followers, open, keys, is_rotating: false, is_sweeping: false })
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Self::Msg>,
-        message: Self::Msg,
-        shared: &mut Arc<SignInShared>,
+        Traced { span, message }: Self::Msg,
+        state: &mut SessionRegistryState,
     ) -> Result<(), ActorProcessingErr> {
-        fault_point!(SessionRegistryHandle);
+        async {
+            fault_point!(SessionRegistryHandle);
+            state.handle(message, &myself);
+            Ok(())
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl SessionRegistryState {
+    /// Handles a message. Nothing here waits, so that a mailbox full of sign-ins is worked off quickly. Callers that have gone need no
+    /// answer.
+    fn handle(&mut self, message: SessionRegistryMessage, myself: &ActorRef<Traced<SessionRegistryMessage>>) {
+        let limit = || self.shared.limits.load().open_sign_ins;
         match message {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
-            SessionRegistryMessage::Look => {
-                let (records, now) = (Arc::clone(&shared.records), shared.clock.unix_seconds());
-                match tokio::task::spawn_blocking(move || records.expire(now, SWEEP)).await? {
-                    Ok(0) => {}
-                    Ok(swept) => {
-                        tracing::debug!(swept, "deleted expired records of sign-in");
-                        if swept == SWEEP {
-                            // There is more. Others come in between.
-                            myself.send_after(SOON, || SessionRegistryMessage::Look);
-                        }
-                    }
-                    // Expired records are as good as absent; they can wait.
-                    Err(error) => tracing::error!(%error, "expired records of sign-in cannot be deleted"),
-                }
-                if let Err(error) = shared.rotate_when_due().await {
-                    // The old key goes on; the next look tries again.
-                    tracing::error!(%error, "the signing key could not be changed");
+            SessionRegistryMessage::OpenSignIn(source, reply) => {
+                drop(reply.send(self.open.open(source, limit(), self.shared.clock.now())));
+            }
+            SessionRegistryMessage::GiveBackSignIn(source) => self.open.give_back(source, limit()),
+            SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
+            SessionRegistryMessage::Unfollow(id) => self.followers.release(&id),
+            SessionRegistryMessage::Answered(id) => self.followers.notify(&id),
+            SessionRegistryMessage::LoadKeys(reply) => self.load_keys(reply),
+            SessionRegistryMessage::RotateKeys { force, reply } => self.keys.rotate(force, Some(reply)),
+            SessionRegistryMessage::KeysChanged(changed) => self.publish_keys(changed),
+            SessionRegistryMessage::Sweep => self.sweep(),
+            SessionRegistryMessage::Swept(swept) => self.finish_sweep(swept, myself),
+        }
+    }
+
+    fn load_keys(&self, reply: RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>) {
+        let published = match self.shared.keys.load_full() {
+            Some(keys) => Ok(Some(keys)),
+            None => self.keys.publish_stored(),
+        };
+        match published.transpose() {
+            Some(loaded) => drop(reply.send(loaded)),
+            None => self.keys.make_first(reply),
+        }
+    }
+
+    /// Publishes the stored keys after a change, then answers. What is stored counts, also when its write was answered with an error.
+    fn publish_keys(&mut self, changed: KeysChanged) {
+        let published = self.keys.publish_stored();
+        match changed {
+            KeysChanged::Made(made, reply) => {
+                let loaded = made.and(published).and_then(|keys| Ok(keys.ok_or(SigningError::Missing)?));
+                drop(reply.send(loaded));
+            }
+            KeysChanged::Rotated(rotation, Some(reply)) => {
+                drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));
+            }
+            KeysChanged::Rotated(rotation, None) => {
+                self.is_rotating = false;
+                match rotation.and_then(|rotation| published.map(|_| rotation)) {
+                    Ok(Ok(())) => tracing::info!("the signing keys were rotated"),
+                    Ok(Err(error)) => tracing::warn!(%error, "the signing keys are due but not rotated yet"),
+                    // The old key continues to sign; the next sweep tries again.
+                    Err(error) => tracing::error!(%error, "the signing keys could not be rotated"),
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Begins to delete expired records, and to rotate keys that are due.
+    fn sweep(&mut self) {
+        if !self.is_rotating && self.keys.is_rotation_due() {
+            self.is_rotating = true;
+            self.keys.rotate(false, None);
+        }
+        if std::mem::replace(&mut self.is_sweeping, true) {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let (records, now) = (Arc::clone(&shared.records), shared.clock.unix_seconds());
+            let swept = shared.blocking.run(move || records.expire(now, SWEEP_BATCH)).await;
+            let swept = swept.unwrap_or(Err(StoreError::Panicked));
+            shared.session_registry.cast(SessionRegistryMessage::Swept(swept));
+        });
+    }
+
+    fn finish_sweep(&mut self, swept: Result<usize, StoreError>, myself: &ActorRef<Traced<SessionRegistryMessage>>) {
+        self.is_sweeping = false;
+        match swept {
+            Ok(0) => {}
+            Ok(swept) => {
+                tracing::debug!(swept, "deleted expired records of sign-in");
+                if swept == SWEEP_BATCH {
+                    myself.send_after(NEXT_BATCH, || SessionRegistryMessage::Sweep.into());
+                }
+            }
+            // Expired records count as absent already; the next sweep deletes them.
+            Err(error) => tracing::error!(%error, "expired records of sign-in cannot be deleted"),
+        }
     }
 }

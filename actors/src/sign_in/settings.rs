@@ -13,18 +13,35 @@ use subtle::ConstantTimeEq;
 #[derive(Clone, Debug)]
 pub struct SignInSettings {
     pub provider: Provider,
-    /// The applications that sign people in.
+    /// The applications that people can sign in to.
     pub clients: Vec<SignInClient>,
+    /// How long an authorization code can be used.
     pub code_lifetime: Duration,
+    /// How long a signing key signs.
     pub key_rotation: Duration,
-    /// How long a browser knows who signed in.
+    /// How long a browser's session lasts.
     pub session_lifetime: Duration,
-    /// Whether introspection answers a token that is not alive with 200 as RFC 7662 has it, instead of 401.
+    /// Whether introspection answers a token that is not alive with status 200, as RFC 7662 has it, instead of 401.
     pub answers_inactive_tokens_plainly: bool,
-    /// What one source address may begin, answer or get wrong; `None` is no limit.
+    /// What can be changed while the service runs.
+    pub limits: SignInLimits,
+}
+
+/// What bounds sign-in. Can be changed while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInLimits {
+    /// Limit, by source address (IPv6 by /64), of sign-ins that are begun or answered and of wrong secrets; `None` is off.
     pub per_source: Option<RateLimit>,
-    /// How many sign-ins may have been begun within their ten minutes. One source address may have begun a quarter of them.
+    /// Sign-ins that may have been begun within a transaction's lifetime. One source address may have begun a quarter of them.
     pub open_sign_ins: usize,
+    /// Calls that may wait for the session registry's answer at a time.
+    pub waiting_calls: usize,
+}
+
+impl Default for SignInLimits {
+    fn default() -> Self {
+        Self { per_source: None, open_sign_ins: 1_000_000, waiting_calls: 4096 }
+    }
 }
 
 impl Default for SignInSettings {
@@ -43,25 +60,24 @@ impl Default for SignInSettings {
             key_rotation: Duration::from_secs(30 * 24 * 3600),
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
-            per_source: None,
-            open_sign_ins: 1_000_000,
+            limits: SignInLimits::default(),
         }
     }
 }
 
-/// An application that signs people in.
+/// An application that people can sign in to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInClient {
     pub client: Client,
-    /// What people see.
+    /// The name that people see.
     pub name: String,
     pub secret: Option<ClientSecret>,
     pub environment: Environment,
-    /// The kind of proof that it takes. The two kinds give different subjects.
+    /// The kind of proof that it accepts. The two kinds give different subjects.
     pub proof: ProofKind,
 }
 
-/// A client secret as it is kept: a salt and SHA-256 of the salt and the secret.
+/// A client secret as it is stored: a salt, and SHA-256 of the salt and the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientSecret {
     pub salt: [u8; 16],
@@ -69,7 +85,7 @@ pub struct ClientSecret {
 }
 
 impl ClientSecret {
-    /// Whether this is the secret; takes the same time whatever is wrong with it.
+    /// Whether this is the secret. Takes the same time for every wrong secret.
     pub fn is(&self, secret: &str) -> bool {
         let given: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(secret).finalize().into();
         given.ct_eq(&self.digest).into()

@@ -1,4 +1,4 @@
-//! The keys that ID tokens are signed with, ready to be used.
+//! The keys that ID tokens are signed with: loaded, published and made.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ use crate::clock::Random;
 /// Bits of a key's modulus.
 const KEY_BITS: usize = 2048;
 
-/// Why keys cannot be used. Nothing of a private key is in it.
+/// Why the signing keys cannot be used. Contains nothing of a private key.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SigningError {
     #[error("a signing key could not be made: {0}")]
@@ -30,7 +30,7 @@ pub enum SigningError {
     Sign(String),
 }
 
-/// The public part of a key, as JWKS has it (RFC 7517).
+/// The public part of a signing key, as JWKS has it (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PublicJwk {
     pub kty: &'static str,
@@ -42,7 +42,29 @@ pub struct PublicJwk {
     pub alg: &'static str,
 }
 
-/// Keys as they are stored, and what they are used by.
+/// A signing key, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyState {
+    /// `kid`.
+    pub id: String,
+    /// `retired`, `current` or `next`.
+    pub state: &'static str,
+    /// Unix seconds.
+    pub published_at: u64,
+}
+
+impl From<&SigningKey> for KeyState {
+    fn from(key: &SigningKey) -> Self {
+        let state = match (key.promoted_at, key.retired_at) {
+            (_, Some(_)) => "retired",
+            (Some(_), None) => "current",
+            (None, None) => "next",
+        };
+        Self { id: key.id.clone(), state, published_at: key.published_at }
+    }
+}
+
+/// The stored keys, in the forms that they are used in.
 pub(crate) struct LoadedKeys {
     pub stored: SigningKeys,
     pub published: Vec<PublicJwk>,
@@ -50,7 +72,7 @@ pub(crate) struct LoadedKeys {
 }
 
 impl LoadedKeys {
-    /// Prepares stored keys.
+    /// Prepares stored keys. Takes a few milliseconds of the thread.
     pub fn load(stored: SigningKeys) -> Result<Self, SigningError> {
         let published = stored.keys.iter().map(public_part).collect::<Result<_, _>>()?;
         let current = stored.current().map(|key| (key.id.clone(), EncodingKey::from_rsa_der(&key.private_key)));
@@ -91,19 +113,19 @@ fn public_part(key: &SigningKey) -> Result<PublicJwk, SigningError> {
     })
 }
 
-/// Makes a key that is published from `now` on. Takes a good part of a second of the thread.
+/// Makes a key that is published from `now` (Unix seconds) on. Takes a good part of a second of the thread.
 pub(crate) fn generate(random: &dyn Random, now: u64) -> Result<SigningKey, SigningError> {
     let failed = |error: String| SigningError::Generate(error);
     let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| failed(error.to_string()))?;
     let der = private.to_pkcs1_der().map_err(|error| failed(error.to_string()))?;
-    // Named for what it is, so that equal keys have equal names.
+    // The name is a hash of the modulus, so that equal keys have equal names.
     let name = Sha256::digest(private.to_public_key().n().to_bytes_be());
     let id = URL_SAFE_NO_PAD.encode(&name[..16]);
     let private_key = der.as_bytes().to_vec();
     Ok(SigningKey { id, private_key, published_at: now, promoted_at: None, retired_at: None })
 }
 
-/// Our random source, for a crate that wants its own interface.
+/// [`Random`] behind the interface that the `rsa` crate takes.
 struct RandomSource<'a>(&'a dyn Random);
 
 impl RngCore for RandomSource<'_> {
@@ -129,5 +151,5 @@ impl RngCore for RandomSource<'_> {
     }
 }
 
-/// [`Random`] is cryptographic wherever keys are made.
+/// In a service that makes real keys, [`Random`] is the operating system's cryptographic source.
 impl CryptoRng for RandomSource<'_> {}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal};
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, Place, StoreError};
+use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, LedgerReader, Place, StoreError};
 
 use super::chance::Chance;
 use super::people;
@@ -48,7 +48,7 @@ impl FaultyLedger {
     }
 }
 
-impl Ledger for FaultyLedger {
+impl LedgerReader for FaultyLedger {
     fn head(&self) -> Seal {
         // As the embedded ledger does, which looks at what is there when it does not know what became of a block.
         match self.untold.swap(0, Ordering::Relaxed) {
@@ -60,28 +60,6 @@ impl Ledger for FaultyLedger {
             }
         }
         self.inner.head()
-    }
-
-    fn append(&self, block: &Block) -> Result<(), LedgerError> {
-        if self.is_calm() {
-            return self.inner.append(block);
-        }
-        match self.chance.below(16) {
-            0 => Err(INJECTED.into()),
-            1 => {
-                self.is_silent.store(true, Ordering::Relaxed);
-                let appended = self.inner.append(block);
-                self.is_silent.store(false, Ordering::Relaxed);
-                appended?;
-                self.untold.store(block.header.height, Ordering::Relaxed);
-                Err(INJECTED.into())
-            }
-            2 => {
-                self.intrude(block.header.time);
-                self.inner.append(block)
-            }
-            _ => self.inner.append(block),
-        }
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
@@ -111,5 +89,29 @@ impl Ledger for FaultyLedger {
                 listener(height);
             }
         }));
+    }
+}
+
+impl Ledger for FaultyLedger {
+    fn append(&self, block: &Block) -> Result<(), LedgerError> {
+        if self.is_calm() {
+            return self.inner.append(block);
+        }
+        match self.chance.below(16) {
+            0 => Err(INJECTED.into()),
+            1 => {
+                self.is_silent.store(true, Ordering::Relaxed);
+                let appended = self.inner.append(block);
+                self.is_silent.store(false, Ordering::Relaxed);
+                appended?;
+                self.untold.store(block.header.height, Ordering::Relaxed);
+                Err(INJECTED.into())
+            }
+            2 => {
+                self.intrude(block.header.time);
+                self.inner.append(block)
+            }
+            _ => self.inner.append(block),
+        }
     }
 }

@@ -34,9 +34,9 @@ use self::chance::{Chance, SimulatedClock};
 use self::ledger::FaultyLedger;
 use self::people::{Answer, Desk};
 use crate::clock::Clock;
-use crate::supervision::service::Machinery;
+use crate::supervision::service::{Machinery, Parts};
 use crate::support::blocking::Blocking;
-use crate::{Service, Settings, VerificationSettings};
+use crate::{BatchLimits, Service, Settings, VerificationSettings};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
@@ -108,8 +108,10 @@ impl History {
         self.desk.note(|| format!("a {} life begins", if calm { "calm" } else { "troubled" }));
         let settings = Settings {
             verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
-            max_operations: 1 + self.chance.below(6) as usize,
-            max_wait: Duration::from_micros(self.chance.below(6000)),
+            batch: BatchLimits {
+                max_operations: 1 + self.chance.below(6) as usize,
+                max_wait: Duration::from_micros(self.chance.below(6000)),
+            },
             ..Settings::named(instance.clone())
         };
         let committing = tokio::spawn(commit(committer.clone(), self.chance.clone(), self.desk.clone(), calm));
@@ -120,16 +122,14 @@ impl History {
         }));
         let machinery = Machinery { group_commit, committing: None, blocking };
         let (host, _) = Actor::spawn(None, Host, ()).await.expect("a host");
-        let service = Service::start_under(
+        let parts = Parts {
             settings,
-            self.store.clone(),
-            ledger.clone(),
-            clock.clone(),
-            Arc::new(self.chance.clone()),
-            host.get_cell(),
-            watch::channel(None),
-            machinery,
-        );
+            store: self.store.clone(),
+            ledger: ledger.clone(),
+            clock: clock.clone(),
+            random: Arc::new(self.chance.clone()),
+        };
+        let service = Service::start_under(parts, host.get_cell(), watch::channel(None), machinery);
         let service = service.await.expect("it starts");
         if calm {
             self.settle(&service).await;

@@ -8,7 +8,7 @@ use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::registry::{Operation, RegistryView};
 use selfsame_protocol::tree::{DEPTH, empty_node, hash_pair, node};
 use selfsame_protocol::{Address, B256, U256};
-use selfsame_storage::{Ledger, Place};
+use selfsame_storage::{LedgerReader, Place};
 
 use super::people::{Answer, Desk};
 use crate::RegistryHandle;
@@ -92,7 +92,7 @@ impl Model {
 }
 
 /// Checks a settled registry: all that was accepted is done, once, as the model does it, and nothing else is.
-pub(super) fn check(registry: &RegistryHandle, ledger: &dyn Ledger, desk: &Desk, strangers: &[Entry]) {
+pub(super) fn check(registry: &RegistryHandle, ledger: &dyn LedgerReader, desk: &Desk, strangers: &[Entry]) {
     let mut expected: HashMap<RequestId, Operation> =
         strangers.iter().map(|entry| (entry.request_id, entry.operation.clone())).collect();
     let mut ends = HashMap::new();

@@ -1,22 +1,16 @@
 //! Noticing an actor that is stuck rather than dead: each is asked for an answer every second.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ractor::{Message, RpcReplyPort};
-use selfsame_storage::Changes;
-use tokio::time::Instant;
+use futures_util::future::select_all;
+use selfsame_storage::GroupCommit;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::registry::batcher::BatcherMessage;
-use crate::registry::handle::Shared;
-use crate::registry::request_tracker::RequestTrackerMessage;
-use crate::registry::tree_maintainer::TreeMaintainerMessage;
-use crate::sign_in::handle::SignInShared;
-use crate::sign_in::session_registry::SessionRegistryMessage;
-use crate::support::slot::Slot;
-use crate::verification::handle::VerifierShared;
-use crate::verification::pool::VerifierPoolMessage;
+use crate::support::slot::MonitoredSlot;
+use crate::verification::state::VerifierState;
 
 /// Without an answer for this long, the service is not ready.
 pub const UNREADY_AFTER: Duration = Duration::from_secs(10);
@@ -26,7 +20,7 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the thread is called that makes commits, which is no actor.
+/// The name of the thread that makes commits. It is watched like an actor.
 const COMMITTING_THREAD: &str = "group-commit";
 
 /// How an actor is doing.
@@ -36,140 +30,123 @@ pub struct ActorHealth {
     pub name: String,
     /// Starts after the first.
     pub restarts: u64,
-    /// Calls waiting for its answers.
+    /// Calls that wait for its answers.
     pub waiting_calls: usize,
     /// Time since it last answered; of a verifier worker, time since it took the batch that it is busy with.
     pub silent_for: Duration,
 }
 
 impl ActorHealth {
-    /// Whether it answered lately.
+    /// Whether it has answered within [`UNREADY_AFTER`].
     pub fn is_responsive(&self) -> bool {
         self.silent_for < UNREADY_AFTER
     }
 }
 
 /// When each actor last answered.
-pub(crate) struct Heartbeat {
+pub(super) struct Heartbeat {
     started: Instant,
-    shared: Arc<Shared>,
-    verifier: Arc<VerifierShared>,
-    sign_in: Arc<SignInShared>,
-    tree_maintainer: LastAnswer,
-    batcher: LastAnswer,
-    request_tracker: LastAnswer,
-    verifier_pool: LastAnswer,
-    session_registry: LastAnswer,
+    actors: Vec<Pulse>,
+    verifier: Arc<VerifierState>,
+    group_commit: GroupCommit,
 }
 
-/// Milliseconds since the heartbeat began.
-#[derive(Default)]
-struct LastAnswer(AtomicU64);
+/// An actor, and when it last answered in milliseconds since the heartbeat began.
+struct Pulse {
+    slot: Arc<dyn MonitoredSlot>,
+    last_answer: AtomicU64,
+}
 
 impl Heartbeat {
-    pub fn new(shared: Arc<Shared>, verifier: Arc<VerifierShared>, sign_in: Arc<SignInShared>) -> Self {
-        Self {
-            started: Instant::now(),
-            shared,
-            verifier,
-            sign_in,
-            tree_maintainer: LastAnswer::default(),
-            batcher: LastAnswer::default(),
-            request_tracker: LastAnswer::default(),
-            verifier_pool: LastAnswer::default(),
-            session_registry: LastAnswer::default(),
-        }
+    /// Watches these actors, the verifier's workers and the committing thread.
+    pub fn new(
+        actors: impl IntoIterator<Item = Arc<dyn MonitoredSlot>>,
+        verifier: Arc<VerifierState>,
+        group_commit: GroupCommit,
+    ) -> Self {
+        let actors = actors.into_iter().map(|slot| Pulse { slot, last_answer: 0.into() }).collect();
+        Self { started: Instant::now(), actors, verifier, group_commit }
     }
 
     /// How the actors are doing now.
     pub fn health(&self) -> Vec<ActorHealth> {
-        let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
-        let mut health = vec![
-            self.health_of(tree_maintainer, &self.tree_maintainer),
-            self.health_of(batcher, &self.batcher),
-            self.health_of(request_tracker, &self.request_tracker),
-            self.health_of(&self.verifier.pool, &self.verifier_pool),
-            self.health_of(&self.sign_in.session_registry, &self.session_registry),
-        ];
-        health.extend(self.verifier.workers.iter().map(|worker| {
-            let (name, busy) = worker.busy();
-            ActorHealth { name, restarts: worker.restarts(), waiting_calls: 0, silent_for: busy }
-        }));
-        health
+        let actors = self.actors.iter().map(|pulse| ActorHealth {
+            name: pulse.slot.name().to_owned(),
+            restarts: pulse.slot.restarts(),
+            waiting_calls: pulse.slot.waiting_calls(),
+            silent_for: self.silent_for(pulse),
+        });
+        let workers = self.verifier.workers.iter().map(|worker| {
+            let (name, silent_for) = worker.busy();
+            ActorHealth { name, restarts: worker.restarts(), waiting_calls: 0, silent_for }
+        });
+        actors.chain(workers).collect()
+    }
+
+    /// How long the present commit has taken, once that is too long.
+    pub fn delayed_commit(&self) -> Option<Duration> {
+        Some(self.group_commit.busy_for()).filter(|busy| *busy >= UNREADY_AFTER)
     }
 
     /// Asks until an actor is stuck; returns its name.
     pub async fn watch(&self) -> String {
-        let Shared { tree_maintainer, batcher, request_tracker, .. } = self.shared.as_ref();
+        let asked = self.actors.iter().map(|pulse| Box::pin(self.ask(pulse)));
         tokio::select! {
-            // In the same order each time, for simulations.
+            // Polled in the same order each time, so that simulations repeat.
             biased;
-            () = self.ask(tree_maintainer, &self.tree_maintainer, TreeMaintainerMessage::Ping) => tree_maintainer.name(),
-            () = self.ask(batcher, &self.batcher, BatcherMessage::Ping) => batcher.name(),
-            () = self.ask(request_tracker, &self.request_tracker, RequestTrackerMessage::Ping) => request_tracker.name(),
-            () = self.ask(&self.verifier.pool, &self.verifier_pool, VerifierPoolMessage::Ping) => self.verifier.pool.name(),
-            () = self.ask(&self.sign_in.session_registry, &self.session_registry, SessionRegistryMessage::Ping) => {
-                self.sign_in.session_registry.name()
-            }
-            worker = self.stuck_worker() => return worker,
-            () = self.stuck_commit() => COMMITTING_THREAD,
+            (stuck, ..) = select_all(asked) => stuck,
+            worker = self.stuck_worker() => worker,
+            () = self.stuck_commit() => COMMITTING_THREAD.to_owned(),
             never = self.probe_commits() => match never {},
         }
-        .to_owned()
     }
 
-    /// While commits fail, makes one every second: so it is noticed when they work again, also if nobody asks for anything.
-    async fn probe_commits(&self) -> std::convert::Infallible {
+    fn silent_for(&self, pulse: &Pulse) -> Duration {
+        (self.started + Duration::from_millis(pulse.last_answer.load(Ordering::Relaxed))).elapsed()
+    }
+
+    /// Asks one actor every second; returns its name when it has been silent for too long.
+    async fn ask(&self, pulse: &Pulse) -> String {
         loop {
-            tokio::time::sleep(INTERVAL).await;
-            if self.shared.group_commit.trouble().is_some() {
-                self.shared.group_commit.commit(Changes::default(), Box::new(|_| {}));
+            let asked = Instant::now();
+            match pulse.slot.ping(asked + STUCK_AFTER).await {
+                Ok(()) => pulse.last_answer.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed),
+                Err(error) => {
+                    tracing::warn!(actor = pulse.slot.name(), %error, "an actor does not answer");
+                    if self.silent_for(pulse) >= STUCK_AFTER {
+                        return pulse.slot.name().to_owned();
+                    }
+                }
             }
+            sleep_until(asked + INTERVAL).await;
         }
     }
 
-    /// Waits until one group commit has taken too long: a disk that never answers.
-    async fn stuck_commit(&self) {
-        while self.shared.group_commit.busy_for() < STUCK_AFTER {
-            tokio::time::sleep(INTERVAL).await;
-        }
-    }
-
-    /// Waits until a verifier worker has been busy with one batch for too long: it is asked for nothing while it works.
+    /// Returns the name of a verifier worker that has been busy with one batch for too long. A worker is not asked while it works.
     async fn stuck_worker(&self) -> String {
         loop {
             let stuck = self.verifier.workers.iter().map(|worker| worker.busy()).find(|(_, busy)| *busy >= STUCK_AFTER);
             if let Some((name, _)) = stuck {
                 return name;
             }
-            tokio::time::sleep(INTERVAL).await;
+            sleep(INTERVAL).await;
         }
     }
 
-    fn health_of<M: Message>(&self, slot: &Slot<M>, last: &LastAnswer) -> ActorHealth {
-        let last = self.started + Duration::from_millis(last.0.load(Ordering::Relaxed));
-        ActorHealth {
-            name: slot.name().to_owned(),
-            restarts: slot.restarts(),
-            waiting_calls: slot.inside(),
-            silent_for: last.elapsed(),
+    /// Returns when one commit has taken too long: a disk that does not answer.
+    async fn stuck_commit(&self) {
+        while self.group_commit.busy_for() < STUCK_AFTER {
+            sleep(INTERVAL).await;
         }
     }
 
-    /// Asks one actor every second; returns when it has been silent for too long.
-    async fn ask<M: Message>(&self, slot: &Slot<M>, last: &LastAnswer, ping: fn(RpcReplyPort<()>) -> M) {
+    /// While commits fail, makes one every second, so that the service notices when they work again, also when no request comes.
+    async fn probe_commits(&self) -> Infallible {
         loop {
-            let asked = Instant::now();
-            match slot.probe(ping, asked + STUCK_AFTER).await {
-                Ok(()) => last.0.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed),
-                Err(error) => {
-                    tracing::warn!(actor = slot.name(), %error, "an actor does not answer");
-                    if self.health_of(slot, last).silent_for >= STUCK_AFTER {
-                        return;
-                    }
-                }
+            sleep(INTERVAL).await;
+            if self.group_commit.failure().is_some() {
+                self.group_commit.probe();
             }
-            tokio::time::sleep_until(asked + INTERVAL).await;
         }
     }
 }

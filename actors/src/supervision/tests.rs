@@ -12,7 +12,7 @@ use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
 use selfsame_protocol::ledger::{Block, Entry, RequestId};
 use selfsame_protocol::registry::{CreateAccount, Operation, RuleParameters};
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, Ledger, OpenOptions, Store};
+use selfsame_storage::{EmbeddedLedger, Ledger, LedgerReader, OpenOptions, Store};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -230,7 +230,7 @@ async fn those_after_a_dead_actor_start_again_with_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
     // Nothing is sealed, so requests stay open.
-    let running = start_with("keeps-locks", |settings| settings.max_wait = Duration::from_secs(3600)).await;
+    let running = start_with("keeps-locks", |settings| settings.batch.max_wait = Duration::from_secs(3600)).await;
     let registry = running.service.registry();
     let first = registry.submit(submission(1, "one")).await.expect("accepted");
     let GatewayStatusResponse { request_id, .. } = first;

@@ -8,18 +8,20 @@ use tokio::task::{JoinError, spawn_blocking};
 /// Where blocking work is done.
 #[derive(Clone, Default)]
 pub(crate) enum Blocking {
-    /// On threads of the runtime made for it.
+    /// On the runtime's threads for blocking work.
     #[default]
     Threads,
-    /// On the only thread, for simulations: so that everything happens in the same order each time. Before it is done there passes
-    /// as much time as this says.
+    /// On the simulation's only thread, so that everything happens in the same order in each run. The function says how much simulated
+    /// time passes before the work is done.
     #[cfg(all(test, feature = "fault-injection"))]
     Inline(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 
 impl Blocking {
-    /// Does some work; an error says that it panicked.
+    /// Does `work` inside the caller's span. An error says that the work panicked.
     pub async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JoinError> {
+        let span = tracing::Span::current();
+        let work = move || span.in_scope(work);
         match self {
             Self::Threads => spawn_blocking(work).await,
             #[cfg(all(test, feature = "fault-injection"))]

@@ -1,6 +1,18 @@
-//! What every wing stands on: finding an actor, blocking work, steps that are tried again. Imports none of the wings.
+//! What every wing stands on. Imports none of the wings.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`slot`] | finds an actor after a restart; counts and bounds the calls to it |
+//! | [`traced`] | messages that carry the span of their request |
+//! | [`blocking`], [`serial_blocking`] | work that blocks a thread, the latter one piece at a time |
+//! | [`retry`] | steps that are retried while they fail |
+//! | [`notify`] | waiting for something to happen to a key |
+//! | [`rate`] | limits by source address |
 
 pub(crate) mod blocking;
+pub(crate) mod notify;
+pub(crate) mod rate;
 pub(crate) mod retry;
 pub(crate) mod serial_blocking;
 pub(crate) mod slot;
+pub(crate) mod traced;

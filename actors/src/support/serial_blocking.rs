@@ -1,40 +1,42 @@
-//! Blocking work of which one piece runs at a time, also when the actor that began it is killed meanwhile.
+//! Blocking work that runs one piece at a time, also when the actor that began a piece is killed meanwhile.
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinError;
 
-use crate::support::blocking::Blocking;
+use super::blocking::Blocking;
 
-/// A killed actor's blocking work runs on: it is inside a commit, which cannot be stopped. Its successor waits for the end of it
-/// before it looks at the store, so that nothing changes behind its back.
+/// Runs blocking work in series.
+///
+/// A killed actor's blocking work continues: it is inside a commit, which cannot be interrupted. The actor's successor waits for its end
+/// before it reads the store, so that the store does not change after that read.
 #[derive(Default)]
-pub(crate) struct Turns {
-    turn: Arc<Mutex<()>>,
+pub(crate) struct SerialBlocking {
+    permit: Arc<Mutex<()>>,
     blocking: Blocking,
 }
 
-impl Turns {
-    /// Nobody's turn, with the work done there.
+impl SerialBlocking {
+    /// No work yet; work will be done by `blocking`.
     pub fn new(blocking: Blocking) -> Self {
-        Self { turn: Arc::default(), blocking }
+        Self { permit: Arc::default(), blocking }
     }
 
-    /// Runs blocking work once no other is running.
+    /// Runs `work` after the work before it.
     pub async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JoinError> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let permit = Arc::clone(&self.permit).lock_owned().await;
         let work = move || {
             let result = work();
-            drop(turn);
+            drop(permit);
             result
         };
         self.blocking.run(work).await
     }
 
     /// Waits until no work is running.
-    pub async fn idle(&self) {
-        drop(self.turn.lock().await);
+    pub async fn until_idle(&self) {
+        drop(self.permit.lock().await);
     }
 }
 
@@ -47,26 +49,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_next_waits_for_work_whose_caller_is_gone() {
-        let turns = Arc::new(Turns::default());
+    async fn work_waits_for_the_work_of_a_caller_that_was_killed() {
+        let serial = Arc::new(SerialBlocking::default());
         let (begin, begun) = channel();
         let (finish, finished) = channel::<()>();
         let caller = tokio::spawn({
-            let turns = Arc::clone(&turns);
+            let serial = Arc::clone(&serial);
             async move {
                 let work = move || {
                     begin.send(()).expect("the test listens");
                     finished.recv().expect("the test finishes it");
                 };
-                turns.run(work).await.expect("no panic");
+                serial.run(work).await.expect("no panic");
             }
         });
         spawn_blocking(move || begun.recv().expect("begun")).await.expect("no panic");
         caller.abort();
         assert!(caller.await.expect_err("killed").is_cancelled());
-        assert!(turns.turn.try_lock().is_err(), "the work runs on");
+        assert!(serial.permit.try_lock().is_err(), "the work continues");
         finish.send(()).expect("the work listens");
-        turns.idle().await;
-        assert_eq!(turns.run(|| 7).await.expect("no panic"), 7);
+        serial.until_idle().await;
+        assert_eq!(serial.run(|| 7).await.expect("no panic"), 7);
     }
 }

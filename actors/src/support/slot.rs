@@ -3,15 +3,21 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use ractor::rpc::CallResult;
-use ractor::{ActorRef, Message, RpcReplyPort};
+use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+
+use super::traced::Traced;
+
+/// How long a call waits for an actor that restarts, unless its caller has less time.
+pub(crate) const RESTART_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a call got no answer. In all cases but [`CallError::NoAnswer`] the actor has not seen the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// As many calls are inside as may be.
+    /// As many calls wait for answers as the slot's limit allows.
     #[error("too many calls are waiting")]
     Overloaded,
     /// The actor is not running and did not come back in time.
@@ -22,30 +28,32 @@ pub(crate) enum CallError {
     NoAnswer,
 }
 
-/// The place of one actor. Its mailbox is unbounded, so what is inside is counted here and bounded.
+/// A message that asks its actor for a sign of life.
+pub(crate) trait Ping: Send + 'static {
+    /// The message; the actor answers it as soon as it handles it.
+    fn ping(reply: RpcReplyPort<()>) -> Self;
+}
+
+/// Where one actor is reached. Its mailbox has no bound, so the calls that wait for answers are counted here.
 pub(crate) struct Slot<M> {
     name: String,
-    occupant: watch::Sender<Option<ActorRef<M>>>,
-    inside: AtomicUsize,
+    occupant: watch::Sender<Option<ActorRef<Traced<M>>>>,
+    waiting_calls: AtomicUsize,
+    /// The most calls that may wait for answers at a time.
     limit: AtomicUsize,
     starts: AtomicU64,
 }
 
-impl<M: Message> Slot<M> {
-    /// An empty slot for the actor `name`; at most `limit` calls wait for answers at a time.
-    pub fn new(name: String, limit: usize) -> Self {
+impl<M: Send + 'static> Slot<M> {
+    /// An empty slot for the actor `name`. At most `limit` calls wait for answers at a time; with `None` the callers bound themselves.
+    pub fn new(name: String, limit: Option<usize>) -> Self {
         Self {
             name,
             occupant: watch::Sender::new(None),
-            inside: AtomicUsize::new(0),
-            limit: AtomicUsize::new(limit),
+            waiting_calls: AtomicUsize::new(0),
+            limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
             starts: AtomicU64::new(0),
         }
-    }
-
-    /// The actor's name in the actor registry.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// Changes how many calls may wait for answers at a time.
@@ -53,28 +61,18 @@ impl<M: Message> Slot<M> {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Calls waiting for answers.
-    pub fn inside(&self) -> usize {
-        self.inside.load(Ordering::Relaxed)
-    }
-
-    /// A starting actor takes its place. Messages sent from now on wait in its mailbox until it has started, so an actor that
-    /// loads state should come here first and misses nothing.
-    pub fn occupy(&self, actor: ActorRef<M>) {
+    /// Registers a starting actor. Messages sent from now on wait in its mailbox until it has started, so an actor that loads state calls
+    /// this first and misses nothing.
+    pub fn occupy(&self, actor: ActorRef<Traced<M>>) {
         self.starts.fetch_add(1, Ordering::Relaxed);
         self.occupant.send_replace(Some(actor));
     }
 
-    /// Starts after the first.
-    pub fn restarts(&self) -> u64 {
-        self.starts.load(Ordering::Relaxed).saturating_sub(1)
-    }
-
-    /// Sends a message if the actor is there. What must not be lost is durable elsewhere and found at its start.
+    /// Sends a message if the actor is there. Senders keep what must not be lost in the store, where the actor finds it when it starts.
     pub fn cast(&self, message: M) {
         let occupant = self.occupant.borrow().clone();
         if let Some(actor) = occupant
-            && let Err(error) = actor.cast(message)
+            && let Err(error) = actor.cast(message.into())
         {
             tracing::debug!(actor = self.name, %error, "a message to a stopped actor was dropped");
         }
@@ -86,19 +84,18 @@ impl<M: Message> Slot<M> {
         message: impl FnOnce(RpcReplyPort<R>) -> M,
         deadline: Instant,
     ) -> Result<R, CallError> {
-        let _inside = self.enter()?;
-        self.probe(message, deadline).await
+        let _waiting = WaitingCall::begin(self)?;
+        self.ask(message, deadline).await
     }
 
-    /// Like [`Slot::call`], but never refused for overload.
-    pub async fn probe<R: Send + 'static>(
+    async fn ask<R: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<R>) -> M,
         deadline: Instant,
     ) -> Result<R, CallError> {
         let actor = self.running(deadline).await?;
         let patience = deadline.saturating_duration_since(Instant::now());
-        match actor.call(message, Some(patience)).await {
+        match actor.call(|reply| Traced::call(message(reply)), Some(patience)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
             Ok(CallResult::Timeout | CallResult::SenderError) => Err(CallError::NoAnswer),
             // It stopped between our look and the send.
@@ -107,8 +104,8 @@ impl<M: Message> Slot<M> {
     }
 
     /// The actor, once it runs.
-    async fn running(&self, deadline: Instant) -> Result<ActorRef<M>, CallError> {
-        let is_alive = |occupant: &Option<ActorRef<M>>| {
+    async fn running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
+        let is_alive = |occupant: &Option<ActorRef<Traced<M>>>| {
             occupant.as_ref().is_some_and(|actor| actor.get_status() <= ractor::ActorStatus::Running)
         };
         let mut occupant = self.occupant.subscribe();
@@ -117,27 +114,59 @@ impl<M: Message> Slot<M> {
             _ => Err(CallError::Restarting),
         }
     }
+}
 
-    fn enter(&self) -> Result<Inside<'_, M>, CallError> {
-        let inside = Inside { slot: self };
-        if self.inside.fetch_add(1, Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
+/// A call that waits for its answer; counted until it is dropped.
+struct WaitingCall<'slot, M> {
+    slot: &'slot Slot<M>,
+}
+
+impl<'slot, M> WaitingCall<'slot, M> {
+    fn begin(slot: &'slot Slot<M>) -> Result<Self, CallError> {
+        let waiting = Self { slot };
+        if slot.waiting_calls.fetch_add(1, Ordering::Relaxed) >= slot.limit.load(Ordering::Relaxed) {
             Err(CallError::Overloaded)
         } else {
-            Ok(inside)
+            Ok(waiting)
         }
     }
 }
 
-/// One call inside; leaving is its drop.
-struct Inside<'slot, M: Message> {
-    slot: &'slot Slot<M>,
-}
-
-impl<M: Message> Drop for Inside<'_, M> {
+impl<M> Drop for WaitingCall<'_, M> {
     fn drop(&mut self) {
-        self.slot.inside.fetch_sub(1, Ordering::Relaxed);
+        self.slot.waiting_calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// How long a call waits for an actor that restarts, unless its caller has less time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// A slot as the heartbeat sees it, whatever messages its actor takes.
+pub(crate) trait MonitoredSlot: Send + Sync {
+    /// The actor's name in the actor registry.
+    fn name(&self) -> &str;
+
+    /// Starts after the first.
+    fn restarts(&self) -> u64;
+
+    /// Calls that wait for answers.
+    fn waiting_calls(&self) -> usize;
+
+    /// Asks the actor for a sign of life. Not counted as a waiting call, and not refused when too many wait.
+    fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>>;
+}
+
+impl<M: Ping> MonitoredSlot for Slot<M> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn restarts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
+    fn waiting_calls(&self) -> usize {
+        self.waiting_calls.load(Ordering::Relaxed)
+    }
+
+    fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(self.ask(M::ping, deadline))
+    }
+}

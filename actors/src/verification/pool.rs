@@ -1,21 +1,26 @@
-//! The verifier pool: proofs wait here for a worker, and those of one key that wait together are checked together.
+//! The verifier pool: proofs wait here for a worker, and waiting proofs of one key are checked together.
 //!
-//! Nobody waits for a batch to fill: an idle worker takes what is there. Under load more is there, and a proof costs less.
+//! The pool does not wait for a batch to fill: an idle worker takes the proofs that are there. Under load more are there, and each
+//! proof costs less.
+//!
+//! Ractor's own worker pools (`ractor::factory`) are not used: they route each message to a worker, and batching by key needs a queue
+//! that hands out several messages at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
-use selfsame_protocol::groth16::{Claim, PreparedKey};
-use tokio::sync::OwnedSemaphorePermit;
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use selfsame_protocol::groth16::PreparedKey;
 use tokio::time::Instant;
 
-use crate::verification::handle::VerifierShared;
-use crate::verification::worker::{Batch, VerifierWorker, WorkerArguments, WorkerMessage};
+use super::messages::{Batch, Job, VerifierPoolMessage, WorkerMessage};
+use super::state::VerifierState;
+use super::worker::{VerifierWorker, WorkerArguments};
+use crate::support::traced::Traced;
 
-/// Proofs that are checked together at most: beyond it the fixed costs are shared well enough, and a bad proof costs its
-/// neighbours little.
+/// The most proofs that are checked together. Beyond it, the fixed costs are shared well enough, and a bad proof costs the others of
+/// its batch little.
 const LARGEST_BATCH: usize = 64;
 
 /// Failed workers within [`RESTART_WINDOW`] that are replaced before the pool fails as a whole.
@@ -23,36 +28,15 @@ const MAX_RESTARTS: usize = 20;
 
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 
-/// What the pool is told.
-pub(crate) enum VerifierPoolMessage {
-    /// Check a proof and answer whether it holds. Dropping the answer's port says that it was not checked.
-    Check(Box<Job>),
-    /// A worker has finished its batch.
-    Idle(ActorId),
-    /// Answer, to show that you are not stuck.
-    Ping(RpcReplyPort<()>),
-}
-
-/// A proof that waits.
-pub(crate) struct Job {
-    pub key: Arc<PreparedKey>,
-    pub claim: Claim,
-    /// Nobody waits for the answer after this.
-    pub deadline: Instant,
-    pub reply: RpcReplyPort<bool>,
-    /// Given back when the job is done or dropped.
-    pub place: Option<OwnedSemaphorePermit>,
-}
-
 /// The actor.
 pub(crate) struct VerifierPool;
 
-/// What the pool remembers. Losing it costs callers an answer, never a wrong one.
+/// What the pool remembers. When it is lost, callers get no answer, never a wrong one.
 pub(crate) struct VerifierPoolState {
-    shared: Arc<VerifierShared>,
-    /// One queue a key.
+    verifier: Arc<VerifierState>,
+    /// One queue for each key that has waiting proofs.
     queues: Vec<Queue>,
-    /// Counts jobs, to find the oldest.
+    /// Jobs so far; numbers them, to find the oldest.
     arrived: u64,
     idle: Vec<Worker>,
     busy: Vec<Worker>,
@@ -66,26 +50,26 @@ struct Queue {
 }
 
 struct Worker {
-    /// Its place in the shared records.
+    /// Index of its record in [`VerifierState::workers`].
     index: usize,
     actor: ActorRef<WorkerMessage>,
 }
 
 impl Actor for VerifierPool {
-    type Msg = VerifierPoolMessage;
+    type Msg = Traced<VerifierPoolMessage>;
     type State = VerifierPoolState;
-    type Arguments = Arc<VerifierShared>;
+    type Arguments = Arc<VerifierState>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        shared: Arc<VerifierShared>,
+        verifier: Arc<VerifierState>,
     ) -> Result<VerifierPoolState, ActorProcessingErr> {
-        shared.pool.occupy(myself.clone());
+        verifier.pool.occupy(myself.clone());
         fault_point!(VerifierPoolStart);
-        let workers = shared.workers.len();
+        let workers = verifier.workers.len();
         let mut state = VerifierPoolState {
-            shared,
+            verifier,
             queues: Vec::new(),
             arrived: 0,
             idle: Vec::with_capacity(workers),
@@ -99,10 +83,11 @@ impl Actor for VerifierPool {
         Ok(state)
     }
 
+    /// Handles no message in its request's span: what a message starts, the dispatch of batches, serves many requests.
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
-        message: Self::Msg,
+        Traced { message, .. }: Self::Msg,
         state: &mut VerifierPoolState,
     ) -> Result<(), ActorProcessingErr> {
         fault_point!(VerifierPoolHandle);
@@ -133,7 +118,7 @@ impl Actor for VerifierPool {
         };
         let Some(index) = state.remove(worker) else { return Ok(()) };
         tracing::error!(worker = index, reason, "a verifier worker failed; its batch was not checked");
-        state.note_failure(reason)?;
+        state.record_failure(reason)?;
         let worker = state.start_worker(&myself, index).await?;
         state.idle.push(worker);
         state.dispatch();
@@ -144,16 +129,16 @@ impl Actor for VerifierPool {
 impl VerifierPoolState {
     async fn start_worker(
         &self,
-        myself: &ActorRef<VerifierPoolMessage>,
+        myself: &ActorRef<Traced<VerifierPoolMessage>>,
         index: usize,
     ) -> Result<Worker, ActorProcessingErr> {
-        let name = self.shared.next_worker_name(index);
-        let arguments = WorkerArguments { shared: Arc::clone(&self.shared), index };
+        let name = self.verifier.next_worker_name(index);
+        let arguments = WorkerArguments { verifier: Arc::clone(&self.verifier), index };
         let (actor, _) = VerifierWorker::spawn_linked(Some(name), VerifierWorker, arguments, myself.get_cell()).await?;
         Ok(Worker { index, actor })
     }
 
-    /// Forgets a worker; its index.
+    /// Removes a worker and returns its index.
     fn remove(&mut self, worker: ActorId) -> Option<usize> {
         [&mut self.idle, &mut self.busy].into_iter().find_map(|workers| {
             let found = workers.iter().position(|other| other.actor.get_id() == worker)?;
@@ -161,7 +146,8 @@ impl VerifierPoolState {
         })
     }
 
-    fn note_failure(&mut self, reason: String) -> Result<(), ActorProcessingErr> {
+    /// Counts a failed worker; an error when too many have failed.
+    fn record_failure(&mut self, reason: String) -> Result<(), ActorProcessingErr> {
         let now = Instant::now();
         self.failures.push_back(now);
         while self.failures.front().is_some_and(|failure| now.duration_since(*failure) > RESTART_WINDOW) {
@@ -191,9 +177,9 @@ impl VerifierPoolState {
                 self.idle.push(worker);
                 return;
             };
-            // A worker that died takes the batch with it: its callers are told, and so are we.
+            // A stopped worker drops the batch: its callers are answered as not checked, and the supervision event replaces it.
             if let Err(error) = worker.actor.cast(WorkerMessage::Check(batch)) {
-                tracing::debug!(%error, "a batch met a stopped worker");
+                tracing::debug!(%error, "a batch was sent to a stopped worker");
             }
             self.busy.push(worker);
         }
@@ -201,7 +187,7 @@ impl VerifierPoolState {
 
     fn next_batch(&mut self, now: Instant, idle_workers: usize) -> Option<Batch> {
         for queue in &mut self.queues {
-            // Of the others, whoever waited has gone.
+            // The callers of the other jobs have gone.
             queue.waiting.retain(|(_, job)| job.deadline > now && !job.reply.is_closed());
         }
         self.queues.retain(|queue| !queue.waiting.is_empty());

@@ -24,7 +24,10 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::clock::{ManualClock, Random, SystemRandom};
-use crate::{Pairings, ProofChecker, Service, Settings, VerificationError, VerificationHandle, VerificationSettings};
+use crate::{
+    ConfiguredKey, PairingChecker, ProofChecker, Service, Settings, VerificationError, VerificationHandle,
+    VerificationSettings,
+};
 
 /// Longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,7 +90,11 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
     };
     let mut verification = VerificationSettings {
         workers: 2,
-        keys: vec![(HERE, Arc::new(PreparedKey::new(&simulator().verification_key())))],
+        keys: vec![ConfiguredKey {
+            environment: HERE.0,
+            kind: HERE.1,
+            key: Arc::new(PreparedKey::new(&simulator().verification_key())),
+        }],
         directory: Directory::new([party], [], [], [HERE]),
         trusted_roots: vec![TrustedRoot { environment: HERE.0, kind: HERE.1, time: 0, root: U256::from(5) }],
         ..VerificationSettings::default()
@@ -142,7 +149,7 @@ impl ProofChecker for Watched {
         drop(self.released.wait_while(self.is_held.lock().expect("no panic"), |held| *held).expect("no panic"));
         let panics = self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         assert!(panics.is_err(), "a fault that the test asked for");
-        Pairings.which_hold(key, claims, random)
+        PairingChecker.which_hold(key, claims, random)
     }
 }
 
@@ -249,7 +256,7 @@ async fn a_limited_action_counts_racing_proofs_exactly() {
     let action =
         Action { rp_id, environment: HERE.0, action: "a".to_owned(), max_verifications: 3, accept_legacy: true };
     let running = start("limited", |settings| {
-        let parties = [settings.directory.relying_party(APP).expect("known").clone()];
+        let parties = [RelyingParty::clone(settings.directory.relying_party(APP).expect("known"))];
         settings.directory = Directory::new(parties, [action], [], [HERE]);
     })
     .await;

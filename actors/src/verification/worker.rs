@@ -3,71 +3,29 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use selfsame_protocol::groth16::{Claim, PreparedKey};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 use selfsame_storage::StoreError;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 
-use crate::verification::handle::VerifierShared;
-use crate::verification::pool::{Job, VerifierPoolMessage};
-
-/// What a worker is told.
-pub(crate) enum WorkerMessage {
-    /// Check these and answer.
-    Check(Batch),
-}
-
-/// Proofs of one key, and who asked.
-pub(crate) struct Batch {
-    key: Arc<PreparedKey>,
-    claims: Vec<Claim>,
-    replies: Vec<(RpcReplyPort<bool>, Option<OwnedSemaphorePermit>)>,
-}
-
-impl Batch {
-    /// Takes jobs, all of this key.
-    pub fn new(key: Arc<PreparedKey>, jobs: impl Iterator<Item = Job>) -> Self {
-        let (claims, replies) = jobs.map(|job| (job.claim, (job.reply, job.place))).unzip();
-        Self { key, claims, replies }
-    }
-
-    /// Checks and answers. Where checking fails or panics, the replies are dropped: their callers learn that nothing was checked.
-    fn check(self, shared: &VerifierShared) -> Result<(), StoreError> {
-        blocking_fault_point!(VerifierWorkerCheck);
-        let Self { key, claims, replies } = self;
-        match shared.checker.which_hold(&key, &claims, shared.random.as_ref()) {
-            Ok(verdicts) => {
-                blocking_fault_point!(VerifierWorkerAnswer);
-                let good = verdicts.iter().filter(|holds| **holds).count();
-                shared.good.fetch_add(good as u64, Ordering::Relaxed);
-                shared.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-                for ((reply, _place), holds) in std::iter::zip(replies, verdicts) {
-                    // Whoever asked may have gone.
-                    drop(reply.send(holds));
-                }
-            }
-            Err(error) => tracing::error!(%error, "a batch of proofs does not fit its key"),
-        }
-        Ok(())
-    }
-}
+use super::messages::{Batch, VerifierPoolMessage, WorkerMessage};
+use super::state::VerifierState;
 
 /// What a worker is started with.
 pub(crate) struct WorkerArguments {
-    pub shared: Arc<VerifierShared>,
-    /// Its place in the shared records.
+    pub verifier: Arc<VerifierState>,
+    /// Index of its record in [`VerifierState::workers`].
     pub index: usize,
 }
 
 /// The actor.
 pub(crate) struct VerifierWorker;
 
-/// A worker's thread.
+/// What a worker remembers.
 pub(crate) struct WorkerState {
-    shared: Arc<VerifierShared>,
+    verifier: Arc<VerifierState>,
     index: usize,
-    /// The curve library divides its work among the threads of the pool that it is called in; here that is one.
+    /// The curve library divides its work among the threads of the rayon pool that it is called in. Here that is one thread, so
+    /// that workers do not compete for each other's cores.
     thread: Arc<rayon::ThreadPool>,
 }
 
@@ -79,13 +37,13 @@ impl Actor for VerifierWorker {
     async fn pre_start(
         &self,
         _: ActorRef<Self::Msg>,
-        WorkerArguments { shared, index }: WorkerArguments,
+        WorkerArguments { verifier, index }: WorkerArguments,
     ) -> Result<WorkerState, ActorProcessingErr> {
         fault_point!(VerifierWorkerStart);
         let thread =
             rayon::ThreadPoolBuilder::new().num_threads(1).thread_name(move |_| format!("verifier-{index}")).build()?;
-        shared.workers[index].rest();
-        Ok(WorkerState { shared, index, thread: Arc::new(thread) })
+        verifier.workers[index].end();
+        Ok(WorkerState { verifier, index, thread: Arc::new(thread) })
     }
 
     async fn handle(
@@ -94,13 +52,35 @@ impl Actor for VerifierWorker {
         WorkerMessage::Check(batch): Self::Msg,
         state: &mut WorkerState,
     ) -> Result<(), ActorProcessingErr> {
-        let (shared, thread) = (Arc::clone(&state.shared), Arc::clone(&state.thread));
-        state.shared.workers[state.index].begin();
-        // A panic in there ends this actor, not the process.
-        spawn_blocking(move || thread.install(|| batch.check(&shared))).await??;
+        let (verifier, thread) = (Arc::clone(&state.verifier), Arc::clone(&state.thread));
+        state.verifier.workers[state.index].begin();
+        // A panic of the checker ends this actor, not the process.
+        spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
         fault_point!(VerifierWorkerIdle);
-        state.shared.workers[state.index].rest();
-        state.shared.pool.cast(VerifierPoolMessage::Idle(myself.get_id()));
+        state.verifier.workers[state.index].end();
+        state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id()));
         Ok(())
     }
+}
+
+/// Checks a batch and answers. When checking fails or panics, the reply ports are dropped: their callers learn that nothing was
+/// checked.
+fn check(Batch { key, claims, replies }: Batch, verifier: &VerifierState) -> Result<(), StoreError> {
+    blocking_fault_point!(VerifierWorkerCheck);
+    let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
+        Ok(verdicts) => verdicts,
+        Err(error) => {
+            tracing::error!(%error, "a batch of proofs does not fit its key");
+            return Ok(());
+        }
+    };
+    blocking_fault_point!(VerifierWorkerAnswer);
+    let good = verdicts.iter().filter(|holds| **holds).count();
+    verifier.good.fetch_add(good as u64, Ordering::Relaxed);
+    verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
+    for ((reply, _permit), holds) in std::iter::zip(replies, verdicts) {
+        // The caller may have gone.
+        drop(reply.send(holds));
+    }
+    Ok(())
 }

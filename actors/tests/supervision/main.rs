@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use selfsame_actors::{
-    ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom, VerificationSettings,
+    BatchLimits, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
+    VerificationSettings,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, Ledger, OpenOptions, Store};
+use selfsame_storage::{EmbeddedLedger, LedgerReader, OpenOptions, Store};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
@@ -54,8 +55,8 @@ async fn start_with(change: impl FnOnce(&mut Settings)) -> Running {
     let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
     let mut settings = Settings {
         verification: VerificationSettings { workers: 2, ..VerificationSettings::default() },
-        // Small blocks: each step is gone many times.
-        max_operations: 3,
+        // Small blocks, so that each step runs many times.
+        batch: BatchLimits { max_operations: 3, ..BatchLimits::default() },
         ..Settings::named(format!("supervised-{}", STARTED.fetch_add(1, Ordering::Relaxed)))
     };
     change(&mut settings);

@@ -68,7 +68,7 @@ async fn a_block_that_was_written_and_called_failed_is_not_written_again() {
         .strike(FaultPoint::LedgerAppendAfter, Fault::Error, 0, 1)
         .strike(FaultPoint::TreeMaintainerApply, while_applying, 0, 1)
         .run();
-    let running = start_with(|settings| settings.max_operations = 100).await;
+    let running = start_with(|settings| settings.batch.max_operations = 100).await;
     let registry = running.service.registry();
     let first = submit(&registry, 0).await;
     plan.struck(FaultPoint::BatcherSeal, 1).await;
@@ -99,10 +99,10 @@ async fn statistics_are_there_while_a_block_is_being_written() {
     let accepted = submit(&registry, 1).await;
     plan.struck(FaultPoint::LedgerAppendBefore, 1).await;
     let asking = registry.clone();
-    let looking = tokio::task::spawn_blocking(move || (asking.statistics(), asking.troubles()));
-    let (statistics, troubles) = timeout(PATIENCE, looking).await.expect("at once").expect("no panic");
+    let looking = tokio::task::spawn_blocking(move || (asking.statistics(), asking.failures()));
+    let (statistics, failures) = timeout(PATIENCE, looking).await.expect("at once").expect("no panic");
     assert_eq!((statistics.ledger_height, statistics.open_requests), (1, 1));
-    assert_eq!(troubles, Vec::<String>::new(), "it may only be slow");
+    assert_eq!(failures, Vec::<String>::new(), "it may only be slow");
     let status = registry.status(&accepted).expect("read").expect("known").status;
     assert!(!status.is_final(), "{status:?}");
     drop(plan);
@@ -123,8 +123,9 @@ async fn commits_go_on_after_a_panic_in_one_of_them() {
         let keys = running.service.sign_in();
         let before = submit(&registry, 1).await;
         expect_finalized(&registry, &before).await;
-        // Its first keys are written under the condition that there are none, which the committing thread reads after we have.
-        let plan = Plan::new().strike(FaultPoint::StoreRead, Fault::Panic, 1, 1).run();
+        // The first keys are written under the condition that there are none. The session registry and its task read that first, then
+        // the committing thread does.
+        let plan = Plan::new().strike(FaultPoint::StoreRead, Fault::Panic, 2, 1).run();
         let asking = keys.clone();
         let made = tokio::spawn(async move { asking.published_keys().await }).await;
         assert_eq!(plan.strikes(FaultPoint::StoreRead), 1);
@@ -266,15 +267,15 @@ async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() 
         let registry = running.service.registry();
         let first = submit(&registry, 0).await;
         expect_finalized(&registry, &first).await;
-        assert_eq!(registry.troubles(), Vec::<String>::new());
+        assert_eq!(registry.failures(), Vec::<String>::new());
 
         let plan = Plan::new().always(point, Fault::Error).run();
         let second = submit(&registry, 1).await;
-        while registry.troubles().is_empty() {
+        while registry.failures().is_empty() {
             tokio::task::yield_now().await;
         }
-        let trouble = registry.troubles().concat();
-        assert!(trouble.contains(step) && trouble.contains(point.name()), "{trouble}");
+        let failure = registry.failures().concat();
+        assert!(failure.contains(step) && failure.contains(point.name()), "{failure}");
         let refused = registry.submit(create(2).into()).await.expect_err("read-only").to_string();
         assert!(refused.contains("read-only") && refused.contains(step), "{refused}");
         assert!(registry.snapshot().next_leaf_index() >= 2, "reading goes on");
@@ -283,7 +284,7 @@ async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() 
         drop(plan);
 
         expect_finalized(&registry, &second).await;
-        while !registry.troubles().is_empty() {
+        while !registry.failures().is_empty() {
             tokio::task::yield_now().await;
         }
         let third = submit(&registry, 2).await;
@@ -305,10 +306,10 @@ async fn failing_commits_are_refused_and_noticed_when_they_work_again() {
     let plan = Plan::new().always(FaultPoint::GroupCommitBefore, Fault::Error).run();
     let refused = registry.submit(create(0).into()).await;
     assert!(matches!(refused, Err(SubmitError::Store(_))), "{refused:?}");
-    assert!(registry.troubles().concat().contains("committing"), "{:?}", registry.troubles());
+    assert!(registry.failures().concat().contains("committing"), "{:?}", registry.failures());
     drop(plan);
     // Nobody asks for anything: the service tries by itself.
-    while !registry.troubles().is_empty() {
+    while !registry.failures().is_empty() {
         tokio::task::yield_now().await;
     }
     // What was refused left no lock behind.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{Settings, VerificationError, VerificationHandle};
+use selfsame_actors::{ConfiguredKey, Settings, VerificationError, VerificationHandle};
 use selfsame_protocol::U256;
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
@@ -54,7 +54,8 @@ pub fn verifying(settings: &mut Settings) {
         accept_legacy: true,
         oprf_public_key: None,
     };
-    settings.verification.keys = vec![(HERE, Arc::new(PreparedKey::new(&simulator().verification_key())))];
+    let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
+    settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];
     settings.verification.directory = Directory::new([party], [], [], [HERE]);
     settings.verification.trusted_roots =
         vec![TrustedRoot { environment: HERE.0, kind: HERE.1, time: 0, root: U256::from(5) }];

@@ -1,0 +1,482 @@
+//! The registry's state, split by right. Each actor is started with the one type that has its right.
+//!
+//! | type | the right | its holder |
+//! |---|---|---|
+//! | [`Reader`] | reads snapshots, records, blocks and marks | every part of the registry |
+//! | [`Admitter`] | admits requests and deletes expired ones | the request tracker |
+//! | [`Sealer`] | appends blocks to the ledger | the batcher |
+//! | [`Applier`] | commits applied blocks and publishes them | the tree maintainer, and the service while it starts |
+//!
+//! The writers of the store ([`RequestWriter`], [`BlockWriter`]) and the [`Ledger`] are private fields, so that no other file can use them.
+//! Nothing here is the only copy of anything acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use selfsame_protocol::B256;
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, Seal, apply_block, recover_signers};
+use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
+use selfsame_storage::{
+    AppliedBlock, BlockWriter, Durable, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError,
+    LedgerReader, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
+};
+
+use super::messages::{BatcherMessage, RequestTrackerMessage, SweepProgress, TreeMaintainerMessage};
+use super::publication::Publication;
+use crate::clock::{Clock, Random};
+use crate::support::blocking::Blocking;
+use crate::support::retry::RetriedStep;
+use crate::support::serial_blocking::SerialBlocking;
+use crate::support::slot::Slot;
+
+/// What bounds admission. Can be changed while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionLimits {
+    /// Open requests before new ones are refused.
+    pub queue_length: usize,
+    /// Calls that may wait for one actor's answer at a time.
+    pub waiting_calls: usize,
+    /// Clients that may wait for final states at a time.
+    pub status_waiters: usize,
+    /// Limit of requests by source address (IPv6 by /64); `None` is off.
+    pub per_source: Option<RateLimit>,
+    /// Limit of accepted requests by account; `None` is off.
+    pub per_leaf_index: Option<RateLimit>,
+    /// How long final requests keep their status.
+    pub request_retention: Duration,
+    /// How long an idempotency key stands for its request.
+    pub idempotency_retention: Duration,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 3600);
+        Self {
+            queue_length: 100_000,
+            waiting_calls: 4096,
+            status_waiters: 10_000,
+            per_source: None,
+            per_leaf_index: None,
+            request_retention: day,
+            idempotency_retention: day,
+        }
+    }
+}
+
+/// How requests become blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// The most operations in a block.
+    pub max_operations: usize,
+    /// How long the first request of a block waits for others.
+    pub max_wait: Duration,
+}
+
+impl Default for BatchLimits {
+    fn default() -> Self {
+        Self { max_operations: 1024, max_wait: Duration::from_millis(5) }
+    }
+}
+
+/// Counts since the start.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub accepted: AtomicU64,
+    pub finalized: AtomicU64,
+    pub failed: AtomicU64,
+    pub open_requests: AtomicUsize,
+}
+
+impl Counters {
+    fn record_outcomes(&self, outcomes: &[Outcome]) {
+        let applied = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Applied { .. })).count();
+        self.finalized.fetch_add(applied as u64, Ordering::Relaxed);
+        self.failed.fetch_add((outcomes.len() - applied) as u64, Ordering::Relaxed);
+    }
+}
+
+/// The slots of the registry's actors.
+pub(crate) struct RegistrySlots {
+    pub tree_maintainer: Arc<Slot<TreeMaintainerMessage>>,
+    pub batcher: Arc<Slot<BatcherMessage>>,
+    pub request_tracker: Arc<Slot<RequestTrackerMessage>>,
+}
+
+impl RegistrySlots {
+    /// The slots of an instance. Only the request tracker is called; at most `waiting_calls` calls wait for its answers.
+    pub fn new(instance: &str, waiting_calls: usize) -> Self {
+        let name = |actor: &str| format!("{instance}/registry/{actor}");
+        Self {
+            tree_maintainer: Arc::new(Slot::new(name("tree-maintainer"), None)),
+            batcher: Arc::new(Slot::new(name("batcher"), None)),
+            request_tracker: Arc::new(Slot::new(name("request-tracker"), Some(waiting_calls))),
+        }
+    }
+}
+
+/// What every part of the registry may read.
+pub(crate) struct Reader {
+    store: Store,
+    ledger: Arc<dyn LedgerReader>,
+    /// The ledger's height as far as its listeners were notified. Asking the ledger itself may wait for a disk.
+    ledger_height: AtomicU64,
+    pub publication: Publication,
+    pub counters: Counters,
+    pub limits: ArcSwap<AdmissionLimits>,
+    pub rules: RuleParameters,
+    pub clock: Arc<dyn Clock>,
+    /// Where blocking work is done that needs no order.
+    pub blocking: Blocking,
+    /// Dropped last: the committing thread ends after every use of the store, see [`crate::Service::stop`].
+    _group_commit: GroupCommit,
+}
+
+impl Reader {
+    /// The registry that signatures are made for.
+    pub fn domain(&self) -> RegistryDomain {
+        self.store.domain()
+    }
+
+    /// The newest published snapshot.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.publication.snapshot()
+    }
+
+    /// A request's record.
+    pub fn request(&self, request_id: &RequestId) -> Result<Option<RequestRecord>, StoreError> {
+        self.store.request(request_id)
+    }
+
+    /// The result of an applied block.
+    pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
+        self.store.applied_block(height)
+    }
+
+    /// Where a request stands in the ledger.
+    pub fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
+        self.ledger.place(request_id)
+    }
+
+    /// The block at a height.
+    pub fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
+        self.ledger.block(height)
+    }
+
+    /// The height of the block with this hash.
+    pub fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError> {
+        self.ledger.height_of(block_hash)
+    }
+
+    /// The ledger's height as far as its listeners were notified.
+    pub fn ledger_height(&self) -> u64 {
+        self.ledger_height.load(Ordering::Relaxed)
+    }
+
+    fn note_ledger_height(&self, height: u64) {
+        self.ledger_height.fetch_max(height, Ordering::Relaxed);
+    }
+}
+
+/// The right to admit requests and to delete expired ones.
+pub(crate) struct Admitter {
+    pub reader: Arc<Reader>,
+    pub slot: Arc<Slot<RequestTrackerMessage>>,
+    pub batcher: Arc<Wakeup>,
+    random: Arc<dyn Random>,
+    writer: RequestWriter,
+}
+
+impl Admitter {
+    /// A new request's id.
+    pub fn new_request_id(&self) -> RequestId {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes);
+        RequestId::from_random(bytes)
+    }
+
+    /// See [`RequestWriter::admit`].
+    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: Durable) {
+        self.writer.admit(sequence, entry, idempotency, durable);
+    }
+
+    /// See [`RequestWriter::after_admitted`].
+    pub fn after_admitted(&self, durable: Durable) {
+        self.writer.after_admitted(durable);
+    }
+
+    /// What the requests before a restart left: every open request, and the greatest sequence number. Blocks the thread until what a
+    /// predecessor handed in is durable or refused.
+    pub fn load(&self) -> Result<(Vec<(u64, Entry)>, u64), StoreError> {
+        // Commits may fail at the moment; what was refused is not in the store and needs no waiting.
+        if let Err(StoreError::Closing) = self.writer.barrier() {
+            return Err(StoreError::Closing);
+        }
+        Ok((self.reader.store.open_requests()?, self.reader.store.last_sequence()?))
+    }
+
+    /// The record of an idempotency key, also when its retention is over.
+    pub fn idempotency(&self, key_hash: &B256) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.reader.store.idempotency(key_hash)
+    }
+
+    /// Deletes final requests and idempotency keys whose retention is over, at most `limit` of each after `swept`. Returns how far it came;
+    /// `None` when nothing is left. Blocks the thread.
+    pub fn sweep(
+        &self,
+        mut swept: SweepProgress,
+        limit: usize,
+        is_in_use: impl Fn(&B256) -> bool,
+    ) -> Result<Option<SweepProgress>, StoreError> {
+        let now = self.reader.clock.unix_seconds();
+        let limits = **self.reader.limits.load();
+        let requests_before = now.saturating_sub(limits.request_retention.as_secs());
+        let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
+        let requests = self.writer.sweep_requests(requests_before, swept.requests, limit)?;
+        swept.requests = requests.or(swept.requests);
+        let keys = self.writer.sweep_idempotency_keys(keys_before, swept.keys, limit, is_in_use)?;
+        swept.keys = keys.or(swept.keys);
+        Ok((requests.is_some() || keys.is_some()).then_some(swept))
+    }
+}
+
+/// Wakes the batcher; requests that become durable together send one message.
+pub(crate) struct Wakeup {
+    pub slot: Arc<Slot<BatcherMessage>>,
+    is_pending: AtomicBool,
+}
+
+impl Wakeup {
+    fn new(slot: Arc<Slot<BatcherMessage>>) -> Self {
+        Self { slot, is_pending: false.into() }
+    }
+
+    /// Sends a wake-up unless one is on its way. Call it after [`Publication::mark_durable`].
+    pub fn send(&self) {
+        if !self.is_pending.swap(true, Ordering::AcqRel) {
+            self.slot.cast(BatcherMessage::Wake);
+        }
+    }
+
+    /// The batcher has taken the wake-up. `swap(AcqRel)` pairs with the `swap` in [`Wakeup::send`], so every `mark_durable` that came
+    /// before a wake-up is visible to the reads that follow.
+    pub fn take(&self) {
+        self.is_pending.swap(false, Ordering::AcqRel);
+    }
+}
+
+/// The right to append blocks to the ledger.
+pub(crate) struct Sealer {
+    pub reader: Arc<Reader>,
+    pub wakeup: Arc<Wakeup>,
+    pub limits: BatchLimits,
+    /// Sealing, one block after the other.
+    pub work: SerialBlocking,
+    pub step: Arc<RetriedStep>,
+    ledger: Arc<dyn Ledger>,
+    /// Dropped last, as in [`Reader`].
+    _group_commit: GroupCommit,
+}
+
+impl Sealer {
+    /// See [`LedgerReader::head`]. Blocks the thread.
+    pub fn head(&self) -> Seal {
+        self.ledger.head()
+    }
+
+    /// See [`Ledger::append`]. Blocks the thread.
+    pub fn append(&self, block: &Block) -> Result<(), LedgerError> {
+        self.ledger.append(block)
+    }
+
+    /// Up to `limit` queued requests with sequence numbers above `after`, in order.
+    pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, StoreError> {
+        self.reader.store.queued_after(after, limit)
+    }
+
+    /// The greatest sequence number that was ever given to a request.
+    pub fn last_sequence(&self) -> Result<u64, StoreError> {
+        self.reader.store.last_sequence()
+    }
+}
+
+/// The right to commit applied blocks and to publish them.
+pub(crate) struct Applier {
+    pub reader: Arc<Reader>,
+    pub slot: Arc<Slot<TreeMaintainerMessage>>,
+    pub batcher: Arc<Slot<BatcherMessage>>,
+    pub request_tracker: Arc<Slot<RequestTrackerMessage>>,
+    /// Applying, one block after the other.
+    pub work: SerialBlocking,
+    pub step: Arc<RetriedStep>,
+    writer: BlockWriter,
+    /// Dropped last, as in [`Reader`].
+    _group_commit: GroupCommit,
+}
+
+impl Applier {
+    /// Publishes the stored state: a predecessor may have died between its commit and its publication.
+    pub fn publish_stored(&self) -> Result<(), StoreError> {
+        self.reader.publication.publish(self.reader.store.snapshot()?);
+        self.reader.publication.waiters.notify_all();
+        Ok(())
+    }
+
+    /// Applies the block after the last applied one, if there is one, and publishes the new state. Blocks the thread.
+    pub fn apply_next(&self) -> Result<Option<Arc<Block>>, StoreError> {
+        let Reader { store, publication, .. } = &*self.reader;
+        let snapshot = publication.snapshot();
+        let Some(block) = self.reader.block(snapshot.tip().seal.height + 1)? else { return Ok(None) };
+        let started = std::time::Instant::now();
+        let signers = recover_in_parallel(&block.entries, &store.domain());
+        let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
+        blocking_fault_point!(TreeMaintainerApply);
+        self.writer.commit(&block, &effects)?;
+        // Counted before the publication: a client that has seen a final state finds it in the statistics.
+        self.reader.counters.record_outcomes(&effects.outcomes);
+        publication.publish(store.snapshot()?);
+        tracing::debug!(
+            height = block.header.height,
+            operations = block.header.count,
+            micros = started.elapsed().as_micros() as u64,
+            root = %effects.tip.root,
+            "applied a block"
+        );
+        Ok(Some(Arc::new(block)))
+    }
+
+    /// Applies every block that the ledger has, before the service answers its first caller.
+    ///
+    /// Applied blocks are not synced, sealed ones are. A loss of power may have taken applied blocks that clients have seen; after this
+    /// they are there again. When applying fails, the tree maintainer retries.
+    pub async fn catch_up(self: &Arc<Self>) {
+        while self.reader.publication.height() < self.reader.ledger_height() {
+            let applier = Arc::clone(self);
+            match self.work.run(move || applier.apply_next()).await {
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) | Err(_) => return,
+                Ok(Err(error)) => return tracing::warn!(%error, "a sealed block cannot be applied at the start"),
+            }
+        }
+    }
+}
+
+/// With fewer signatures than this per thread, starting a thread costs more than it saves.
+const SIGNATURES_PER_THREAD: usize = 8;
+
+/// [`recover_signers`] on all cores.
+fn recover_in_parallel(entries: &[Entry], domain: &RegistryDomain) -> Vec<RecoveredSigner> {
+    let signed = entries.iter().filter(|entry| entry.operation.signature().is_some()).count();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(signed / SIGNATURES_PER_THREAD);
+    if threads < 2 {
+        return recover_signers(entries, domain);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = entries
+            .chunks(entries.len().div_ceil(threads))
+            .map(|chunk| scope.spawn(move || recover_signers(chunk, domain)))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// What the registry is made from.
+pub(crate) struct RegistryParts {
+    pub instance: String,
+    pub rules: RuleParameters,
+    pub batch: BatchLimits,
+    pub limits: AdmissionLimits,
+    pub store: Store,
+    pub ledger: Arc<dyn Ledger>,
+    pub group_commit: GroupCommit,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub blocking: Blocking,
+}
+
+/// The registry's rights, each made once.
+pub(crate) struct RegistryState {
+    pub reader: Arc<Reader>,
+    pub admitter: Arc<Admitter>,
+    pub sealer: Arc<Sealer>,
+    pub applier: Arc<Applier>,
+    pub slots: RegistrySlots,
+}
+
+impl RegistryState {
+    /// Reads the stored state and listens to the ledger.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn new(parts: RegistryParts) -> Result<Self, StoreError> {
+        let RegistryParts { instance, rules, batch, limits, store, ledger, group_commit, clock, random, blocking } =
+            parts;
+        let slots = RegistrySlots::new(&instance, limits.waiting_calls);
+        let publication = Publication::new(store.snapshot()?, store.last_sequence()?, limits.status_waiters);
+        let reader = Arc::new(Reader {
+            store: store.clone(),
+            ledger: Arc::clone(&ledger) as Arc<dyn LedgerReader>,
+            ledger_height: 0.into(),
+            publication,
+            counters: Counters::default(),
+            limits: ArcSwap::from_pointee(limits),
+            rules,
+            clock,
+            blocking: blocking.clone(),
+            _group_commit: group_commit.clone(),
+        });
+        let wakeup = Arc::new(Wakeup::new(Arc::clone(&slots.batcher)));
+        let admitter = Admitter {
+            reader: Arc::clone(&reader),
+            slot: Arc::clone(&slots.request_tracker),
+            batcher: Arc::clone(&wakeup),
+            random,
+            writer: RequestWriter::new(store.clone(), group_commit.clone()),
+        };
+        let sealer = Sealer {
+            reader: Arc::clone(&reader),
+            wakeup,
+            limits: batch,
+            work: SerialBlocking::new(blocking.clone()),
+            step: Arc::new(RetriedStep::new("sealing a block")),
+            ledger,
+            _group_commit: group_commit.clone(),
+        };
+        let applier = Applier {
+            reader: Arc::clone(&reader),
+            slot: Arc::clone(&slots.tree_maintainer),
+            batcher: Arc::clone(&slots.batcher),
+            request_tracker: Arc::clone(&slots.request_tracker),
+            work: SerialBlocking::new(blocking),
+            step: Arc::new(RetriedStep::new("applying a block")),
+            writer: BlockWriter::new(store),
+            _group_commit: group_commit,
+        };
+        let state =
+            Self { reader, admitter: Arc::new(admitter), sealer: Arc::new(sealer), applier: Arc::new(applier), slots };
+        state.follow_ledger().await?;
+        Ok(state)
+    }
+
+    /// Tells the tree maintainer about every new block, and notes the height that the ledger has now.
+    async fn follow_ledger(&self) -> Result<(), StoreError> {
+        let (reader, tree_maintainer) = (Arc::downgrade(&self.reader), Arc::clone(&self.slots.tree_maintainer));
+        self.reader.ledger.listen(Box::new(move |height| {
+            if let Some(reader) = reader.upgrade() {
+                reader.note_ledger_height(height);
+                tree_maintainer.cast(TreeMaintainerMessage::Follow);
+            }
+        }));
+        let ledger = Arc::clone(&self.reader.ledger);
+        let height = self.reader.blocking.run(move || ledger.head().height).await;
+        self.reader.note_ledger_height(height.map_err(|_| StoreError::Panicked)?);
+        Ok(())
+    }
+}

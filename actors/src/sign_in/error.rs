@@ -1,0 +1,69 @@
+//! Why a step of a sign-in did not happen.
+
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::verification::items::ItemError;
+use selfsame_storage::StoreError;
+
+use super::signing_keys::SigningError;
+use crate::support::rate::TooManyRequests;
+use crate::support::slot::CallError;
+use crate::verification::error::VerificationError;
+
+/// Why a step of a sign-in did not happen.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The request is wrong.
+    #[error(transparent)]
+    Rejected(#[from] SignInRejection),
+    /// The proof does not hold.
+    #[error("{0}")]
+    Proof(ItemError),
+    /// The source address has begun, answered or got wrong as much as its limit allows.
+    #[error(transparent)]
+    TooMany(#[from] TooManyRequests),
+    /// The service cannot do it now.
+    #[error("{reason}; try again in {retry_after}")]
+    Unavailable { reason: String, retry_after: RetryAfter },
+    /// The signing keys cannot be used.
+    #[error(transparent)]
+    Signing(#[from] SigningError),
+    /// The state could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl SignInError {
+    /// The service cannot do it now, but very soon.
+    pub(super) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into(), retry_after: RetryAfter::SOON }
+    }
+
+    /// There is no such transaction, or none for this caller.
+    pub(super) fn no_transaction(reason: &'static str) -> Self {
+        let detail = "no such sign-in is under way; it may have expired";
+        SignInRejection::new(ErrorKind::NotFound, detail).because(reason).into()
+    }
+
+    /// The transaction has its answer.
+    pub(super) fn already_answered() -> Self {
+        let detail = "this sign-in has been answered; begin another one";
+        SignInRejection::new(ErrorKind::InvalidRequest, detail).into()
+    }
+}
+
+impl From<CallError> for SignInError {
+    fn from(error: CallError) -> Self {
+        Self::unavailable(format!("the session registry cannot be asked ({error})"))
+    }
+}
+
+impl From<VerificationError> for SignInError {
+    fn from(error: VerificationError) -> Self {
+        match error {
+            VerificationError::Unavailable { reason } => Self::unavailable(reason),
+            VerificationError::Store(error) => error.into(),
+            error => SignInRejection::new(ErrorKind::InvalidRequest, error.to_string()).into(),
+        }
+    }
+}

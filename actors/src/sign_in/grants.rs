@@ -1,0 +1,111 @@
+//! What a successful authorization response gives: a code, tokens, and the records behind them.
+
+use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
+use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
+use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
+use selfsame_storage::{Decision, RecordWrite};
+
+use super::error::SignInError;
+use super::handle::SignInHandle;
+use super::ids::{code_key, hash_of, token_key};
+use super::signing_keys::SigningError;
+use super::state::{TOKEN_LIFETIME, write};
+
+/// What an ID token is for, beside its person.
+pub(super) struct IdTokenFor<'a> {
+    pub client_id: &'a str,
+    pub scopes: Scopes,
+    pub nonce: Option<&'a str>,
+    /// The access token that is given with it.
+    pub access_token: Option<&'a str>,
+    /// The code that is given with it.
+    pub code: Option<&'a str>,
+}
+
+impl SignInHandle {
+    /// The subject that a request's `id_token_hint` names, if it has one.
+    pub async fn expected_subject(&self, request: &AuthorizationRequest) -> Result<Option<String>, SignInError> {
+        let Some(hint) = &request.id_token_hint else { return Ok(None) };
+        let subject = self.state.signing_keys().await?.subject_of(hint);
+        let wrong = || {
+            let detail = "id_token_hint was not issued here, or so long ago that its key is gone";
+            SignInRejection::of("id_token_hint", ErrorKind::InvalidRequest, detail)
+        };
+        Ok(Some(subject.ok_or_else(wrong)?))
+    }
+
+    /// Answers a request for a person that the browser's session knows.
+    pub async fn grant_known(&self, request: AuthorizationRequest, person: Person) -> Result<Delivery, SignInError> {
+        let request = request.kept(None);
+        let mut writes = Vec::new();
+        let fields = self.grant(&request, person, &mut writes).await?;
+        match self.state.write(writes).await? {
+            Decision::Written => Ok(request.target.deliver(fields, &self.provider().issuer)),
+            Decision::Changed => Err(SignInError::unavailable("the random source repeats itself")),
+        }
+    }
+
+    /// The parameters of a successful response. Adds the writes of the records behind them.
+    pub(super) async fn grant(
+        &self,
+        request: &KeptRequest,
+        person: Person,
+        writes: &mut Vec<RecordWrite>,
+    ) -> Result<Vec<(&'static str, String)>, SignInError> {
+        let now = self.state.clock.unix_seconds();
+        let KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, .. } = request.clone();
+        let ResponseType { code: has_code, id_token: has_id_token, token: has_token } = response_type;
+        let mut fields = Vec::new();
+        let code = has_code.then(|| self.state.new_secret());
+        if let Some(code) = &code {
+            let valid_until = now + self.state.settings.code_lifetime.as_secs();
+            let record = AuthorizationCode {
+                client_id: client_id.clone(),
+                redirect_uri: target.redirect_uri,
+                person,
+                scopes,
+                nonce: nonce.clone(),
+                code_challenge,
+                valid_until,
+                used_for: None,
+            };
+            writes.push(write(code_key(code), None, &record, valid_until));
+            fields.push(("code", code.clone()));
+        }
+        let token = has_token.then(|| self.state.new_secret());
+        if let Some(token) = &token {
+            let record = AccessToken { client_id: client_id.clone(), person, scopes, issued_at: now };
+            writes.push(write(token_key(hash_of(token)), None, &record, now + TOKEN_LIFETIME));
+            fields.push(("access_token", token.clone()));
+            fields.push(("token_type", "Bearer".to_owned()));
+            fields.push(("expires_in", TOKEN_LIFETIME.to_string()));
+            fields.push(("scope", scopes.text()));
+        }
+        if has_id_token {
+            let token = IdTokenFor {
+                client_id: &client_id,
+                scopes,
+                nonce: nonce.as_deref(),
+                access_token: token.as_deref(),
+                code: code.as_deref(),
+            };
+            fields.push(("id_token", self.id_token(&person, token).await?));
+        }
+        Ok(fields)
+    }
+
+    /// Signs an ID token, on a blocking thread.
+    pub(super) async fn id_token(&self, person: &Person, token: IdTokenFor<'_>) -> Result<String, SignInError> {
+        let IdTokenFor { client_id, scopes, nonce, access_token, code } = token;
+        let issued_at = self.state.clock.unix_seconds();
+        let (expires_at, id) = (issued_at + TOKEN_LIFETIME, self.state.new_secret());
+        let token = IdToken { client_id, nonce, issued_at, expires_at, id: &id, access_token, code };
+        let claims = self.provider().id_token_claims(person, scopes, &token);
+        let keys = self.state.signing_keys().await?;
+        fault_point!(SignToken);
+        let signed = self.state.blocking.run(move || keys.sign(&claims)).await;
+        Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
+    }
+}

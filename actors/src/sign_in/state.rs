@@ -1,0 +1,148 @@
+//! What the session registry and the handle share: the records, and what is published for readers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ractor::RpcReplyPort;
+use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_storage::{Decision, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::error::SignInError;
+use super::messages::SessionRegistryMessage;
+use super::settings::{SignInClient, SignInLimits, SignInSettings};
+use super::signing_keys::LoadedKeys;
+use crate::clock::{Clock, Random};
+use crate::support::blocking::Blocking;
+use crate::support::rate::SourceLimiter;
+use crate::support::slot::{CallError, Slot};
+
+/// How long an access token and an ID token are valid, in seconds (interface description, section 8).
+pub const TOKEN_LIFETIME: u64 = 3600;
+
+/// How long an authorization request waits for a person, in seconds.
+pub const TRANSACTION_LIFETIME: u64 = 600;
+
+/// How long a caller waits for signing keys: making the first ones takes seconds on a slow machine.
+pub(super) const KEY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What session registry and handle share. All of it is read off the mailbox.
+pub(crate) struct SignInState {
+    pub session_registry: Arc<Slot<SessionRegistryMessage>>,
+    pub records: Arc<dyn Records>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub blocking: Blocking,
+    pub settings: SignInSettings,
+    pub limits: ArcSwap<SignInLimits>,
+    pub per_source: SourceLimiter,
+    pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
+    /// Published by the session registry; `None` until the keys are used for the first time.
+    pub keys: ArcSwapOption<LoadedKeys>,
+}
+
+/// A record's value, and the record as it is stored.
+pub(crate) struct ReadRecord<T> {
+    pub value: T,
+    pub stored: StoredRecord,
+}
+
+/// What sign-in is made from.
+pub(crate) struct SignInParts {
+    pub instance: String,
+    pub settings: SignInSettings,
+    pub records: Arc<dyn Records>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub blocking: Blocking,
+}
+
+impl SignInState {
+    pub fn new(parts: SignInParts) -> Self {
+        let SignInParts { instance, settings, records, clock, random, blocking } = parts;
+        let limits = settings.limits;
+        let slot = Slot::new(format!("{instance}/session-registry"), Some(limits.waiting_calls));
+        Self {
+            session_registry: Arc::new(slot),
+            records,
+            clock,
+            random,
+            blocking,
+            clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
+            settings,
+            limits: ArcSwap::from_pointee(limits),
+            per_source: SourceLimiter::new(limits.per_source),
+            keys: ArcSwapOption::empty(),
+        }
+    }
+
+    /// A record that has not expired.
+    pub fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<ReadRecord<T>>, StoreError> {
+        let now = self.clock.unix_seconds();
+        let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
+        let value = decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
+        Ok(Some(ReadRecord { value, stored }))
+    }
+
+    /// Writes all records durably, if each is still as it was read.
+    pub async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
+        fault_point!(RecordsWrite);
+        let (decided, decision) = oneshot::channel();
+        self.records.compare_and_write(writes, Box::new(move |result| drop(decided.send(result))));
+        decision.await.unwrap_or(Err(StoreError::Closing))
+    }
+
+    /// 32 random bytes in base64url.
+    pub fn new_secret(&self) -> String {
+        let mut bytes = [0; 32];
+        self.random.fill(&mut bytes);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The client with an id.
+    pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
+        self.clients.load().get(id).cloned()
+    }
+
+    /// Replaces the clients.
+    pub fn set_clients(&self, clients: Vec<SignInClient>) {
+        self.clients.store(Arc::new(by_id(clients)));
+    }
+
+    /// The signing keys. The first call makes them.
+    pub async fn signing_keys(&self) -> Result<Arc<LoadedKeys>, SignInError> {
+        match self.keys.load_full() {
+            Some(keys) => Ok(keys),
+            None => self.call(SessionRegistryMessage::LoadKeys, KEY_PATIENCE).await?,
+        }
+    }
+
+    /// Asks the session registry.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<R>) -> SessionRegistryMessage,
+        patience: Duration,
+    ) -> Result<R, CallError> {
+        self.session_registry.call(message, Instant::now() + patience).await
+    }
+}
+
+/// A write of a value in the place of `before`; `None` when there must be no record.
+pub(super) fn write<T: Encoding>(
+    key: RecordKey,
+    before: Option<&StoredRecord>,
+    after: &T,
+    expires_at: u64,
+) -> RecordWrite {
+    let after = Some(StoredRecord { expires_at, value: encode(after) });
+    RecordWrite { key, before: before.cloned(), after }
+}
+
+fn by_id(clients: Vec<SignInClient>) -> HashMap<String, Arc<SignInClient>> {
+    clients.into_iter().map(|client| (client.client.id.clone(), Arc::new(client))).collect()
+}

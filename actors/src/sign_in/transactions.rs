@@ -1,0 +1,262 @@
+//! Transactions: an authorization request is kept until a person has answered it, and its response is given out once.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use selfsame_protocol::sign_in::authorize::AuthorizationRequest;
+use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::records::{Answer, Transaction};
+use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
+use selfsame_protocol::verification::request::{Bound, BoundRequest, ValidationError, VerificationRequest};
+use selfsame_protocol::verification::{Environment, ProofKind};
+use selfsame_protocol::{B256, U256};
+use selfsame_storage::Decision;
+use serde_json::Value;
+
+use super::error::SignInError;
+use super::handle::SignInHandle;
+use super::ids::{TransactionId, hash_of};
+use super::messages::SessionRegistryMessage;
+use super::progress::{Progress, check_secret};
+use super::sessions::SessionCookie;
+use super::settings::SignInClient;
+use super::state::{ReadRecord, TRANSACTION_LIFETIME, write};
+use crate::support::slot::RESTART_PATIENCE;
+
+/// How old the root of a legacy proof may be, in seconds.
+pub const LEGACY_ROOT_AGE: u64 = 3600;
+
+/// The action of current proofs for sign-in; legacy proofs have the empty one.
+pub const SIGN_IN_ACTION: &str = "sign-in";
+
+/// A transaction that was begun.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    pub id: TransactionId,
+    /// What its browser or program has to show again. Only its hash is stored.
+    pub secret: String,
+    /// Unix seconds.
+    pub expires_at: u64,
+}
+
+/// What an authenticator is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProofRequest {
+    pub app_id: String,
+    pub app_name: String,
+    pub action: &'static str,
+    /// `0x` and 64 hex digits.
+    pub signal: String,
+    /// The nonce of a current proof.
+    pub nonce: U256,
+    pub proof: ProofKind,
+    pub environment: Environment,
+    pub scopes: Scopes,
+    /// Unix seconds.
+    pub expires_at: u64,
+    pub is_answered: bool,
+}
+
+/// A completed transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// How the response travels to the application.
+    pub delivery: Delivery,
+    /// The secret of a session that was begun, for the browser's cookie.
+    pub new_session: Option<String>,
+}
+
+impl SignInHandle {
+    /// Keeps an authorization request until a person has answered it. It counts as one of `source`, if that is known: a source may
+    /// begin a quarter of [`crate::SignInLimits::open_sign_ins`].
+    pub async fn begin(
+        &self,
+        request: AuthorizationRequest,
+        expected_subject: Option<String>,
+        source: Option<IpAddr>,
+    ) -> Result<Begun, SignInError> {
+        let state = &self.state;
+        state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
+        let mut id = TransactionId([0; 16]);
+        state.random.fill(&mut id.0);
+        let mut signal = B256::ZERO;
+        state.random.fill(&mut signal.0);
+        let secret = state.new_secret();
+        let transaction = Transaction {
+            request: request.kept(expected_subject),
+            secret_hash: hash_of(&secret),
+            signal,
+            answer: None,
+            is_done: false,
+        };
+        let expires_at = state.clock.unix_seconds() + TRANSACTION_LIFETIME;
+        match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
+            Ok(Decision::Written) => Ok(Begun { id, secret, expires_at }),
+            Ok(Decision::Changed) => Err(SignInError::unavailable("the random source repeats itself")),
+            Err(error) => {
+                state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What a transaction asks an authenticator for.
+    pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInError> {
+        let ReadRecord { value, stored } = self.transaction(id)?;
+        let client = self.client_of(&value)?;
+        Ok(ProofRequest {
+            app_id: client.client.id.clone(),
+            app_name: client.name.clone(),
+            action: action_of(client.proof),
+            signal: signal_text(&value.signal),
+            nonce: nonce_of(&value.signal),
+            proof: client.proof,
+            environment: client.environment,
+            scopes: value.request.scopes,
+            expires_at: stored.expires_at,
+            is_answered: value.answer.is_some(),
+        })
+    }
+
+    /// Takes a person's proof. `body` is a verification request with one proof, which must be made for the transaction's own
+    /// action, signal, nonce and environment. The first accepted proof answers the transaction.
+    pub async fn answer(&self, id: TransactionId, body: &Value) -> Result<(), SignInError> {
+        let ReadRecord { value, .. } = self.transaction(id)?;
+        let client = self.client_of(&value)?;
+        let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal)?;
+        check_unanswered(&value)?;
+        let deadline = self.verification.deadline();
+        let verdict = self.verification.check_sign_in(&value.request.client_id, request, deadline).await?;
+        verdict.map_err(SignInError::Proof)?;
+        let level = VerificationLevel::of_identifier(&identifier);
+        let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
+        self.settle(id, Answer::Proved(person)).await
+    }
+
+    /// Takes a person's refusal.
+    pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
+        self.settle(id, Answer::Refused).await
+    }
+
+    async fn settle(&self, id: TransactionId, answer: Answer) -> Result<(), SignInError> {
+        let ReadRecord { mut value, stored } = self.transaction(id)?;
+        check_unanswered(&value)?;
+        value.answer = Some(answer);
+        match self.state.write(vec![write(id.key(), Some(&stored), &value, stored.expires_at)]).await? {
+            Decision::Written => {
+                self.state.session_registry.cast(SessionRegistryMessage::Answered(id));
+                Ok(())
+            }
+            // Another answer came first.
+            Decision::Changed => Err(SignInError::already_answered()),
+        }
+    }
+
+    /// Gives out the response to an answered transaction, once. The browser's session, unless the caller is a program, then knows
+    /// the person for this client.
+    pub async fn complete(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        session: SessionCookie<'_>,
+    ) -> Result<Completed, SignInError> {
+        let ReadRecord { mut value, stored } = self.transaction(id)?;
+        check_secret(&value, secret)?;
+        // The configuration may have changed since the transaction began.
+        let client = self.client_of(&value)?;
+        if !client.client.redirect_uris.contains(&value.request.target.redirect_uri) {
+            return Err(SignInError::no_transaction("its redirect URI is no longer registered"));
+        }
+        let answer = match value.answer {
+            Some(answer) if !value.is_done => answer,
+            Some(_) => return Err(SignInError::no_transaction("it was completed before")),
+            None => {
+                let detail = "this sign-in has not been answered yet; follow the transaction first";
+                return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
+            }
+        };
+        value.is_done = true;
+        let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
+        let target = value.request.target.clone();
+        let error = |code: &str, description: &str| {
+            vec![("error", code.to_owned()), ("error_description", description.to_owned())]
+        };
+        let mut new_session = None;
+        let expected = value.request.expected_subject.as_deref();
+        let fields = match answer {
+            Answer::Refused => error("access_denied", "the person refused"),
+            Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
+                error("login_required", "another person has signed in than id_token_hint names")
+            }
+            Answer::Proved(person) => {
+                new_session = self.remember(&value.request, person, session, &mut writes)?;
+                self.grant(&value.request, person, &mut writes).await?
+            }
+        };
+        match self.state.write(writes).await? {
+            Decision::Written => {
+                Ok(Completed { delivery: target.deliver(fields, &self.provider().issuer), new_session })
+            }
+            // Another caller completed the transaction, or another tab of the browser changed the session.
+            Decision::Changed if self.progress(id, secret)? == Progress::Answered => {
+                Err(SignInError::unavailable("this browser is signing in elsewhere at the same time"))
+            }
+            Decision::Changed => Err(SignInError::no_transaction("another caller completed it")),
+        }
+    }
+
+    fn transaction(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+        let missing = || SignInError::no_transaction("there is no such transaction");
+        self.state.get::<Transaction>(&id.key())?.ok_or_else(missing)
+    }
+
+    fn client_of(&self, transaction: &Transaction) -> Result<Arc<SignInClient>, SignInError> {
+        let missing = || SignInError::no_transaction("its client is no longer configured");
+        self.client(&transaction.request.client_id).ok_or_else(missing)
+    }
+}
+
+fn check_unanswered(transaction: &Transaction) -> Result<(), SignInError> {
+    if transaction.answer.is_none() { Ok(()) } else { Err(SignInError::already_answered()) }
+}
+
+/// Reads an authenticator's answer as a proof for a transaction's own values.
+fn read_answer(body: &Value, client: &SignInClient, signal: &B256) -> Result<BoundRequest, SignInRejection> {
+    let bound = Bound {
+        kind: client.proof,
+        environment: client.environment,
+        action: action_of(client.proof),
+        nonce: nonce_of(signal),
+        signal_hash: hash_text(&signal_text(signal)),
+        max_age: LEGACY_ROOT_AGE,
+    };
+    VerificationRequest::read_bound(body, &bound).map_err(|ValidationError { attribute, detail }| {
+        let path = attribute.unwrap_or_else(|| "body".to_owned());
+        let fields = ["protocol_version", "session_id", "responses"];
+        match fields.into_iter().find(|field| *field == path) {
+            Some(field) => SignInRejection::of(field, ErrorKind::InvalidRequest, detail),
+            None => SignInRejection::of("responses", ErrorKind::InvalidRequest, format!("{path}: {detail}"))
+                .because("the proof is malformed"),
+        }
+    })
+}
+
+/// The action of sign-in proofs of a kind.
+fn action_of(kind: ProofKind) -> &'static str {
+    match kind {
+        ProofKind::Legacy => "",
+        ProofKind::Current => SIGN_IN_ACTION,
+    }
+}
+
+/// The signal that a proof must be made for, as the authenticator gets it: `0x` and 64 hex digits.
+fn signal_text(signal: &B256) -> String {
+    format!("{signal:#x}")
+}
+
+/// The nonce that a current proof must be made for. It is derived from the signal, so it is as random and as short-lived.
+fn nonce_of(signal: &B256) -> U256 {
+    hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
+}

@@ -1,0 +1,72 @@
+//! Waiting for something to happen to a key: a request that becomes final, a transaction that is answered.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use tokio::sync::watch;
+
+/// The keys that are waited for. The waiters of a key share one channel.
+///
+/// When the whole map is dropped, every waiter's [`watch::Receiver::changed`] returns an error: a waiter then knows that it has to register
+/// again, and no notification is lost.
+pub(crate) struct Notifiers<Key> {
+    channels: HashMap<Key, watch::Sender<()>>,
+}
+
+impl<Key> Default for Notifiers<Key> {
+    fn default() -> Self {
+        Self { channels: HashMap::new() }
+    }
+}
+
+impl<Key: Eq + Hash> Notifiers<Key> {
+    /// Registers a waiter. It sees every [`Notifiers::notify`] from now on: register first, then read the state.
+    pub fn register(&mut self, key: Key) -> watch::Receiver<()> {
+        self.channels.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()
+    }
+
+    /// Forgets a key that no waiter is left for. Call it after a waiter has dropped its receiver.
+    pub fn release(&mut self, key: &Key) {
+        if self.channels.get(key).is_some_and(|channel| channel.receiver_count() == 0) {
+            self.channels.remove(key);
+        }
+    }
+
+    /// Wakes the waiters of a key.
+    pub fn notify(&self, key: &Key) {
+        if let Some(channel) = self.channels.get(key) {
+            channel.send_replace(());
+        }
+    }
+
+    /// Wakes every waiter.
+    pub fn notify_all(&self) {
+        self.channels.values().for_each(|channel| channel.send_replace(()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_of_a_key_share_a_channel_that_goes_with_the_last_of_them() {
+        let mut notifiers = Notifiers::default();
+        let (one, two) = (notifiers.register("a"), notifiers.register("a"));
+        let other = notifiers.register("b");
+        notifiers.notify(&"a");
+        notifiers.notify(&"c");
+        let woken = [&one, &two, &other].map(|waiter| waiter.has_changed().expect("the map is there"));
+        assert_eq!(woken, [true, true, false]);
+        drop(one);
+        notifiers.release(&"a");
+        assert_eq!(notifiers.channels.len(), 2);
+        drop(two);
+        notifiers.release(&"a");
+        assert_eq!(notifiers.channels.len(), 1);
+        notifiers.notify_all();
+        assert!(other.has_changed().expect("the map is there"));
+        drop(notifiers);
+        assert!(other.has_changed().is_err(), "a waiter learns that it has to register again");
+    }
+}

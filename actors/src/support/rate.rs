@@ -1,0 +1,84 @@
+//! Limits of requests by source address.
+
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use selfsame_protocol::net::network_of;
+use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
+use selfsame_protocol::time::RetryAfter;
+
+/// Keys whose events are counted at a time.
+const MAX_KEYS: usize = 100_000;
+
+/// A source address has made as many requests as its limit allows for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests from this address; try again in {retry_after}")]
+pub struct TooManyRequests {
+    /// Time until the next request is accepted.
+    pub retry_after: RetryAfter,
+}
+
+/// Sliding windows under a limit that can change or be off.
+pub(crate) struct RateLimiter<Key> {
+    windows: Option<SlidingWindows<Key>>,
+}
+
+impl<Key: Eq + Hash> RateLimiter<Key> {
+    /// No events yet.
+    pub fn new() -> Self {
+        Self { windows: None }
+    }
+
+    /// The windows under `limit`; `None` when it is off. A new limit starts with empty windows.
+    pub fn under(&mut self, limit: Option<RateLimit>) -> Option<&mut SlidingWindows<Key>> {
+        if self.windows.as_ref().map(SlidingWindows::limit) != limit {
+            self.windows = limit.map(|limit| SlidingWindows::new(limit, MAX_KEYS));
+        }
+        self.windows.as_mut()
+    }
+}
+
+/// Limits the requests of each source address (IPv6: of each /64).
+pub(crate) struct SourceLimiter {
+    limited: Mutex<Limited>,
+}
+
+struct Limited {
+    limit: Option<RateLimit>,
+    limiter: RateLimiter<IpAddr>,
+}
+
+impl SourceLimiter {
+    /// A limiter under `limit`; `None` is no limit.
+    pub fn new(limit: Option<RateLimit>) -> Self {
+        Self { limited: Mutex::new(Limited { limit, limiter: RateLimiter::new() }) }
+    }
+
+    /// Changes the limit, from the next request on.
+    pub fn set(&self, limit: Option<RateLimit>) {
+        self.lock().limit = limit;
+    }
+
+    /// Whether a request of `source` at `now` (time since the Unix epoch) is within the limit. Counts nothing.
+    pub fn check(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
+        let Limited { limit, limiter } = &mut *self.lock();
+        let Some(windows) = limiter.under(*limit) else { return Ok(()) };
+        windows.check(&network_of(source), now).map_err(|wait| TooManyRequests { retry_after: RetryAfter(wait) })
+    }
+
+    /// Counts a request of `source` at `now`, if it is within the limit.
+    pub fn charge(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
+        let Limited { limit, limiter } = &mut *self.lock();
+        let Some(windows) = limiter.under(*limit) else { return Ok(()) };
+        let network = network_of(source);
+        windows.check(&network, now).map_err(|wait| TooManyRequests { retry_after: RetryAfter(wait) })?;
+        windows.charge(network, now);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Limited> {
+        self.limited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

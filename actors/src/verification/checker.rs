@@ -1,0 +1,39 @@
+//! What decides whether proofs hold.
+
+use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
+
+use crate::clock::Random;
+
+/// Decides which of several proofs of one key hold. Runs on a worker's thread. When it panics, the proofs of the batch are answered
+/// as not checked.
+pub trait ProofChecker: Send + Sync + 'static {
+    /// One answer for each claim, in their order.
+    ///
+    /// # Errors
+    /// When a claim has another number of public inputs than the key.
+    fn which_hold(
+        &self,
+        key: &PreparedKey,
+        claims: &[Claim],
+        random: &dyn Random,
+    ) -> Result<Vec<bool>, InputCountError>;
+}
+
+/// Checks the pairing equation of Groth16.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PairingChecker;
+
+impl ProofChecker for PairingChecker {
+    fn which_hold(
+        &self,
+        key: &PreparedKey,
+        claims: &[Claim],
+        random: &dyn Random,
+    ) -> Result<Vec<bool>, InputCountError> {
+        key.which_hold(claims, &mut || {
+            let mut bytes = [0; 16];
+            random.fill(&mut bytes);
+            u128::from_le_bytes(bytes)
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Recording nullifiers: each verification of a nullifier is counted exactly once, also when many race for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selfsame_protocol::U256;
+use selfsame_protocol::verification::directory::{Action, ActionKey};
+use selfsame_protocol::verification::nullifiers::{
+    ActionRecord, MaxVerificationsReached, NullifierKey, verified_again,
+};
+use selfsame_storage::{Decision, NullifierWrite, StoreError, VerificationRecords};
+use tokio::sync::{Mutex, MutexGuard, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::error::VerificationError;
+use crate::clock::Clock;
+
+/// Locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
+const LOCKS: usize = 1024;
+
+/// What a request has proved for its action.
+pub(super) struct ProvedAction<'a> {
+    pub app_id: &'a str,
+    pub key: ActionKey,
+    pub text: &'a str,
+    pub description: &'a str,
+    /// The action's configuration, if it has one.
+    pub configured: Option<&'a Action>,
+    pub user_presence_completed: bool,
+    /// Each verified nullifier once, the first one first.
+    pub nullifiers: Vec<U256>,
+}
+
+/// A nullifier and when it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenNullifier {
+    pub nullifier: U256,
+    /// Unix milliseconds.
+    pub created_at: u64,
+}
+
+/// What recording found.
+pub(super) struct Recorded {
+    /// The first nullifier.
+    pub first: Option<SeenNullifier>,
+    /// Whether any of the nullifiers had been seen before.
+    pub is_reuse: bool,
+}
+
+/// Records nullifiers.
+pub(super) struct NullifierRecorder {
+    records: Arc<VerificationRecords>,
+    clock: Arc<dyn Clock>,
+    /// Serialises writers of the same nullifier. Without it, those that lose a race would retry their compare-and-write.
+    locks: Vec<Mutex<()>>,
+}
+
+/// Why nullifiers cannot be recorded.
+enum RecordError {
+    Store(StoreError),
+    Limit(MaxVerificationsReached),
+}
+
+impl From<StoreError> for RecordError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl NullifierRecorder {
+    pub fn new(records: Arc<VerificationRecords>, clock: Arc<dyn Clock>) -> Self {
+        Self { records, clock, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Records the nullifiers of a request. When this returns success, they are durable.
+    pub async fn record(&self, proved: &ProvedAction<'_>, deadline: Instant) -> Result<Recorded, VerificationError> {
+        let too_long = |_| {
+            let reason = "recording the nullifiers took too long; they may have been recorded all the same";
+            VerificationError::unavailable(reason)
+        };
+        let now = self.clock.now().as_millis() as u64;
+        let _locked = timeout_at(deadline, self.lock(&proved.nullifiers)).await.map_err(too_long)?;
+        loop {
+            let write = self.write(proved, now).map_err(|error| match error {
+                RecordError::Store(error) => error.into(),
+                RecordError::Limit(limit) => {
+                    VerificationError::MaxVerifications { app_id: proved.app_id.to_owned(), limit }
+                }
+            })?;
+            fault_point!(NullifierWrite);
+            let (decided, decision) = oneshot::channel();
+            self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
+            let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
+            match decision.unwrap_or(Err(StoreError::Closing))? {
+                Decision::Written => return Ok(recorded(&write)),
+                // Another request has verified the same nullifier or action in the meantime.
+                Decision::Changed if Instant::now() < deadline => {}
+                Decision::Changed => {
+                    return Err(VerificationError::unavailable("the nullifier is being verified by many at once"));
+                }
+            }
+        }
+    }
+
+    /// Locks the nullifiers. Every request takes the locks in the same order, so no two wait for each other.
+    async fn lock(&self, nullifiers: &[U256]) -> Vec<MutexGuard<'_, ()>> {
+        // Nullifiers are hashes: their last bits are as evenly spread as any others.
+        let index = |nullifier: &U256| nullifier.as_limbs()[0] as usize % LOCKS;
+        let indices: BTreeSet<usize> = nullifiers.iter().map(index).collect();
+        let mut locked = Vec::with_capacity(indices.len());
+        for index in indices {
+            locked.push(self.locks[index].lock().await);
+        }
+        locked
+    }
+
+    /// The records as they are now, and as they will be.
+    fn write(&self, proved: &ProvedAction<'_>, now: u64) -> Result<NullifierWrite, RecordError> {
+        let max_verifications = proved.configured.map_or(0, |action| action.max_verifications);
+        let verified = |nullifier: &U256| {
+            let key = NullifierKey { action: proved.key, nullifier: *nullifier };
+            let before = self.records.nullifier(&key)?;
+            let after = verified_again(before.as_ref(), max_verifications, now, proved.user_presence_completed);
+            Ok((key, before, after.map_err(RecordError::Limit)?))
+        };
+        let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
+        let is_known = proved.configured.is_some() || self.records.action(&proved.key)?.is_some();
+        let new_action = (!is_known).then(|| {
+            let (action, description) = (proved.text.to_owned(), proved.description.to_owned());
+            (proved.key, ActionRecord { action, description, created_at: now })
+        });
+        Ok(NullifierWrite { nullifiers, new_action })
+    }
+}
+
+fn recorded(write: &NullifierWrite) -> Recorded {
+    let first = write.nullifiers.first();
+    Recorded {
+        first: first.map(|(key, _, after)| SeenNullifier { nullifier: key.nullifier, created_at: after.created_at }),
+        is_reuse: write.nullifiers.iter().any(|(_, before, _)| before.is_some()),
+    }
+}

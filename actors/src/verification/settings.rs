@@ -1,0 +1,81 @@
+//! How verification is set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selfsame_protocol::groth16::PreparedKey;
+use selfsame_protocol::rate_limit::RateLimit;
+use selfsame_protocol::verification::directory::Directory;
+use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::{Environment, ProofKind};
+
+use super::checker::{PairingChecker, ProofChecker};
+
+/// The verification key of a kind of proof in an environment.
+#[derive(Clone)]
+pub struct ConfiguredKey {
+    pub environment: Environment,
+    pub kind: ProofKind,
+    /// Entries with the same key should share one `Arc`, so that their proofs share batches.
+    pub key: Arc<PreparedKey>,
+}
+
+/// How verification is set up.
+#[derive(Clone)]
+pub struct VerificationSettings {
+    /// Proofs that are checked at a time: one worker each.
+    pub workers: usize,
+    /// Proofs that may wait or be checked at a time; more are refused.
+    pub queue: usize,
+    /// What can be changed while the service runs.
+    pub limits: VerificationLimits,
+    /// The verification keys.
+    pub keys: Vec<ConfiguredKey>,
+    /// Relying parties, actions and issuers.
+    pub directory: Directory,
+    /// Roots that are trusted beside those of the registry and those that the operator added.
+    pub trusted_roots: Vec<TrustedRoot>,
+    /// What decides whether proofs hold. Only fault injection needs another one than [`PairingChecker`].
+    pub checker: Arc<dyn ProofChecker>,
+}
+
+/// What bounds verification requests. Can be changed while the service runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationLimits {
+    /// Time from a request to its answer; see [`crate::VerificationHandle::deadline`].
+    pub time_limit: Duration,
+    /// Limit of requests by source address (IPv6 by /64); `None` is off.
+    pub per_source: Option<RateLimit>,
+}
+
+impl Default for VerificationLimits {
+    fn default() -> Self {
+        Self { time_limit: Duration::from_secs(8), per_source: None }
+    }
+}
+
+impl Default for VerificationSettings {
+    /// No keys and no relying parties: every request is refused.
+    fn default() -> Self {
+        Self {
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            queue: 1024,
+            limits: VerificationLimits::default(),
+            keys: Vec::new(),
+            directory: Directory::default(),
+            trusted_roots: Vec::new(),
+            checker: Arc::new(PairingChecker),
+        }
+    }
+}
+
+impl std::fmt::Debug for VerificationSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<_> = self.keys.iter().map(|key| (key.environment, key.kind)).collect();
+        f.debug_struct("VerificationSettings")
+            .field("workers", &self.workers)
+            .field("queue", &self.queue)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! What the verifier pool, its workers and the handle share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::checker::ProofChecker;
+use super::messages::VerifierPoolMessage;
+use super::settings::VerificationSettings;
+use crate::clock::Random;
+use crate::support::slot::Slot;
+
+/// The pool's slot, what its workers work with, and how they are doing.
+pub(crate) struct VerifierState {
+    pub pool: Arc<Slot<VerifierPoolMessage>>,
+    pub workers: Vec<WorkerRecord>,
+    pub checker: Arc<dyn ProofChecker>,
+    pub random: Arc<dyn Random>,
+    /// Proofs that held, since the start.
+    pub good: AtomicU64,
+    /// Proofs that did not hold, since the start.
+    pub bad: AtomicU64,
+    instance: String,
+}
+
+impl VerifierState {
+    /// The state of an instance whose workers have not started.
+    pub fn new(instance: &str, settings: &VerificationSettings, random: Arc<dyn Random>) -> Self {
+        Self {
+            // Calls are bounded by the permits of their proofs, see `handle`.
+            pool: Arc::new(Slot::new(format!("{instance}/verifier"), None)),
+            workers: (0..settings.workers.max(1)).map(|_| WorkerRecord::default()).collect(),
+            checker: Arc::clone(&settings.checker),
+            random,
+            good: AtomicU64::new(0),
+            bad: AtomicU64::new(0),
+            instance: instance.to_owned(),
+        }
+    }
+
+    /// A new name for the worker `index`. No worker had it before: a worker that is being replaced may still be registered under
+    /// its own name.
+    pub fn next_worker_name(&self, index: usize) -> String {
+        let record = &self.workers[index];
+        let start = record.starts.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}/verifier/worker-{index}.{start}", self.instance);
+        *record.lock() = Activity { name: name.clone(), busy_since: None };
+        name
+    }
+}
+
+/// What is known about a worker, across its restarts.
+#[derive(Default)]
+pub(crate) struct WorkerRecord {
+    starts: AtomicU64,
+    activity: Mutex<Activity>,
+}
+
+#[derive(Default)]
+struct Activity {
+    /// The name of the worker that runs now.
+    name: String,
+    busy_since: Option<Instant>,
+}
+
+impl WorkerRecord {
+    /// The worker begins a batch.
+    pub fn begin(&self) {
+        self.lock().busy_since = Some(Instant::now());
+    }
+
+    /// The worker is idle.
+    pub fn end(&self) {
+        self.lock().busy_since = None;
+    }
+
+    /// Starts after the first.
+    pub fn restarts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
+    /// The worker's name, and for how long it has been busy with one batch.
+    pub fn busy(&self) -> (String, Duration) {
+        let activity = self.lock();
+        (activity.name.clone(), activity.busy_since.map_or(Duration::ZERO, |since| since.elapsed()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Activity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
