@@ -3,14 +3,14 @@
 //! An embedder's supervisor runs the registry's actors. A hundred accounts are created while actors panic, a block is written and
 //! called failed, and commits are refused; in the end every account is there, once.
 //!
-//! `cargo run --release --features fault-injection --example fault_injection`
+//! `cargo run --release --package selfsame-actors --features fault-injection --example fault_injection`
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
-use selfsame_actors::{RegistryHandle, Service, Settings, Submission, SystemClock, SystemRandom};
+use selfsame_actors::{BatchLimits, RegistryHandle, Service, Settings, Submission, SystemClock, SystemRandom};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::registry::CreateAccount;
@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .run();
 
     // Small blocks, so that there are many.
-    let settings = Settings { max_operations: 4, ..Settings::named("identity") };
+    let settings =
+        Settings { batch: BatchLimits { max_operations: 4, ..BatchLimits::default() }, ..Settings::named("identity") };
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let service = Service::start_linked(settings, store, ledger, clock, random, host.get_cell()).await?;
     let clients = (0..ACCOUNTS).map(|number| tokio::spawn(create(service.registry(), number)));

@@ -13,22 +13,25 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus_client::registry::Registry;
 use selfsame_actors::{
-    AdmissionLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle, VerificationHandle,
+    AdmissionLimits, BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle,
+    VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
-use crate::config::{Config, Listen, Network, VerificationKey};
+use crate::config::{Config, Network, Origin, RateLimit, StagingKey};
 use crate::durable_fs::make_folder;
 use crate::http::{
-    Cors, Interface, InvalidOrigin, Limits, Metrics, RouteError, Server, Shutdown, ShutdownTrigger, Site, TlsError,
-    acceptor, shutdown,
+    Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site, TlsError, acceptor, shutdown,
 };
-use crate::secret_file::{OPERATOR_TOKEN, SIMULATOR_SEED, SecretFileError, secret_file};
+use crate::interface::{Interface, PerInterface};
+use crate::operator::Operator;
+use crate::secret_file::{SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verification::setup::SetupError;
 use crate::{gateway, indexer, openapi, operator, sign_in, verification};
 
@@ -45,8 +48,6 @@ pub enum DaemonError {
     /// An address cannot be listened on.
     #[error("listen.{interface}: cannot listen on {address}: {error}")]
     Listen { interface: &'static str, address: SocketAddr, error: io::Error },
-    #[error("cors.allowed_origins: {0}")]
-    Cors(#[from] InvalidOrigin),
     #[error(transparent)]
     Routes(#[from] RouteError),
     #[error(transparent)]
@@ -66,7 +67,7 @@ pub enum DaemonError {
 pub struct Daemon {
     service: Arc<Service>,
     servers: Vec<(Server, TcpListener)>,
-    addresses: Addresses,
+    addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
     reloading: Reloading,
 }
@@ -77,14 +78,14 @@ pub struct Reloading {
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
-    simulation: Arc<ArcSwapOption<operator::Simulation>>,
+    simulation: Arc<ArcSwapOption<Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
 }
 
 impl Reloading {
     fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Self {
-        let simulation = simulator_seed.map(|seed| Arc::new(operator::Simulation::new(config, seed)));
+        let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
         Self {
             registry: service.registry(),
             verification: service.verification(),
@@ -97,37 +98,15 @@ impl Reloading {
 
     /// Takes over limits, applications, actions, issuers and relying parties of a configuration that was read again.
     pub fn take_over(&self, config: &Config) {
-        match verification::setup::directory(config) {
-            Ok(directory) => self.verification.set_directory(directory),
-            // Checked with the rest of the configuration before.
-            Err(error) => tracing::error!(%error, "the relying parties stay as they are"),
-        }
+        self.verification.set_directory(verification::setup::directory(config));
+        self.verification.set_limits(verification::setup::limits(config));
         self.sign_in.set_clients(sign_in::setup::clients(config));
-        let sign_ins_per_source = config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit);
-        self.sign_in.limit_sources(sign_ins_per_source, config.limits.open_sign_ins);
-        self.simulation.rcu(|simulation| simulation.as_ref().map(|simulation| Arc::new(simulation.over(config))));
-        self.verification.limit_sources(config.limits.verifications_per_source.map(crate::config::RateLimit::limit));
+        self.sign_in.set_limits(sign_in::setup::limits(config));
+        let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
+        self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
-    }
-}
-
-/// The addresses that the interfaces are bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    pub sign_in: SocketAddr,
-    pub verify: SocketAddr,
-    pub gateway: SocketAddr,
-    pub indexer: SocketAddr,
-    pub operator: SocketAddr,
-}
-
-impl Addresses {
-    /// These addresses as configuration has them; there ports may have been 0.
-    pub fn listen(&self) -> Listen {
-        let Self { sign_in, verify, gateway, indexer, operator } = *self;
-        Listen { sign_in, verify, gateway, indexer, operator }
     }
 }
 
@@ -147,19 +126,13 @@ impl Daemon {
         };
         let store = Store::open(&store_folder(&config.data_dir), &OpenOptions::new(domain))?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
-        let token = secret_file(&config.data_dir.join(OPERATOR_TOKEN), random.as_ref())?;
+        let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let verification = verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
         let listeners = bind(&config.listen).await?;
-        let addresses = Addresses {
-            sign_in: listeners.bound(config.listen.sign_in),
-            verify: listeners.bound(config.listen.verify),
-            gateway: listeners.bound(config.listen.gateway),
-            indexer: listeners.bound(config.listen.indexer),
-            operator: listeners.bound(config.listen.operator),
-        };
-        let id_url = config.public_urls(&addresses.listen()).id_url;
-        let sign_in = sign_in::setup::settings(config, &id_url);
+        let addresses = PerInterface::from_fn(|interface| listeners.bound(config.listen[interface]));
+        let urls = config.public_urls(&addresses);
+        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn]);
         let settings = Settings { verification, sign_in, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
@@ -175,8 +148,8 @@ impl Daemon {
         Ok(Self { service, servers, addresses, shutdown, reloading })
     }
 
-    /// Where the interfaces are served.
-    pub fn addresses(&self) -> Addresses {
+    /// The addresses that the interfaces are bound to.
+    pub fn addresses(&self) -> PerInterface<SocketAddr> {
         self.addresses
     }
 
@@ -185,17 +158,17 @@ impl Daemon {
         self.reloading.clone()
     }
 
-    /// Proof verification, for whoever shares this process.
+    /// Proof verification, for other parts of this process.
     pub fn verification(&self) -> VerificationHandle {
         self.service.verification()
     }
 
-    /// Sign-in, for whoever shares this process.
+    /// Sign-in, for other parts of this process.
     pub fn sign_in(&self) -> SignInHandle {
         self.service.sign_in()
     }
 
-    /// The registry, for whoever shares this process.
+    /// The registry, for other parts of this process.
     pub fn registry(&self) -> RegistryHandle {
         self.service.registry()
     }
@@ -215,7 +188,7 @@ impl Daemon {
         let outcome = tokio::select! {
             () = stop => Ok(()),
             error = service.failed() => Err(error.into()),
-            // None ends before the shutdown but by a panic.
+            // A server ends before the shutdown only when it panics.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
         shutdown.trigger();
@@ -233,14 +206,14 @@ impl Daemon {
     }
 }
 
-/// Makes the data folder and the store's folder in it, each for its owner alone. An existing data folder is left as it is (it may
-/// be anything, /var/lib say); the store's folder is ours.
+/// Makes the data folder and the store's folder in it, each for its owner alone. The mode of an existing data folder is left as it is
+/// (it may be a folder such as /var/lib); the store's folder belongs to the daemon.
 fn make_folders(data: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
 
     let store = store_folder(data);
     make_folder(&store)?;
-    // It is there by now; so is its name, if a start that was cut off has made it.
+    // The data folder exists by now. This makes its name durable, also when a start that was interrupted has made the folder.
     make_folder(data)?;
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
@@ -248,7 +221,7 @@ fn make_folders(data: &Path) -> io::Result<()> {
 /// What the simulator's secrets are made from, if any key is the simulator's.
 fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>, SecretFileError> {
     let keys = &config.verifier.keys.staging;
-    if ![&keys.legacy, &keys.current].contains(&&VerificationKey::Simulator) {
+    if ![&keys.legacy, &keys.current].contains(&&StagingKey::Simulator) {
         return Ok(None);
     }
     match &config.verifier.simulator_seed {
@@ -265,8 +238,7 @@ fn settings(config: &Config) -> Settings {
             root_validity_window: config.registry.root_validity_window.as_secs(),
             commitment_check: config.registry.commitment_check,
         },
-        max_operations: config.batcher.max_operations,
-        max_wait: config.batcher.max_wait,
+        batch: BatchLimits { max_operations: config.batcher.max_operations, max_wait: config.batcher.max_wait },
         limits: admission_limits(config),
         ..Settings::named(instance_name())
     }
@@ -275,10 +247,10 @@ fn settings(config: &Config) -> Settings {
 fn admission_limits(config: &Config) -> AdmissionLimits {
     AdmissionLimits {
         queue_length: config.limits.queue_length,
-        calls_inside: config.limits.in_flight,
+        waiting_calls: config.limits.in_flight,
         status_waiters: config.limits.status_waiters,
-        per_source: config.limits.per_source.map(crate::config::RateLimit::limit),
-        per_leaf_index: config.limits.per_leaf_index.map(crate::config::RateLimit::limit),
+        per_source: config.limits.per_source.map(RateLimit::limit),
+        per_leaf_index: config.limits.per_leaf_index.map(RateLimit::limit),
         request_retention: config.registry.request_retention,
         idempotency_retention: config.limits.idempotency_retention,
     }
@@ -302,28 +274,22 @@ impl Listeners {
     }
 }
 
-async fn bind(listen: &Listen) -> Result<Listeners, DaemonError> {
+async fn bind(listen: &PerInterface<SocketAddr>) -> Result<Listeners, DaemonError> {
     let mut listeners = BTreeMap::new();
-    for (interface, address) in [
-        ("sign_in", listen.sign_in),
-        ("verify", listen.verify),
-        ("gateway", listen.gateway),
-        ("indexer", listen.indexer),
-        ("operator", listen.operator),
-    ] {
-        let refused = |error| DaemonError::Listen { interface, address, error };
-        if let Entry::Vacant(place) = listeners.entry(address) {
+    for (interface, address) in listen.iter() {
+        let refused = |error| DaemonError::Listen { interface: interface.listen_key(), address: *address, error };
+        if let Entry::Vacant(entry) = listeners.entry(*address) {
             let listener = TcpListener::bind(address).await.map_err(refused)?;
             let bound = listener.local_addr().map_err(refused)?;
-            place.insert((listener, bound));
+            entry.insert((listener, bound));
         }
     }
     Ok(Listeners(listeners))
 }
 
-/// Whether more than the operator's interface is at an address.
-fn is_public(listen: &Listen, address: SocketAddr) -> bool {
-    [listen.sign_in, listen.verify, listen.gateway, listen.indexer].contains(&address)
+/// Whether another interface than the operator's is at an address.
+fn is_public(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
+    listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address)
 }
 
 /// A server for each listener, with the interfaces that share its address.
@@ -337,33 +303,18 @@ fn servers(
 ) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
-    let cors = Cors::from_origins(&config.cors.allowed_origins)?;
-    let descriptions = |address| {
-        let verify = (config.listen.verify == address).then(verification::Description::openapi);
-        let gateway = (config.listen.gateway == address).then(gateway::Description::openapi);
-        let indexer = (config.listen.indexer == address).then(indexer::Description::openapi);
-        openapi::document(verify.into_iter().chain(gateway).chain(indexer))
-    };
-    let handle = operator.service.registry();
-    let verification = operator.service.verification();
-    let mut interfaces: Vec<(SocketAddr, Interface)> = vec![
-        (config.listen.sign_in, sign_in::interface(operator.service.sign_in())),
-        (config.listen.verify, verification::interface(verification, descriptions(config.listen.verify), cors.clone())),
-        (config.listen.gateway, gateway::interface(handle.clone(), descriptions(config.listen.gateway), cors.clone())),
-        (config.listen.indexer, indexer::interface(handle, descriptions(config.listen.indexer), cors)),
-        (config.listen.operator, operator::interface(operator, registry)),
-    ];
+    let mut routes = routes(config, operator, registry);
     let tls = config.tls.as_ref().map(|tls| acceptor(&tls.certificate, &tls.private_key)).transpose()?;
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {
-        let here = interfaces.extract_if(.., |(configured, _)| *configured == address).map(|(_, interface)| interface);
-        let site = Site::new(here, &metrics)?;
+        let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
+        let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(random);
         let server = Server {
             site,
             limits: Arc::clone(&reloading.limits),
-            trusted_proxy: Box::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
+            trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
             random: Box::new(move || {
                 let mut bytes = [0; 16];
                 random.fill(&mut bytes);
@@ -376,6 +327,36 @@ fn servers(
         servers.push((server, listener));
     }
     Ok(servers)
+}
+
+/// The routes of every interface. `metrics` holds what the HTTP front-end counts.
+fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<(Interface, Routes)> {
+    let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
+    let service = Arc::clone(&operator.service);
+    let operator = Arc::new(Operator::new(operator, metrics));
+    let routes = |interface| {
+        let description = || described(&config.listen, config.listen[interface]);
+        let routes = match interface {
+            Interface::SignIn => sign_in::routes(service.sign_in()),
+            Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
+            Interface::Gateway => gateway::routes(service.registry(), description(), cors.clone()),
+            Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
+            Interface::Operator => operator::routes(Arc::clone(&operator)),
+        };
+        (interface, routes)
+    };
+    Interface::ALL.map(routes).into()
+}
+
+/// The OpenAPI document of the interfaces at an address.
+fn described(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
+    let here = listen.iter().filter(|(_, configured)| **configured == address);
+    openapi::document(here.filter_map(|(interface, _)| match interface {
+        Interface::Verification => Some(verification::Description::openapi()),
+        Interface::Gateway => Some(gateway::Description::openapi()),
+        Interface::Indexer => Some(indexer::Description::openapi()),
+        Interface::SignIn | Interface::Operator => None,
+    }))
 }
 
 fn limits(config: &Config) -> Limits {

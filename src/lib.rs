@@ -1,6 +1,7 @@
 //! The daemon of Selfsame: configuration, command line, and a thin HTTP front-end over the actors.
 //!
-//! [`daemon::Daemon`] puts everything together. Each interface is a folder with a file an endpoint.
+//! [`daemon::Daemon`] puts everything together. [`interface::Interface`] lists the interfaces; each is a folder with a file for each
+//! endpoint.
 
 pub mod cli;
 pub mod commands;
@@ -11,6 +12,7 @@ pub mod gateway;
 mod health;
 pub mod http;
 pub mod indexer;
+pub mod interface;
 mod openapi;
 pub mod operator;
 pub mod operator_client;

@@ -1,4 +1,4 @@
-//! Calls the operator interface of a running daemon, for the commands that do.
+//! Calls the operator interface of a running daemon, for the commands that need it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,11 +9,14 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
+use selfsame_protocol::operator::TOKEN_FILE;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::secret_file::{OPERATOR_TOKEN, SecretFileError, read_secret};
+use crate::secret_file::{SecretFileError, read_secret};
 
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,29 +46,31 @@ pub enum OperatorClientError {
     Unreachable { url: String, reason: String },
     #[error("{url} refused with status {status}: {message}")]
     Refused { url: String, status: u16, message: String },
-    #[error("{url} gave an answer that is not JSON")]
-    NotJson { url: String },
+    #[error("{url} gave an answer that is not what this program expects; are both of the same version?")]
+    NotUnderstood { url: String },
 }
 
 impl OperatorOptions {
-    /// Asks for something.
-    pub async fn get(&self, path: &str) -> Result<Value, OperatorClientError> {
-        self.call(Method::GET, path, None, None).await
+    /// Reads the answer of a `GET`.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
+        self.call(Method::GET, path, String::new(), None).await
     }
 
-    /// Changes something, with the token.
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, OperatorClientError> {
-        let token = read_secret(&self.data.join(OPERATOR_TOKEN))?;
-        self.call(Method::POST, path, Some(body), Some(&token)).await
+    /// Makes a changing call, with the token.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, OperatorClientError> {
+        let token = read_secret(&self.data.join(TOKEN_FILE))?;
+        let body =
+            serde_json::to_string(body).map_err(|_| OperatorClientError::NotUnderstood { url: path.to_owned() })?;
+        self.call(Method::POST, path, body, Some(&token)).await
     }
 
-    async fn call(
+    async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: String,
         token: Option<&str>,
-    ) -> Result<Value, OperatorClientError> {
+    ) -> Result<T, OperatorClientError> {
         let url = format!("{}{path}", self.operator.trim_end_matches('/'));
         let not_an_address = || OperatorClientError::NotAnAddress { url: self.operator.clone() };
         let uri: Uri = url.parse().map_err(|_| not_an_address())?;
@@ -80,24 +85,23 @@ impl OperatorOptions {
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let body = Full::new(Bytes::from(body.map(Value::to_string).unwrap_or_default()));
-        let request = request.body(body).map_err(|error| unreachable(error.to_string()))?;
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
         let answered = timeout(PATIENCE, exchange(&address, request)).await;
         let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
         let (status, bytes) = answered.map_err(|error| unreachable(error.to_string()))?;
-        let answer = serde_json::from_slice(&bytes).map_err(|_| OperatorClientError::NotJson { url: url.clone() });
         if (200..300).contains(&status) {
-            return answer;
+            return serde_json::from_slice(&bytes).map_err(|_| OperatorClientError::NotUnderstood { url: url.clone() });
         }
-        let message = answer.ok().and_then(|answer: Value| answer["message"].as_str().map(str::to_owned));
+        let answer: Option<Value> = serde_json::from_slice(&bytes).ok();
+        let message = answer.and_then(|answer| answer["message"].as_str().map(str::to_owned));
         Err(OperatorClientError::Refused { url, status, message: message.unwrap_or_default() })
     }
 }
 
-type Fault = Box<dyn std::error::Error + Send + Sync>;
+type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
 
 /// One request on a connection of its own; the status and the body.
-async fn exchange(address: &str, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), Fault> {
+async fn exchange(address: &str, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), ExchangeError> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);

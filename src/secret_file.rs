@@ -1,4 +1,4 @@
-//! Files in the data folder that hold a secret each, for the owner of the folder alone.
+//! Files in the data folder that hold one secret each, readable only by the owner of the folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,6 @@ use alloy_primitives::hex;
 use selfsame_actors::Random;
 
 use crate::durable_fs::{make_file, parent_dir, sync_folder};
-
-/// Changing calls of the operator interface carry this file's text.
-pub const OPERATOR_TOKEN: &str = "operator.token";
 
 /// The simulator's secrets are made from this file's text.
 pub const SIMULATOR_SEED: &str = "simulator.seed";
@@ -29,7 +26,7 @@ pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFil
         Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(secret) => {
-            // Perhaps made by a start that was cut off before its sync.
+            // A start that was interrupted may have made the file without syncing its folder.
             sync_folder(parent_dir(path)).map_err(failed)?;
             return Ok(secret);
         }
@@ -47,7 +44,7 @@ pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let secret = text.trim();
     if secret.is_empty() {
-        let empty = "it is empty; take it away, and the daemon makes a new one at its start";
+        let empty = "the file is empty; remove it, and the daemon makes a new one when it starts";
         return Err(failed(io::Error::new(io::ErrorKind::InvalidData, empty)));
     }
     Ok(secret.to_owned())
@@ -70,17 +67,17 @@ mod tests {
         assert_eq!(secret_file(&path, &SystemRandom).expect("read"), secret);
         let mode = std::fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A start that was cut off leaves none, or one that is not there yet.
+        // A start that was interrupted leaves no file, or an unfinished one under another name.
         std::fs::remove_file(&path).expect("removed");
         let (unfinished, elsewhere) = (folder.path().join("secret.unfinished"), folder.path().join("elsewhere"));
         std::os::unix::fs::symlink(&elsewhere, &unfinished).expect("made");
         assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
-        assert!(!elsewhere.exists(), "nobody says where it is written to");
+        assert!(!elsewhere.exists(), "a link is not followed");
         std::fs::remove_file(&path).expect("removed");
         std::fs::write(&unfinished, &secret[..3]).expect("written");
         assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
         std::fs::write(&path, "\n").expect("written");
-        assert!(secret_file(&path, &SystemRandom).expect_err("refused").to_string().contains("it is empty"));
+        assert!(secret_file(&path, &SystemRandom).expect_err("refused").to_string().contains("the file is empty"));
     }
 }

@@ -2,24 +2,19 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use selfsame_protocol::operator::{Key, Rotate};
 
 use super::CommandError;
 use crate::cli::Keys;
 
 /// Runs the command.
 pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
-    let keys = match command {
+    let keys: Vec<Key> = match command {
         Keys::List { options } => options.get("/keys").await?,
-        Keys::Rotate { now, options } => options.post("/keys/rotate", &json!({ "now": now })).await?,
+        Keys::Rotate { now, options } => options.post("/keys/rotate", &Rotate { now }).await?,
     };
-    for key in keys.as_array().into_iter().flatten() {
-        println!("{}", line(key));
+    for Key { kid, state, published_at } in keys {
+        println!("{kid} {state:<8} since {published_at}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn line(key: &Value) -> String {
-    let text = |name: &str| key[name].as_str().unwrap_or_default();
-    format!("{} {:<8} since {}", text("kid"), text("state"), text("published_at"))
 }

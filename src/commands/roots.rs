@@ -2,30 +2,25 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use selfsame_protocol::number;
+use selfsame_protocol::operator::Root;
+use serde_json::json;
 
 use super::CommandError;
 use crate::cli::Roots;
 
 /// Runs the command.
 pub async fn run(command: Roots) -> Result<ExitCode, CommandError> {
-    match command {
+    let roots: Vec<Root> = match command {
         Roots::Add { root, kind, environment, time, options } => {
-            let body = json!({"root": root, "kind": kind, "environment": environment, "time": time});
-            let trusted = options.post("/roots", &body).await?;
-            println!("{}", line(&trusted));
+            // The root goes as it was typed: the daemon's answer says what is wrong with it.
+            let new = json!({"root": root, "kind": kind, "environment": environment, "time": time});
+            vec![options.post("/roots", &new).await?]
         }
-        Roots::List { options } => {
-            let trusted = options.get("/roots").await?;
-            for root in trusted.as_array().into_iter().flatten() {
-                println!("{}", line(root));
-            }
-        }
+        Roots::List { options } => options.get("/roots").await?,
+    };
+    for Root { root, kind, environment, time } in roots {
+        println!("{} {} {time} {}", kind.name(), environment.name(), number::canonical(root));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn line(root: &Value) -> String {
-    let text = |name: &str| root[name].as_str().unwrap_or_default();
-    format!("{} {} {} {}", text("kind"), text("environment"), text("time"), text("root"))
 }

@@ -1,6 +1,7 @@
 //! `selfsame serve`: runs the daemon.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,13 @@ use tracing_subscriber::EnvFilter;
 use super::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
-use crate::daemon::{Addresses, Daemon, Reloading};
+use crate::daemon::{Daemon, Reloading};
+use crate::interface::PerInterface;
 
 /// How long the end of the process waits for threads that are still at work.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is logged unless `RUST_LOG` says otherwise. The supervisors log restarts as errors and each start as information.
+/// The log filter unless `RUST_LOG` is set. The supervisors log restarts as errors and each start as information.
 const DEFAULT_LOGS: &str = "info,ractor_supervisor=warn";
 
 /// Runs the daemon until it is told to stop.
@@ -41,13 +43,13 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         tokio::task::spawn_blocking(move || verification.warm_up());
         let sign_in = daemon.sign_in();
         tokio::spawn(async move {
-            // Made at its first start, which takes a second or two.
+            // The first start makes the keys, which takes a second or two.
             if let Err(error) = sign_in.published_keys().await {
                 tracing::error!(%error, "the signing keys cannot be prepared");
             }
         });
         let reloading = daemon.reloading();
-        daemon.run(until_told(terminate, interrupt, hangup, &options, config, reloading)).await?;
+        daemon.run(until_stopped(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     });
@@ -60,11 +62,11 @@ fn load(options: &Serve) -> Result<Config, ConfigError> {
     Config::load(options.config.as_deref(), settings_of_this_process(), options.dev, options.data.clone())
 }
 
-/// People get lines, machines get JSON; `RUST_LOG` sets the level.
+/// Logs lines on a terminal and JSON elsewhere; `RUST_LOG` sets the level.
 fn start_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOGS));
-    // By default a line that cannot be written is told of on the same stream, by a macro that panics if that fails too: a log on a
-    // full disk would take the daemon down.
+    // By default a line that cannot be written is reported on the same stream, by a macro that panics when that fails too: a log on a
+    // full disk would end the daemon.
     let logs =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if std::io::stderr().is_terminal() {
@@ -74,30 +76,19 @@ fn start_logging() {
     }
 }
 
-fn announce(config: &Config, addresses: &Addresses) {
-    let urls = config.public_urls(&addresses.listen());
-    let operator = format!("http://{}", addresses.operator);
-    tracing::info!(
-        verify = urls.portal_url,
-        gateway = urls.gateway_url,
-        indexer = urls.indexer_url,
-        operator,
-        "serving"
-    );
+/// Logs where each interface is served; with `--dev` prints the table.
+fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
+    let urls = config.public_urls(addresses);
+    for (interface, url) in urls.iter() {
+        tracing::info!(interface = interface.name(), url, "serving");
+    }
     if config.dev {
-        let interfaces = [
-            ("sign-in", urls.id_url.as_str()),
-            ("verification", urls.portal_url.as_str()),
-            ("gateway", urls.gateway_url.as_str()),
-            ("indexer", urls.indexer_url.as_str()),
-            ("operator", &operator),
-        ];
-        println!("{}", config.dev_summary(&interfaces));
+        println!("{}", config.dev_summary(&urls));
     }
 }
 
 /// Waits for SIGTERM or SIGINT. SIGHUP reads the configuration again meanwhile.
-async fn until_told(
+async fn until_stopped(
     mut terminate: Signal,
     mut interrupt: Signal,
     mut hangup: Signal,
@@ -118,7 +109,7 @@ async fn until_told(
     tracing::info!("stopping");
 }
 
-/// Reads the configuration again. A bad one changes nothing and says so.
+/// Reads the configuration again. An invalid one changes nothing and is logged.
 fn reload(options: &Serve, config: &mut Config) {
     match load(options) {
         Ok(new) => {

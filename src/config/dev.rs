@@ -1,8 +1,8 @@
 //! What `--dev` adds, and the table it prints.
 //!
-//! Everything here is known to everybody: the secret of the example applications, the simulator's key, and the key of issuer 1
-//! and of the relying party, which is the generator of BabyJubJub and so has the private key 1. They count in staging only, and
-//! the daemon listens on loopback only.
+//! Everything here is public: the secret of the example applications, the simulator's key, and the key of issuer 1 and of the
+//! relying party, which is the generator of BabyJubJub and so has the private key 1. They count in staging only, and the daemon
+//! listens on loopback only.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ use serde::Deserialize;
 
 use super::tree::Node;
 use super::values::SecretHash;
-use super::{Config, Origin};
+use super::{Config, ProofKind, PublicUrls, Source, StagingKey};
 
 /// The secret of the example applications.
 pub const DEV_SECRET: &str = "sk_dev_only";
 const DEV_SALT: [u8; 16] = [0; 16];
 
-/// Settings for whoever has not set them, in the words of a configuration file.
+/// Settings that count unless they are configured, as a configuration file has them.
 const SETTINGS: &str = r#"
 [registry]
 chain_id = 31337
@@ -48,7 +48,7 @@ x = "529961924064155128163486558351829703028287447219077289408652114448272100155
 y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 "#;
 
-/// The settings of `--dev`, to be taken where nobody set them.
+/// The settings of `--dev`, which count unless they are configured.
 pub(super) fn settings() -> Node {
     document(SETTINGS)
 }
@@ -76,17 +76,16 @@ pub(super) fn add_entries(config: &mut Config) {
 }
 
 fn document(text: &str) -> Node {
-    Node::document(text.parse().unwrap_or_default(), &Origin::Default)
+    Node::document(text.parse().unwrap_or_default(), &Source::Default)
 }
 
 impl Config {
-    /// The table that `--dev` prints: the addresses of the interfaces that are served, as the caller names them, then what the
-    /// configuration has for trying them out.
-    pub fn dev_summary(&self, interfaces: &[(&str, &str)]) -> String {
+    /// The table that `--dev` prints: the URL of each interface, then what the configuration has for trying them out.
+    pub fn dev_summary(&self, urls: &PublicUrls) -> String {
         let mut text = String::from("Development mode: every key and secret below is public.\n");
         let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<18}{value}");
-        for (name, url) in interfaces {
-            row(name, url);
+        for (interface, url) in urls.iter() {
+            row(interface.name(), url);
         }
         for app in &self.apps {
             let environments: Vec<_> = app.environments().iter().map(|environment| environment.name()).collect();
@@ -105,10 +104,9 @@ impl Config {
             let environments: Vec<_> = issuer.environments().iter().map(|environment| environment.name()).collect();
             row("issuer", &format!("{} ({})", issuer.id, environments.join(", ")));
         }
-        let keys = &self.verifier.keys.staging;
-        for (kind, key) in [("legacy", &keys.legacy), ("current", &keys.current)] {
-            if *key == super::VerificationKey::Simulator {
-                row("simulator key", &format!("{kind} proofs (staging)"));
+        for kind in ProofKind::ALL {
+            if *self.verifier.keys.staging.of(kind) == StagingKey::Simulator {
+                row("simulator key", &format!("{} proofs (staging)", kind.name()));
             }
         }
         text

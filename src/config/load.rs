@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::tree::Node;
-use super::{Config, ConfigError, Origin, Problem, check, dev};
+use super::{Config, ConfigError, SettingError, Source, check, dev};
 
 /// What every variable of ours begins with; the key's path follows in upper case, joined by [`SEPARATOR`].
 const PREFIX: &str = "SELFSAME_";
@@ -26,17 +26,17 @@ pub(super) fn load(
     data_dir: Option<PathBuf>,
 ) -> Result<Config, ConfigError> {
     let mut tree = match file {
-        Some(file) => Node::document(read(file)?, &Origin::File(file.to_owned())),
-        None => Node::document(toml::Table::new(), &Origin::Default),
+        Some(file) => Node::document(read(file)?, &Source::File(file.to_owned())),
+        None => Node::document(toml::Table::new(), &Source::Default),
     };
-    let mut problems = add_variables(&mut tree, environment);
+    let mut errors = add_variables(&mut tree, environment);
     if dev {
         tree.fill_from(dev::settings());
     }
-    let (mut config, misshapen) = shape(tree.clone());
-    problems.extend(misshapen);
+    let (mut config, shape_errors) = shape(tree.clone());
+    errors.extend(shape_errors);
     config.dev = dev;
-    let readable = problems.is_empty();
+    let readable = errors.is_empty();
     if dev {
         dev::add_entries(&mut config);
     }
@@ -45,18 +45,18 @@ pub(super) fn load(
         config.data_dir = data_dir;
     }
 
-    let mut findings = check::settings(&config);
+    let mut broken_rules = check::settings(&config);
     if readable {
-        findings.extend(check::lists(&config));
+        broken_rules.extend(check::lists(&config));
     }
-    problems.extend(findings.into_iter().map(|(key, message)| {
-        let origin = match key.as_str() {
-            "data_dir" if from_command_line => Origin::CommandLine,
-            _ => tree.origin(&key).clone(),
+    errors.extend(broken_rules.into_iter().map(|(key, message)| {
+        let source = match key.as_str() {
+            "data_dir" if from_command_line => Source::CommandLine,
+            _ => tree.source(&key).clone(),
         };
-        Problem { key, message, origin }
+        SettingError { key, message, source }
     }));
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    if errors.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(errors)) }
 }
 
 fn read(file: &Path) -> Result<toml::Table, ConfigError> {
@@ -75,47 +75,47 @@ fn read(file: &Path) -> Result<toml::Table, ConfigError> {
 }
 
 /// Puts the variables in front of what the file says.
-fn add_variables(tree: &mut Node, environment: impl Iterator<Item = (String, String)>) -> Vec<Problem> {
+fn add_variables(tree: &mut Node, environment: impl Iterator<Item = (String, String)>) -> Vec<SettingError> {
     // In order of their names, so that one that wrongly goes on behind a setting comes after that setting and is noticed.
     let variables: BTreeMap<String, String> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    let mut problems = Vec::new();
+    let mut errors = Vec::new();
     for (name, text) in variables {
         let path = name[PREFIX.len()..].to_lowercase();
         let keys: Vec<&str> = path.split(SEPARATOR).collect();
-        let origin = Origin::Variable(name.clone());
-        let refusal = if name.chars().any(char::is_lowercase) {
+        let source = Source::Variable(name.clone());
+        let wrong = if name.chars().any(char::is_lowercase) {
             Some("is written in upper case in a variable's name")
         } else if name.contains(char::REPLACEMENT_CHARACTER) || text.contains(char::REPLACEMENT_CHARACTER) {
             Some("has to be Unicode text")
         } else {
             None
         };
-        problems.extend(match refusal {
-            Some(message) => Some(Problem { key: keys.join("."), message: message.to_owned(), origin }),
-            None => tree.set_variable(&keys, &origin, text).err(),
+        errors.extend(match wrong {
+            Some(message) => Some(SettingError { key: keys.join("."), message: message.to_owned(), source }),
+            None => tree.set_variable(&keys, &source, text).err(),
         });
     }
-    problems
+    errors
 }
 
-/// Gives the settings their types. What does not fit is noted and taken out, then the rest is tried again, so that all problems
+/// Gives the settings their types. What does not fit is noted and taken out, then the rest is tried again, so that all errors
 /// are found at once.
-fn shape(mut tree: Node) -> (Config, Vec<Problem>) {
-    let mut problems = Vec::new();
+fn shape(mut tree: Node) -> (Config, Vec<SettingError>) {
+    let mut errors = Vec::new();
     loop {
         match Config::deserialize(tree.clone()) {
-            Ok(config) => return (config, problems),
-            Err(refusal) => {
-                let key = refusal.path();
-                let origin = tree.origin(&key).clone();
+            Ok(config) => return (config, errors),
+            Err(error) => {
+                let key = error.path();
+                let source = tree.source(&key).clone();
                 let removed = tree.remove(&key);
-                // A section that misses a key which was just taken out of it is no further problem.
+                // A section that misses a key which was just taken out of it is no further error.
                 let inside = format!("{key}.");
-                if !problems.iter().any(|problem| problem.key.starts_with(&inside)) {
-                    problems.push(Problem { key, message: refusal.message, origin });
+                if !errors.iter().any(|error| error.key.starts_with(&inside)) {
+                    errors.push(SettingError { key, message: error.message, source });
                 }
                 if !removed {
-                    return (Config::default(), problems);
+                    return (Config::default(), errors);
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`sections`] | the sections as types, with defaults |
-//! | [`values`] | the formats of single values |
+//! | [`values`], `urls`, `per_interface` | the formats of single values, of URLs, and of the sections with a key for each interface |
 //! | `tree` | what file and variables say, before it has types |
 //! | `load` | from file and variables to a [`Config`] |
 //! | `check` | every rule about values that have the right type |
@@ -14,21 +14,27 @@
 mod check;
 mod dev;
 mod load;
+mod per_interface;
 pub mod sections;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod urls;
 pub mod values;
 
 use std::fmt::{self, Display};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 pub use load::settings_of_this_process;
 pub use sections::*;
-pub use values::{Network, RelyingPartyId, SecretHash, VerificationKey};
+pub use urls::Origin;
+pub use values::{InactiveStatus, Network, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
+
+use crate::interface::{Interface, PerInterface};
 
 /// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -37,10 +43,14 @@ pub struct Config {
     /// Whether the daemon was started with `--dev`; not a key.
     #[serde(skip)]
     pub dev: bool,
-    /// The folder of the store, the operator's token and the backups.
+    /// The folder of the store and the operator's token.
     pub data_dir: PathBuf,
-    pub listen: Listen,
-    pub urls: Urls,
+    /// `[listen]`: the address and port of each interface. Interfaces with the same address share it.
+    #[serde(deserialize_with = "per_interface::listen")]
+    pub listen: PerInterface<SocketAddr>,
+    /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://` and the listen address.
+    #[serde(deserialize_with = "per_interface::urls")]
+    pub urls: PerInterface<Option<String>>,
     pub tls: Option<Tls>,
     pub registry: Registry,
     pub batcher: Batcher,
@@ -60,8 +70,8 @@ impl Default for Config {
         Self {
             dev: false,
             data_dir: PathBuf::from("selfsame-data"),
-            listen: Listen::default(),
-            urls: Urls::default(),
+            listen: per_interface::default_listen(),
+            urls: PerInterface::default(),
             tls: None,
             registry: Registry::default(),
             batcher: Batcher::default(),
@@ -94,9 +104,13 @@ impl Config {
         load::load(file, environment, dev, data_dir)
     }
 
-    /// What clients see, from what is set and the addresses that are really listened on.
-    pub fn public_urls(&self, bound: &Listen) -> PublicUrls {
-        self.urls.public(if self.tls.is_some() { "https" } else { "http" }, bound)
+    /// The base URL of each interface: the configured one, or else the address that is really listened on (a configured port 0 is
+    /// chosen by the system).
+    pub fn public_urls(&self, bound: &PerInterface<SocketAddr>) -> PublicUrls {
+        PerInterface::from_fn(|interface| {
+            let scheme = if self.tls.is_some() && interface.is_public() { "https" } else { "http" };
+            self.urls[interface].clone().unwrap_or_else(|| format!("{scheme}://{}", bound[interface]))
+        })
     }
 
     /// The application's identifier at the verification endpoint: the one its `[[relying_parties]]` entry gives, else the one
@@ -106,21 +120,27 @@ impl Config {
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
     }
 
-    /// What goes on after SIGHUP: this configuration with the applications, their actions, issuers, relying parties and limits
-    /// of `new`, and the keys of all other settings that differ there and need a restart.
-    pub fn with_reloaded(&self, new: Self) -> (Self, Vec<&'static str>) {
+    /// The configuration after SIGHUP: this one with the applications, their actions, issuers, relying parties and limits of `new`.
+    /// Also the keys of all other settings that differ there and need a restart.
+    pub fn with_reloaded(&self, new: Self) -> (Self, Vec<String>) {
         let mut waiting = Vec::new();
         // A section's pattern is exhaustive, so a new key does not compile until it is named here.
         macro_rules! compare {
             ($section:ident: $Section:ident { $($key:ident),* }) => {{
                 let $Section { $($key),* } = &self.$section;
-                $(if *$key != new.$section.$key { waiting.push(concat!(stringify!($section), ".", stringify!($key))) })*
+                $(if *$key != new.$section.$key { waiting.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
             }};
-            ($($whole:ident),*) => { $(if self.$whole != new.$whole { waiting.push(stringify!($whole)) })* };
+            ($($whole:ident),*) => { $(if self.$whole != new.$whole { waiting.push(stringify!($whole).to_owned()) })* };
         }
         compare!(data_dir);
-        compare!(listen: Listen { sign_in, verify, gateway, indexer, operator });
-        compare!(urls: Urls { id_url, portal_url, gateway_url, indexer_url });
+        for interface in Interface::ALL {
+            if self.listen[interface] != new.listen[interface] {
+                waiting.push(format!("listen.{}", interface.listen_key()));
+            }
+            if self.urls[interface] != new.urls[interface] {
+                waiting.extend(interface.url_key().map(|key| format!("urls.{key}")));
+            }
+        }
         compare!(tls);
         compare!(registry: Registry {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
@@ -140,7 +160,7 @@ impl Config {
 
 /// Where a setting came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum Source {
     /// The defaults.
     Default,
     /// The configuration file.
@@ -151,25 +171,25 @@ pub enum Origin {
     CommandLine,
 }
 
-/// One thing that is wrong with the configuration.
+/// One setting that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SettingError {
     /// The key's path, such as `registry.max_authenticators` or `apps[0].id`.
     pub key: String,
-    /// What is wrong and what would be right; reads on after the key.
+    /// What is wrong and what would be right; completes "`key`: …".
     pub message: String,
-    /// Where it was said.
-    pub origin: Origin,
+    /// Where the setting came from.
+    pub source: Source,
 }
 
-impl Display for Problem {
+impl Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.message)?;
-        match &self.origin {
-            Origin::Default => Ok(()),
-            Origin::File(file) => write!(f, " (in {})", file.display()),
-            Origin::Variable(name) => write!(f, " (variable {name})"),
-            Origin::CommandLine => write!(f, " (command line)"),
+        match &self.source {
+            Source::Default => Ok(()),
+            Source::File(file) => write!(f, " (in {})", file.display()),
+            Source::Variable(name) => write!(f, " (variable {name})"),
+            Source::CommandLine => write!(f, " (command line)"),
         }
     }
 }
@@ -180,10 +200,10 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {error}", file.display())]
     Unreadable { file: PathBuf, error: io::Error },
-    /// The file is not TOML. The line itself is not shown, it may hold what nobody should see.
+    /// The file is not TOML. The line itself is not shown, because it may hold a secret.
     #[error("{}: line {line}, column {column}: {message}", file.display())]
     Syntax { file: PathBuf, line: usize, column: usize, message: String },
-    /// Settings are wrong; one a line.
-    #[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
-    Invalid(Vec<Problem>),
+    /// Settings are wrong. The message has a line for each.
+    #[error("{}", .0.iter().map(SettingError::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<SettingError>),
 }

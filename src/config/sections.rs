@@ -1,75 +1,24 @@
-//! The sections of the configuration as types, with their defaults. `docs/configuration.md` describes every key for operators.
+//! The sections of the configuration as types. Their defaults are those of the parts that they configure.
+//! `docs/configuration.md` describes every key for operators.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256};
+use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
+use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
-use selfsame_protocol::registry::CommitmentCheck;
+use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
 pub use selfsame_protocol::verification::{Environment, ProofKind};
 use serde::Deserialize;
 
-use super::values::{self, Network, RelyingPartyId, SecretHash, VerificationKey};
+use super::urls::{self, Origin};
+use super::values::{self, InactiveStatus, Network, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
+use crate::http;
+use crate::interface::PerInterface;
 
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// `[listen]`: the address and port of each interface. Interfaces with the same address share it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Listen {
-    #[serde(deserialize_with = "values::socket_address")]
-    pub sign_in: SocketAddr,
-    #[serde(deserialize_with = "values::socket_address")]
-    pub verify: SocketAddr,
-    #[serde(deserialize_with = "values::socket_address")]
-    pub gateway: SocketAddr,
-    #[serde(deserialize_with = "values::socket_address")]
-    pub indexer: SocketAddr,
-    #[serde(deserialize_with = "values::socket_address")]
-    pub operator: SocketAddr,
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        let [sign_in, verify, gateway, indexer, operator] =
-            [8080, 8081, 8082, 8083, 8084].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        Self { sign_in, verify, gateway, indexer, operator }
-    }
-}
-
-/// `[urls]`: what clients see, without a trailing slash. `None` means `http://` and the listen address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Urls {
-    pub id_url: Option<String>,
-    pub portal_url: Option<String>,
-    pub gateway_url: Option<String>,
-    pub indexer_url: Option<String>,
-}
-
-/// The address of every public interface as clients see it, without a trailing slash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicUrls {
-    pub id_url: String,
-    pub portal_url: String,
-    pub gateway_url: String,
-    pub indexer_url: String,
-}
-
-impl Urls {
-    /// Fills in what is not set from the addresses that are really listened on (a configured port 0 is chosen by the system).
-    pub(super) fn public(&self, scheme: &str, bound: &Listen) -> PublicUrls {
-        let url = |set: &Option<String>, address| set.clone().unwrap_or_else(|| format!("{scheme}://{address}"));
-        PublicUrls {
-            id_url: url(&self.id_url, bound.sign_in),
-            portal_url: url(&self.portal_url, bound.verify),
-            gateway_url: url(&self.gateway_url, bound.gateway),
-            indexer_url: url(&self.indexer_url, bound.indexer),
-        }
-    }
-}
+/// The base URL of each public interface as clients see it, without a trailing slash; the operator interface's own address.
+pub type PublicUrls = PerInterface<String>;
 
 /// `[tls]`: PEM files, for every listener but one that is the operator's alone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -85,7 +34,7 @@ pub struct Tls {
 pub struct Registry {
     /// EIP-712 chain id, fixed in the store at its first start.
     pub chain_id: u64,
-    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address until somebody chooses one.
+    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address unless it is chosen.
     #[serde(deserialize_with = "values::address")]
     pub verifying_contract: Address,
     /// Authenticators of one account, 1 to 7.
@@ -105,14 +54,15 @@ pub struct Registry {
 
 impl Default for Registry {
     fn default() -> Self {
+        let rules = RuleParameters::default();
         Self {
             chain_id: 480,
             verifying_contract: Address::ZERO,
-            max_authenticators: 7,
-            root_validity_window: HOUR,
-            recovery_agent_update_cooldown: 14 * DAY,
-            commitment_check: CommitmentCheck::Off,
-            request_retention: DAY,
+            max_authenticators: rules.max_authenticators,
+            root_validity_window: Duration::from_secs(rules.root_validity_window),
+            recovery_agent_update_cooldown: Duration::from_secs(rules.recovery_agent_update_cooldown),
+            commitment_check: rules.commitment_check,
+            request_retention: AdmissionLimits::default().request_retention,
         }
     }
 }
@@ -130,7 +80,8 @@ pub struct Batcher {
 
 impl Default for Batcher {
     fn default() -> Self {
-        Self { max_operations: 1024, max_wait: Duration::from_millis(5) }
+        let BatchLimits { max_operations, max_wait } = BatchLimits::default();
+        Self { max_operations, max_wait }
     }
 }
 
@@ -157,7 +108,7 @@ pub struct Limits {
     pub max_connections: usize,
     /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have more.
     pub max_connections_per_source: usize,
-    /// Requests inside one actor's handle.
+    /// Calls that may wait for one actor's answer at a time.
     pub in_flight: usize,
     /// Gateway requests that are accepted and not final.
     pub queue_length: usize,
@@ -179,29 +130,29 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let seconds = Duration::from_secs;
+        let (http, admission, sign_in) = (http::Limits::default(), AdmissionLimits::default(), SignInLimits::default());
         Self {
-            request_timeout: seconds(10),
-            header_timeout: seconds(10),
-            idle_timeout: seconds(75),
-            shutdown_grace: seconds(10),
-            idempotency_retention: DAY,
-            max_connections: 4096,
-            max_connections_per_source: 1024,
-            in_flight: 4096,
-            queue_length: 100_000,
-            status_waiters: 10_000,
+            request_timeout: http.request_timeout,
+            header_timeout: http.header_timeout,
+            idle_timeout: http.idle_timeout,
+            shutdown_grace: http.grace,
+            idempotency_retention: admission.idempotency_retention,
+            max_connections: http.connections,
+            max_connections_per_source: http.connections_per_source,
+            in_flight: admission.waiting_calls,
+            queue_length: admission.queue_length,
+            status_waiters: admission.status_waiters,
             per_source: None,
             per_leaf_index: None,
             verifications_per_source: None,
             sign_ins_per_source: None,
-            open_sign_ins: 1_000_000,
+            open_sign_ins: sign_in.open_sign_ins,
             trusted_proxies: Vec::new(),
         }
     }
 }
 
-/// So many requests in any window of this length.
+/// At most `requests` in any `window` of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
@@ -211,7 +162,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// The limit in the words of the rules.
+    /// The limit as the rules have it.
     pub fn limit(self) -> rate_limit::RateLimit {
         rate_limit::RateLimit { count: self.requests as usize, window: self.window }
     }
@@ -222,10 +173,10 @@ impl RateLimit {
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
     /// Origins for gateway, indexer and verification, as browsers send them: `https://wallet.example`.
-    pub allowed_origins: Vec<String>,
+    pub allowed_origins: Vec<Origin>,
 }
 
-/// `[sign_in]`: lifetimes and constants of the sign-in service (spec page "Sign-in").
+/// `[sign_in]`: lifetimes and constants of the sign-in service.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
@@ -238,8 +189,8 @@ pub struct SignIn {
     /// Between two rotations of the signing key.
     #[serde(deserialize_with = "values::duration")]
     pub key_rotation: Duration,
-    /// Status of an introspection answer for a token that is not active: 401, or 200 as in RFC 7662.
-    pub introspection_inactive_status: u16,
+    /// Status of the introspection answer for a token that is not active: 401, or 200 as in RFC 7662.
+    pub introspection_inactive_status: InactiveStatus,
     /// The claims `name`, `given_name` and `family_name`: a proof of personhood carries no name.
     pub name: String,
     pub given_name: String,
@@ -248,14 +199,15 @@ pub struct SignIn {
 
 impl Default for SignIn {
     fn default() -> Self {
+        let SignInSettings { provider, code_lifetime, key_rotation, session_lifetime, .. } = SignInSettings::default();
         Self {
-            code_lifetime: Duration::from_secs(600),
-            session_lifetime: DAY,
-            key_rotation: 30 * DAY,
-            introspection_inactive_status: 401,
-            name: "World ID User".to_owned(),
-            given_name: "World ID".to_owned(),
-            family_name: "User".to_owned(),
+            code_lifetime,
+            session_lifetime,
+            key_rotation,
+            introspection_inactive_status: InactiveStatus::default(),
+            name: provider.name,
+            given_name: provider.given_name,
+            family_name: provider.family_name,
         }
     }
 }
@@ -276,7 +228,8 @@ pub struct Verifier {
 
 impl Default for Verifier {
     fn default() -> Self {
-        Self { workers: None, queue: 1024, simulator_seed: None, keys: VerificationKeys::default() }
+        let queue = VerificationSettings::default().queue;
+        Self { workers: None, queue, simulator_seed: None, keys: VerificationKeys::default() }
     }
 }
 
@@ -284,16 +237,26 @@ impl Default for Verifier {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerificationKeys {
-    pub production: EnvironmentKeys,
-    pub staging: EnvironmentKeys,
+    pub production: EnvironmentKeys<ProductionKey>,
+    pub staging: EnvironmentKeys<StagingKey>,
 }
 
 /// The verification keys of one environment by kind of proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EnvironmentKeys {
-    pub legacy: VerificationKey,
-    pub current: VerificationKey,
+#[serde(default, deny_unknown_fields, bound(deserialize = "Key: Deserialize<'de> + Default"))]
+pub struct EnvironmentKeys<Key> {
+    pub legacy: Key,
+    pub current: Key,
+}
+
+impl<Key> EnvironmentKeys<Key> {
+    /// The key for proofs of a kind.
+    pub fn of(&self, kind: ProofKind) -> &Key {
+        match kind {
+            ProofKind::Legacy => &self.legacy,
+            ProofKind::Current => &self.current,
+        }
+    }
 }
 
 /// Whether an application or a relying party is served.
@@ -310,6 +273,7 @@ pub enum Status {
 #[serde(deny_unknown_fields)]
 pub struct App {
     /// `app_` and a text.
+    #[serde(deserialize_with = "values::app_id")]
     pub id: String,
     /// What people see; see [`App::name`].
     #[serde(default)]
@@ -320,8 +284,8 @@ pub struct App {
     /// A client without a secret; PKCE is then required.
     #[serde(default)]
     pub public: bool,
-    /// Compared byte for byte. Without any the application cannot sign people in, only verify proofs.
-    #[serde(default)]
+    /// Compared byte for byte. An application without any cannot sign people in, only verify proofs.
+    #[serde(default, deserialize_with = "urls::redirect_uris")]
     pub redirect_uris: Vec<String>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
@@ -384,6 +348,7 @@ pub struct Issuer {
     pub id: u64,
     #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
+    #[serde(deserialize_with = "values::public_key")]
     pub public_key: PublicKey,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
@@ -413,17 +378,6 @@ impl Issuer {
     }
 }
 
-/// A BabyJubJub point in affine coordinates. Both are below the field's modulus and it is not the identity; that it lies on the
-/// curve and in its subgroup is checked where it becomes a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PublicKey {
-    #[serde(deserialize_with = "values::number")]
-    pub x: U256,
-    #[serde(deserialize_with = "values::number")]
-    pub y: U256,
-}
-
 /// `[[relying_parties]]`: how an application is known to the verification endpoint, where that is not the derived default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -432,7 +386,7 @@ pub struct RelyingParty {
     #[serde(default)]
     pub(super) rp_id: Option<RelyingPartyId>,
     /// Needed for current proofs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "values::optional_public_key")]
     pub oprf_public_key: Option<PublicKey>,
     #[serde(default)]
     pub status: Status,
@@ -449,7 +403,7 @@ impl RelyingParty {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedRoot {
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "values::field_element")]
     pub root: U256,
     /// Since when it is known; a proof's `max_age` counts from here.
     #[serde(deserialize_with = "values::time")]

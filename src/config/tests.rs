@@ -48,8 +48,8 @@ fn without_anything_the_defaults_count() {
     assert_eq!(config.registry.chain_id, 480);
     assert!(config.registry.verifying_contract.is_zero());
     let urls = config.public_urls(&config.listen);
-    assert_eq!(urls.id_url, "http://127.0.0.1:8080");
-    assert_eq!(urls.indexer_url, "http://127.0.0.1:8083");
+    assert_eq!(urls[Interface::SignIn], "http://127.0.0.1:8080");
+    assert_eq!(urls[Interface::Indexer], "http://127.0.0.1:8083");
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn every_kind_of_value_is_read_from_a_file() {
         "#
     ))
     .unwrap();
-    assert_eq!(config.public_urls(&config.listen).indexer_url, "http://[::1]:1");
-    assert_eq!(config.public_urls(&config.listen).gateway_url, "https://example.org/gateway");
+    assert_eq!(config.public_urls(&config.listen)[Interface::Indexer], "http://[::1]:1");
+    assert_eq!(config.public_urls(&config.listen)[Interface::Gateway], "https://example.org/gateway");
     assert_eq!(config.registry.recovery_agent_update_cooldown, Duration::ZERO);
     assert_eq!(config.batcher.max_wait, Duration::from_micros(1500));
     assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: Duration::from_secs(60) }));
-    assert_eq!(config.verifier.keys.staging.legacy, VerificationKey::File("keys/mine.json".into()));
+    assert_eq!(config.verifier.keys.staging.legacy, StagingKey::Real(ProductionKey::File("keys/mine.json".into())));
     assert_eq!(config.apps[0].environments(), [Environment::Staging]);
     assert_eq!(config.apps[0].name(), "app_staging_a");
     assert_eq!(config.issuers[0].identifiers(), ["selfie", "face"]);
@@ -366,13 +366,13 @@ fn variables_are_read_as_their_settings_want() {
     assert_eq!(config.data_dir, PathBuf::from("42"));
     assert_eq!(config.sign_in.name, "[\"true\"]");
     assert_eq!(config.sign_in.given_name, "");
-    assert_eq!(config.listen.gateway, "127.0.0.1:9000".parse().unwrap());
+    assert_eq!(config.listen[Interface::Gateway], "127.0.0.1:9000".parse().unwrap());
     assert_eq!(config.registry.chain_id, 480);
     assert_eq!(config.registry.commitment_check, CommitmentCheck::Enforce);
     assert_eq!((config.limits.in_flight, config.limits.queue_length), (1000, 2));
     assert_eq!(config.limits.per_source, Some(RateLimit { requests: 5, window: Duration::from_secs(60) }));
     assert_eq!(config.limits.trusted_proxies.len(), 2);
-    assert_eq!(config.verifier.keys.staging.current, VerificationKey::Simulator);
+    assert_eq!(config.verifier.keys.staging.current, StagingKey::Simulator);
     assert_eq!(config.apps.iter().map(|app| app.id.as_str()).collect::<Vec<_>>(), ["app_variable"]);
 }
 
@@ -497,12 +497,16 @@ fn dev_adds_what_trying_out_needs() {
         config.registry.verifying_contract.to_string().to_lowercase(),
         "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
     );
-    assert_eq!(config.verifier.keys.staging.current, VerificationKey::Simulator);
+    assert_eq!(config.verifier.keys.staging.current, StagingKey::Simulator);
     assert_eq!(config.verifier.keys.production, EnvironmentKeys::default());
     assert_eq!(config.issuers[0].environments(), [Environment::Staging]);
-    let summary = config.dev_summary(&[("gateway", "http://127.0.0.1:8082")]);
+    let summary = config.dev_summary(&config.public_urls(&config.listen));
     for part in [
+        "sign-in           http://127.0.0.1:8080",
+        "verification      http://127.0.0.1:8081",
         "gateway           http://127.0.0.1:8082",
+        "indexer           http://127.0.0.1:8083",
+        "operator          http://127.0.0.1:8084",
         "app_staging_5e1f5a3e000000000000000000000001 (staging)",
         "app_5e1f5a3e000000000000000000000002 (production)",
         "sk_dev_only",
@@ -515,7 +519,6 @@ fn dev_adds_what_trying_out_needs() {
     ] {
         assert!(summary.contains(part), "{part:?} is not in\n{summary}");
     }
-    assert!(!summary.contains("sign-in"));
 }
 
 #[test]
@@ -531,7 +534,7 @@ fn with_dev_the_file_counts_more() {
     let config = load_with(text, &[], true).unwrap();
     assert_eq!(config.registry.chain_id, 7);
     assert!(!config.registry.verifying_contract.is_zero());
-    assert_eq!(config.verifier.keys.staging.current, VerificationKey::Builtin);
+    assert_eq!(config.verifier.keys.staging.current, StagingKey::default());
     let ids: Vec<&str> = config.apps.iter().map(|app| app.id.as_str()).collect();
     assert_eq!(
         ids,
@@ -543,7 +546,7 @@ fn with_dev_the_file_counts_more() {
 #[test]
 fn dev_listens_on_loopback_only() {
     for address in ["0.0.0.0:1", "192.0.2.1:1", "[::]:1"] {
-        for key in ["sign_in", "verify", "gateway", "indexer", "operator"] {
+        for key in Interface::ALL.map(Interface::listen_key) {
             let text = format!("listen.{key} = '{address}'");
             refused(
                 load_with(&text, &[], true),

@@ -1,8 +1,8 @@
-//! Settings before they have types: what file and variables say, each value knowing its key's path and where it came from.
+//! Settings before they have types: what file and variables say, each value with its key's path and where it came from.
 //!
 //! A [`Node`] is a serde deserializer, so the types of the sections decide how a value is read. That matters for variables,
-//! whose text has no type of its own: where a number, a boolean or a list is wanted the text is read as TOML, where a text is
-//! wanted it is taken as it is, also when it looks like a number.
+//! whose text has no type of its own: where a number, a boolean or a list is wanted, the text is read as TOML; where a text is
+//! wanted, it is taken as it is, also when it looks like a number.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt::{self, Display};
@@ -13,13 +13,13 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::{Origin, Problem};
+use super::{SettingError, Source};
 
 /// One value with its place.
 #[derive(Clone)]
 pub(super) struct Node {
     path: String,
-    origin: Origin,
+    source: Source,
     value: Value,
 }
 
@@ -37,22 +37,22 @@ enum Value {
 
 impl Node {
     /// The whole of a TOML document.
-    pub(super) fn document(table: toml::Table, origin: &Origin) -> Self {
-        Self::new(String::new(), origin, toml::Value::Table(table))
+    pub(super) fn document(table: toml::Table, source: &Source) -> Self {
+        Self::new(String::new(), source, toml::Value::Table(table))
     }
 
-    fn new(path: String, origin: &Origin, value: toml::Value) -> Self {
+    fn new(path: String, source: &Source, value: toml::Value) -> Self {
         let value = match value {
             toml::Value::Table(table) => Value::Table(
                 table
                     .into_iter()
-                    .map(|(key, value)| (key.clone(), Self::new(join(&path, &key), origin, value)))
+                    .map(|(key, value)| (key.clone(), Self::new(join(&path, &key), source, value)))
                     .collect(),
             ),
             toml::Value::Array(list) => Value::List(
                 list.into_iter()
                     .enumerate()
-                    .map(|(index, value)| Self::new(format!("{path}[{index}]"), origin, value))
+                    .map(|(index, value)| Self::new(format!("{path}[{index}]"), source, value))
                     .collect(),
             ),
             toml::Value::String(text) => Value::Text(text),
@@ -61,23 +61,23 @@ impl Node {
             toml::Value::Boolean(flag) => Value::Boolean(flag),
             toml::Value::Datetime(time) => Value::Text(time.to_string()),
         };
-        Self { path, origin: origin.clone(), value }
+        Self { path, source: source.clone(), value }
     }
 
     /// Puts a variable's text at the place that `keys` name, in front of what stands there.
-    pub(super) fn set_variable(&mut self, keys: &[&str], origin: &Origin, text: String) -> Result<(), Problem> {
+    pub(super) fn set_variable(&mut self, keys: &[&str], source: &Source, text: String) -> Result<(), SettingError> {
         let Value::Table(entries) = &mut self.value else {
             let message = "is a setting of its own and has no keys below it".to_owned();
-            return Err(Problem { key: self.path.clone(), message, origin: origin.clone() });
+            return Err(SettingError { key: self.path.clone(), message, source: source.clone() });
         };
         let [key, rest @ ..] = keys else { return Ok(()) };
-        let node = |value| Self { path: join(&self.path, key), origin: origin.clone(), value };
+        let node = |value| Self { path: join(&self.path, key), source: source.clone(), value };
         if rest.is_empty() {
             entries.insert((*key).to_owned(), node(Value::Variable(text)));
             return Ok(());
         }
         let section = entries.entry((*key).to_owned()).or_insert_with(|| node(Value::Table(BTreeMap::new())));
-        section.set_variable(rest, origin, text)
+        section.set_variable(rest, source, text)
     }
 
     /// Takes from `defaults` every key that is absent here.
@@ -92,8 +92,8 @@ impl Node {
     }
 
     /// Where the value of a key came from; for a key that nobody set, where its section came from.
-    pub(super) fn origin(&self, path: &str) -> &Origin {
-        self.children().find(|child| child.covers(path)).map_or(&self.origin, |child| child.origin(path))
+    pub(super) fn source(&self, path: &str) -> &Source {
+        self.children().find(|child| child.covers(path)).map_or(&self.source, |child| child.source(path))
     }
 
     /// Takes out the value of a key; inside a list the whole entry that it belongs to. Says whether there was one.
@@ -122,10 +122,10 @@ impl Node {
         table.into_iter().flatten().chain(list.into_iter().flatten())
     }
 
-    /// Reads the value and notes its place in a refusal.
-    fn placed<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Refusal> {
+    /// Reads the value and notes its place in a error.
+    fn placed<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ShapeError> {
         let path = self.path.clone();
-        seed.deserialize(self).map_err(|refusal| refusal.at(&path))
+        seed.deserialize(self).map_err(|error| error.at(&path))
     }
 
     /// Whether the path is this node's or lies below it.
@@ -139,10 +139,10 @@ fn join(path: &str, key: &str) -> String {
 }
 
 impl<'de> Deserializer<'de> for Node {
-    type Error = Refusal;
+    type Error = ShapeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        let Self { path, origin, value } = self;
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
+        let Self { path, source, value } = self;
         match value {
             Value::Table(entries) => visitor.visit_map(Entries { entries: entries.into_iter(), value: None }),
             Value::List(entries) => visitor.visit_seq(Elements(entries.into_iter())),
@@ -151,30 +151,30 @@ impl<'de> Deserializer<'de> for Node {
             Value::Float(number) => visitor.visit_f64(number),
             Value::Boolean(flag) => visitor.visit_bool(flag),
             Value::Variable(text) => match text.parse() {
-                Ok(value) => Self::new(path, &origin, value).deserialize_any(visitor),
+                Ok(value) => Self::new(path, &source, value).deserialize_any(visitor),
                 Err(_) => visitor.visit_string(text),
             },
         }
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
         match self.value {
             Value::Variable(text) => visitor.visit_string(text),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
         self.deserialize_str(visitor)
     }
 
     /// A list in a variable has to be a TOML list. The text is not repeated: applications carry hashes of secrets.
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
         if let Value::Variable(text) = &self.value
             && let Err(error) = text.parse::<toml::Value>()
         {
             let message = format!("is not a TOML list, such as [\"one\", \"two\"]: {}", error.message());
-            return Err(Refusal::new(message));
+            return Err(ShapeError::new(message));
         }
         self.deserialize_any(visitor)
     }
@@ -184,17 +184,17 @@ impl<'de> Deserializer<'de> for Node {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, ShapeError> {
         match &self.value {
             Value::Variable(_) => {
                 let message = format!("is a section; set its keys one by one: {}", fields.join(", "));
-                Err(Refusal::new(message))
+                Err(ShapeError::new(message))
             }
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
         visitor.visit_some(self)
     }
 
@@ -203,10 +203,10 @@ impl<'de> Deserializer<'de> for Node {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Refusal> {
+    ) -> Result<V::Value, ShapeError> {
         match self.value {
             Value::Text(text) | Value::Variable(text) => visitor.visit_enum(text.into_deserializer()),
-            _ => Err(Refusal::new(format!("has to be a text, one of {}", quoted(variants)))),
+            _ => Err(ShapeError::new(format!("has to be a text, one of {}", quoted(variants)))),
         }
     }
 
@@ -216,43 +216,43 @@ impl<'de> Deserializer<'de> for Node {
     }
 }
 
-/// The entries of a table; a refusal that comes out of one gets its path.
+/// The entries of a table; a error that comes out of one gets its path.
 struct Entries {
     entries: btree_map::IntoIter<String, Node>,
     value: Option<Node>,
 }
 
 impl<'de> MapAccess<'de> for Entries {
-    type Error = Refusal;
+    type Error = ShapeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refusal> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ShapeError> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
         self.value = Some(value);
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refusal> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ShapeError> {
         match self.value.take() {
             Some(node) => node.placed(seed),
-            None => Err(Refusal::new("was asked for without its key".to_owned())),
+            None => Err(ShapeError::new("was asked for without its key".to_owned())),
         }
     }
 }
 
-/// The elements of a list; a refusal that comes out of one gets its path.
+/// The elements of a list; a error that comes out of one gets its path.
 struct Elements(vec::IntoIter<Node>);
 
 impl<'de> SeqAccess<'de> for Elements {
-    type Error = Refusal;
+    type Error = ShapeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refusal> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ShapeError> {
         self.0.next().map(|node| node.placed(seed)).transpose()
     }
 }
 
 /// Why a value does not have the shape its key wants.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ShapeError {
     /// The path of the refused value, or of the section with the unknown key; `None` for the document itself.
     path: Option<String>,
     /// The key that its section does not know.
@@ -261,12 +261,12 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-impl Refusal {
+impl ShapeError {
     fn new(message: String) -> Self {
         Self { path: None, unknown: None, message }
     }
 
-    /// Notes the place. The innermost node that a refusal passes knows it best, so the first call counts.
+    /// Notes the place. The innermost node that a error passes knows it best, so the first call counts.
     fn at(mut self, path: &str) -> Self {
         self.path.get_or_insert_with(|| path.to_owned());
         self
@@ -279,7 +279,7 @@ impl Refusal {
     }
 }
 
-impl de::Error for Refusal {
+impl de::Error for ShapeError {
     fn custom<T: Display>(message: T) -> Self {
         Self::new(message.to_string())
     }
@@ -301,13 +301,13 @@ impl de::Error for Refusal {
     }
 }
 
-impl Display for Refusal {
+impl Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ShapeError {}
 
 /// What serde's derived code expects, in the words of a configuration file.
 fn wanted(expected: &dyn Expected) -> String {

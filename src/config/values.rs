@@ -7,6 +7,8 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256, hex};
+use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
+use selfsame_protocol::tree::is_below_field;
 pub use selfsame_protocol::verification::RelyingPartyId;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use sha2::{Digest, Sha256};
@@ -52,6 +54,76 @@ pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256,
         let plain = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
         plain.then(|| U256::from_str_radix(digits, radix.into()).ok()).flatten()
     })
+}
+
+/// A number that is an element of the BN254 scalar field, as roots and the coordinates of public keys are.
+pub(super) fn field_element<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
+    let value = number(deserializer)?;
+    let too_large = || D::Error::custom("is not below the modulus of the BN254 scalar field");
+    if is_below_field(&value) { Ok(value) } else { Err(too_large()) }
+}
+
+/// A public key by its affine coordinates.
+pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PublicKey, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Point {
+        #[serde(deserialize_with = "field_element")]
+        x: U256,
+        #[serde(deserialize_with = "field_element")]
+        y: U256,
+    }
+    let Point { x, y } = Point::deserialize(deserializer)?;
+    PublicKey::from_coordinates(&x, &y).map_err(|error| {
+        D::Error::custom(match error {
+            PublicKeyError::NotCanonical => "has a coordinate that is not below the modulus of the BN254 scalar field",
+            PublicKeyError::Identity => "is the identity of the curve, which cannot be a key",
+            PublicKeyError::NotOnCurve => "is not a point of BabyJubJub; give the affine coordinates of a public key",
+            PublicKeyError::NotInSubgroup => {
+                "is a point of BabyJubJub outside its prime-order subgroup, which cannot be a key"
+            }
+        })
+    })
+}
+
+/// A public key that may be left out.
+pub(super) fn optional_public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PublicKey>, D::Error> {
+    struct Key(PublicKey);
+    impl<'de> Deserialize<'de> for Key {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            public_key(deserializer).map(Self)
+        }
+    }
+    Ok(Option::<Key>::deserialize(deserializer)?.map(|key| key.0))
+}
+
+/// An application's id: `app_` and 1 to 128 letters, digits, `-` or `_`.
+pub(super) fn app_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    read(deserializer, "an application id: app_ and 1 to 128 letters, digits, - or _", |text| {
+        let rest = text.strip_prefix("app_")?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        ((1..=128).contains(&rest.len()) && rest.bytes().all(is_plain)).then(|| text.to_owned())
+    })
+}
+
+/// The status of the introspection answer for a token that is not active.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InactiveStatus {
+    /// 401, as in the interface description.
+    #[default]
+    Unauthorized,
+    /// 200, as in RFC 7662.
+    Ok,
+}
+
+impl<'de> Deserialize<'de> for InactiveStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match u16::deserialize(deserializer)? {
+            401 => Ok(Self::Unauthorized),
+            200 => Ok(Self::Ok),
+            other => Err(D::Error::custom(format!("{other} is neither 401 nor 200"))),
+        }
+    }
 }
 
 /// A range of IP addresses in CIDR notation; a plain address is a range of one.
@@ -129,7 +201,7 @@ impl<'de> Deserialize<'de> for Network {
 /// A client secret as the configuration keeps it: `sha256:<salt>:<digest>`, both in hex, the salt 16 bytes long and the digest
 /// SHA-256 of the salt followed by the secret's text.
 ///
-/// The secrets are made by this program and carry 256 random bits, so a slow hash would protect nothing (spec page "Sign-in").
+/// The secrets are made by this program and carry 256 random bits, so a slow hash would protect nothing.
 /// Neither `Debug` nor an error message shows any of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretHash {
@@ -188,32 +260,62 @@ impl<'de> Deserialize<'de> for SecretHash {
     }
 }
 
-/// Where a verification key comes from.
+/// The source of a verification key of production.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum VerificationKey {
+pub enum ProductionKey {
     /// The public service's key, which is part of the program.
     #[default]
     Builtin,
-    /// The key whose setup secrets are public: whoever likes makes valid proofs for it. Never for production.
-    Simulator,
     /// A JSON file.
     File(PathBuf),
 }
 
-impl FromStr for VerificationKey {
+/// The source of a verification key of staging.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StagingKey {
+    /// The simulator's key, whose setup secrets are public: everyone who has the seed can make valid proofs for it.
+    Simulator,
+    /// A key that could also be one of production.
+    Real(ProductionKey),
+}
+
+impl Default for StagingKey {
+    fn default() -> Self {
+        Self::Real(ProductionKey::default())
+    }
+}
+
+impl FromStr for ProductionKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "builtin" => Ok(Self::Builtin),
-            "simulator" => Ok(Self::Simulator),
+            "simulator" => Err("the simulator's secrets are public, so it is never a key of production; only \
+                                verifier.keys.staging may name it"
+                .to_owned()),
             path if path.ends_with(".json") => Ok(Self::File(path.into())),
-            _ => Err(format!("{text:?} is not \"builtin\", \"simulator\" or the path of a .json file")),
+            _ => Err(format!("{text:?} is not \"builtin\" or the path of a .json file")),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for VerificationKey {
+impl FromStr for StagingKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |_| format!("{text:?} is not \"builtin\", \"simulator\" or the path of a .json file");
+        if text == "simulator" { Ok(Self::Simulator) } else { text.parse().map(Self::Real).map_err(wrong) }
+    }
+}
+
+impl<'de> Deserialize<'de> for ProductionKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for StagingKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         parsed(deserializer)
     }

@@ -24,7 +24,8 @@ use hyper::Method;
 use selfsame_actors::RegistryHandle;
 use utoipa::{Modify, OpenApi};
 
-use crate::http::{Cors, Interface, Router};
+use crate::http::{Cors, Router, Routes};
+use crate::interface::Interface;
 use crate::{health, openapi};
 use error::GatewayError;
 
@@ -34,10 +35,10 @@ pub struct Gateway {
 }
 
 /// The gateway's routes.
-pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
+pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
     let get = Method::GET;
     let post = Method::POST;
-    Router::<Gateway, GatewayError>::new("gateway", Arc::new(Gateway { registry }))
+    Router::<Gateway, GatewayError>::new(Interface::Gateway.name(), Arc::new(Gateway { registry }))
         .cors(cors)
         .route(post.clone(), "/create-account", operations::create_account)
         .route(post.clone(), "/update-authenticator", operations::update_authenticator)

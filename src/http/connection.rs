@@ -1,176 +1,110 @@
-//! One connection, from its accepting to its end, and the requests on it.
+//! One connection, from its acceptance to its end.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
-use super::dispatch::answer;
-use super::load::{Load, Place};
-use super::server::Server;
+use super::dispatch::Dispatcher;
+use super::exchange::{Client, Exchange};
+use super::limits::Limits;
 
-/// How long a client that overstayed may take to hear about it: HTTP/2 says goodbye, HTTP/1 closes.
+/// How long a client that was idle for too long may take to leave: HTTP/2 sends GOAWAY, HTTP/1 closes.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
-/// One connection, shared by its requests.
-pub(super) struct Connection {
-    pub(super) server: Arc<Server>,
-    pub(super) peer: SocketAddr,
-    requests_begun: AtomicU64,
-    requests_ended: AtomicU64,
-    place: Place,
-    /// Since when each answer waits for the client to take more of it.
-    untaken: Mutex<BTreeMap<u64, Instant>>,
+/// The smallest limit on heads that hyper accepts.
+const MIN_HEAD_BYTES: u32 = 8192;
+/// HTTP/2 windows in bytes: of one body, and of all bodies of a connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+
+/// Shakes hands, if there is TLS, and serves. A client that does not speak TLS, or does so too slowly, is dropped.
+pub(super) async fn begin(
+    dispatcher: Arc<Dispatcher>,
+    client: Arc<Client>,
+    tls: Option<TlsAcceptor>,
+    stream: TcpStream,
+) {
+    let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
+    let header_timeout = client.limits().header_timeout;
+    let shaken = tokio::select! {
+        shaken = timeout(header_timeout, tls.accept(stream)) => shaken,
+        () = client.shutdown().triggered() => return,
+    };
+    if let Ok(Ok(stream)) = shaken {
+        serve(dispatcher, client, stream).await;
+    }
 }
 
-impl Connection {
-    pub(super) fn new(server: Arc<Server>, peer: SocketAddr, place: Place) -> Arc<Self> {
-        server.metrics.open_connections.inc();
-        let (requests_begun, requests_ended) = Default::default();
-        Arc::new(Self { server, peer, requests_begun, requests_ended, place, untaken: Mutex::default() })
-    }
-
-    /// What the listener's clients hold.
-    pub(super) fn load(&self) -> &Arc<Load> {
-        self.place.load()
-    }
-
-    /// Shakes hands, if there is TLS, and serves.
-    pub(super) async fn begin(self: Arc<Self>, stream: TcpStream) {
-        let Some(tls) = self.server.tls.clone() else { return self.serve(stream).await };
-        let header_timeout = self.server.limits.load().header_timeout;
-        let shaken = tokio::select! {
-            shaken = timeout(header_timeout, tls.accept(stream)) => shaken,
-            () = self.server.shutdown.triggered() => return,
-        };
-        // Whoever does not speak TLS, or does so too slowly, is not talked to.
-        if let Ok(Ok(stream)) = shaken {
-            self.serve(stream).await;
+/// Serves requests until the client leaves, is idle for too long, or the server stops.
+async fn serve(
+    dispatcher: Arc<Dispatcher>,
+    client: Arc<Client>,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+) {
+    let service = service_fn(|request| {
+        let (dispatcher, exchange) = (Arc::clone(&dispatcher), Exchange::begin(Arc::clone(&client)));
+        async move { Ok::<_, Infallible>(dispatcher.answer(exchange, request).await) }
+    });
+    let protocols = protocols(&client.limits());
+    let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));
+    // How a connection ends concerns only its client, whose requests are answered or dropped by then.
+    tokio::select! {
+        _ended = &mut serving => {}
+        () = until_idle(&client) => {
+            serving.as_mut().graceful_shutdown();
+            let _ = timeout(FAREWELL_TIME, serving).await;
+        }
+        () = client.shutdown().triggered() => {
+            serving.as_mut().graceful_shutdown();
+            // `Server::run` bounds the time of this.
+            let _ = serving.await;
         }
     }
+}
 
-    /// Serves requests until the client leaves, has to leave, or the server stops.
-    async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
-        let service = service_fn(|request| {
-            let in_flight = InFlight::new(self.clone());
-            async { Ok::<_, Infallible>(answer(in_flight, request).await) }
-        });
-        let protocols = self.server.protocols();
-        let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));
-        // How a connection ends concerns only its client, whose requests are answered or dropped by now.
-        tokio::select! {
-            _ended = &mut serving => {}
-            () = self.overstayed() => {
-                serving.as_mut().graceful_shutdown();
-                let _ = timeout(FAREWELL_TIME, serving).await;
-            }
-            () = self.server.shutdown.triggered() => {
-                serving.as_mut().graceful_shutdown();
-                // `Server::run` sees to the grace time.
-                let _ = serving.await;
-            }
-        }
+/// Waits until the client has made no use of its connection for too long.
+async fn until_idle(client: &Client) {
+    let header_timeout = client.limits().header_timeout;
+    sleep(header_timeout).await;
+    let mut before = client.activity();
+    if before == (0, 0) {
+        return;
     }
-
-    /// Waits until the client made no use of its connection for too long.
-    async fn overstayed(&self) {
-        let header_timeout = self.server.limits.load().header_timeout;
-        sleep(header_timeout).await;
-        let mut before = self.activity();
-        if before == (0, 0) {
+    loop {
+        let idle_timeout = client.limits().idle_timeout;
+        sleep(idle_timeout).await;
+        let now = client.activity();
+        let is_idle = now == before && now.0 == now.1;
+        if is_idle || client.is_not_taking(idle_timeout) {
             return;
         }
-        loop {
-            let idle_timeout = self.server.limits.load().idle_timeout;
-            sleep(idle_timeout).await;
-            let now = self.activity();
-            let is_idle = now == before && now.0 == now.1;
-            if is_idle || self.is_not_taking(idle_timeout) {
-                return;
-            }
-            before = now;
-        }
-    }
-
-    /// Whether the client leaves an answer untaken for this long: HTTP/2 lets it, one stream beside others that it uses.
-    fn is_not_taking(&self, patience: Duration) -> bool {
-        let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
-        untaken.values().any(|since| since.elapsed() >= patience)
-    }
-
-    /// How many requests began and how many of them ended.
-    fn activity(&self) -> (u64, u64) {
-        (self.requests_begun.load(Ordering::Relaxed), self.requests_ended.load(Ordering::Relaxed))
+        before = now;
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.server.metrics.open_connections.dec();
-    }
-}
-
-/// Answers up to this many bytes are not counted: the number of open requests bounds them.
-const SMALL_ANSWER: usize = 4096;
-
-/// A request under way, until its answer's body is handed over or it is given up.
-pub(super) struct InFlight {
-    connection: Arc<Connection>,
-    /// Counts the requests of the connection.
-    number: u64,
-    /// Room that its answer takes.
-    answer_bytes: usize,
-}
-
-impl InFlight {
-    fn new(connection: Arc<Connection>) -> Self {
-        let number = connection.requests_begun.fetch_add(1, Ordering::Relaxed);
-        connection.place.request_begins();
-        Self { connection, number, answer_bytes: 0 }
-    }
-
-    /// From now on the client's turn is awaited: it takes more of the answer, or leaves it.
-    pub(super) fn await_client(&self) {
-        self.connection.untaken.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Instant::now());
-    }
-
-    /// The client has taken what there is; the answer's next piece is our turn.
-    pub(super) fn await_answer(&self) {
-        self.connection.untaken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
-    }
-
-    /// Whether as many requests are open as may be, this one among them.
-    pub(super) fn is_within_limit(&self) -> bool {
-        self.connection.place.is_within_limit(self.connection.server.limits.load().requests)
-    }
-
-    /// Takes room for an answer of this many bytes; `false` when there is none.
-    pub(super) fn take_answer(&mut self, bytes: usize) -> bool {
-        let limit = self.connection.server.limits.load().answer_bytes;
-        let has_room = bytes <= SMALL_ANSWER || self.connection.place.take_answer_bytes(bytes, limit);
-        self.answer_bytes = if has_room && bytes > SMALL_ANSWER { bytes } else { 0 };
-        has_room
-    }
-
-    pub(super) fn connection(&self) -> &Arc<Connection> {
-        &self.connection
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.await_answer();
-        self.connection.requests_ended.fetch_add(1, Ordering::Relaxed);
-        self.connection.place.give_answer_bytes_back(self.answer_bytes);
-        self.connection.place.request_ends();
-    }
+/// HTTP/1.1 and HTTP/2 under these limits.
+fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let head_bytes = limits.head_bytes.max(MIN_HEAD_BYTES);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // Slow heads are ended by `until_idle`, which sees both protocols and costs a request no timer.
+    builder.http1().header_read_timeout(None).max_buf_size(head_bytes as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.concurrent_streams)
+        // What a client may send before a handler reads it: hyper's own windows are a mebibyte each.
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        // In memory a small field takes more than the 32 bytes that are counted for it beside its text.
+        .max_header_list_size(head_bytes / 2);
+    builder
 }

@@ -1,11 +1,11 @@
-//! What the clients of a listener hold: connections, open requests, bodies, answers; of all of them, and of each source.
+//! What the clients of a listener hold: connections, open requests, bodies, answers; all clients together, and each source.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selfsame_actors::network_of;
+use selfsame_protocol::net::network_of;
 
 /// What a listener's clients hold at the moment.
 #[derive(Default)]
@@ -24,8 +24,8 @@ struct SourceLoad {
     answer_bytes: AtomicUsize,
 }
 
-/// One connection of a source; leaving is its drop.
-pub(super) struct Place {
+/// One connection of a source, until it is dropped.
+pub(super) struct ConnectionPermit {
     load: Arc<Load>,
     source: IpAddr,
     of_source: Arc<SourceLoad>,
@@ -33,8 +33,8 @@ pub(super) struct Place {
 }
 
 impl Load {
-    /// A place for another connection of a source, unless it has as many as it may.
-    pub(super) fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<Place> {
+    /// Counts another connection of a source; `None` when it has as many as `limit` allows. Proxies have no limit.
+    pub(super) fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<ConnectionPermit> {
         let source = network_of(source);
         let mut sources = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
         let of_source = Arc::clone(sources.entry(source).or_default());
@@ -42,10 +42,10 @@ impl Load {
             return None;
         }
         of_source.connections.fetch_add(1, Ordering::Relaxed);
-        Some(Place { load: Arc::clone(load), source, of_source, is_proxy })
+        Some(ConnectionPermit { load: Arc::clone(load), source, of_source, is_proxy })
     }
 
-    /// Takes room for a piece of a body; `false` when there is none. It is to be given back.
+    /// Takes room for a piece of a body; `false` when there is none. The caller gives it back.
     pub(super) fn take_body_bytes(&self, count: usize, limit: usize) -> bool {
         let has_room = self.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= limit;
         if !has_room {
@@ -60,8 +60,8 @@ impl Load {
     }
 }
 
-impl Place {
-    /// What all clients hold.
+impl ConnectionPermit {
+    /// What all clients of the listener hold.
     pub(super) fn load(&self) -> &Arc<Load> {
         &self.load
     }
@@ -72,14 +72,14 @@ impl Place {
         self.of_source.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One of them is answered, or given up.
+    /// An open request is answered, or given up.
     pub(super) fn request_ends(&self) {
         self.load.requests.fetch_sub(1, Ordering::Relaxed);
         self.of_source.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes room for an answer that the client has not taken; `false` when there is none. It is to be given back. Of a source's
-    /// answers there may be a quarter of `limit`.
+    /// Takes room for an answer that the client has not taken; `false` when there is none. The caller gives it back. A source may
+    /// have a quarter of `limit`.
     pub(super) fn take_answer_bytes(&self, count: usize, limit: usize) -> bool {
         let taken = self.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         let of_source = self.of_source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
@@ -96,14 +96,14 @@ impl Place {
         self.of_source.answer_bytes.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Whether there are no more open requests than `limit`, and of the source no more than a quarter of it.
+    /// Whether all clients have at most `limit` open requests, and the source at most a quarter of it.
     pub(super) fn is_within_limit(&self, limit: usize) -> bool {
         let has_room = self.load.requests.load(Ordering::Relaxed) <= limit;
         has_room && (self.is_proxy || self.of_source.requests.load(Ordering::Relaxed) <= limit.div_ceil(4))
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if self.of_source.connections.fetch_sub(1, Ordering::Relaxed) == 1 {

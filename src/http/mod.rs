@@ -1,7 +1,10 @@
 //! The thin HTTP front-end: HTTP/1.1 and HTTP/2 on one port, on hyper.
 //!
 //! It knows no business. Each interface (gateway, indexer, …) brings a [`Router`] with its handlers and an error type
-//! that renders refusals in its own style; everything between the socket and the handler happens here.
+//! that renders rejections in its own style; everything between the socket and the handler happens here.
+//!
+//! The modules import one another in one direction: `server` → `connection` → `dispatch` → `router` → `request`, `rejection`,
+//! `cors` → `response` → `exchange` → `limits`, `load`, `shutdown`, `source`.
 //!
 //! # The life of a connection
 //!
@@ -12,12 +15,12 @@
 //!    [`Limits::idle_timeout`], is asked to leave and then dropped (`connection.rs`). Heads that are malformed,
 //!    ambiguously framed or too large never reach us: hyper answers 400, 414 or 431 and closes; these are the only
 //!    answers without an `X-Request-Id`. (Codings in front of `chunked`, which it overlooks, are refused in `dispatch.rs`.)
-//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`] and asks the [`Site`] which interface and route
-//!    the path belongs to.
+//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`] which interface and route the path
+//!    belongs to, and opens a span with all three: every log event that happens for the request is inside it.
 //! 4. The handler runs, within the request timeout or its route's own limit. It reads the body through
 //!    [`Request::read_body`], which is counted, so that neither size nor slowness of a client costs more than the
-//!    limits say. A panic becomes [`Refusal::Internal`].
-//! 5. Whatever is not a response yet, a [`Refusal`] or an error of the interface, is rendered by the interface
+//!    limits say. A panic becomes [`Rejection::Internal`].
+//! 5. An error of the interface, or a [`Rejection`], is logged with its reason and rendered by the interface
 //!    ([`InterfaceError`]).
 //! 6. A large answer takes room among those that their clients have not taken, or is refused (`load.rs`). The answer gets its
 //!    CORS headers and `X-Request-Id`, is counted and logged, and goes out; with HTTP/1.1 in the order of the requests.
@@ -28,9 +31,11 @@
 mod connection;
 mod cors;
 mod dispatch;
+mod exchange;
+mod limits;
 mod load;
 mod metrics;
-mod refusal;
+mod rejection;
 mod request;
 mod request_id;
 mod response;
@@ -42,14 +47,15 @@ mod source;
 mod tests;
 mod tls;
 
-pub use cors::{Cors, InvalidOrigin};
+pub use cors::Cors;
+pub use limits::Limits;
 pub use metrics::Metrics;
-pub use refusal::{ErrorBody, ErrorCodes, InterfaceError, Refusal};
+pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::Request;
 pub use request_id::{RequestId, X_REQUEST_ID};
 pub use response::{Body, Response, content, empty, json, stream};
-pub use router::{Interface, RouteError, Router, Site};
-pub use server::{Limits, Server};
+pub use router::{RouteError, Router, Routes, Site};
+pub use server::Server;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use source::source_address;
 pub use tls::{TlsError, acceptor};

@@ -12,15 +12,15 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderNam
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
+use selfsame_protocol::time::RetryAfter;
 
-use super::connection::Connection;
+use super::exchange::Client;
 use super::load::Load;
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use super::request_id::RequestId;
 use super::shutdown::Shutdown;
-use super::source::source_address;
 
-/// How much of a body that no handler wanted is still read, so that the client gets to see its answer.
+/// How many bytes of a body that no handler read are still read, so that the client gets to see its answer.
 const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
 /// How long that may take.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub struct Request {
     pub(super) body: RequestBody,
     pub(super) id: RequestId,
     pub(super) pattern: &'static str,
-    pub(super) connection: Arc<Connection>,
+    pub(super) client: Arc<Client>,
 }
 
 impl Request {
@@ -51,25 +51,25 @@ impl Request {
     }
 
     /// A header that may be given once, as text. Given twice or not as ASCII text it is a bad request.
-    pub fn header(&self, name: &HeaderName) -> Result<Option<&str>, Refusal> {
+    pub fn header(&self, name: &HeaderName) -> Result<Option<&str>, Rejection> {
         let mut values = self.head.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(Refusal::BadRequest(format!("the header {name} is given more than once")));
+            return Err(Rejection::BadRequest(format!("the header {name} is given more than once")));
         }
-        let text = value.to_str().map_err(|_| Refusal::BadRequest(format!("the header {name} is not ASCII text")))?;
+        let text = value.to_str().map_err(|_| Rejection::BadRequest(format!("the header {name} is not ASCII text")))?;
         Ok(Some(text))
     }
 
     /// The path segment that stands for `{name}` in the route's pattern, percent-decoded. A name that the pattern
     /// does not have reads as empty.
-    pub fn param(&self, name: &str) -> Result<Cow<'_, str>, Refusal> {
+    pub fn param(&self, name: &str) -> Result<Cow<'_, str>, Rejection> {
         let is_named = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
         let mut segments = self.pattern.split('/').zip(self.path().split('/'));
         let value = segments.find_map(|(pattern, value)| is_named(pattern).then_some(value)).unwrap_or_default();
         percent_decode_str(value)
             .decode_utf8()
-            .map_err(|_| Refusal::BadRequest(format!("{name} in the path is not UTF-8 after percent-decoding")))
+            .map_err(|_| Rejection::BadRequest(format!("{name} in the path is not UTF-8 after percent-decoding")))
     }
 
     /// The pairs of the query, decoded, in their order; a name may come more than once.
@@ -78,11 +78,11 @@ impl Request {
     }
 
     /// The value of a query parameter that may be given once, decoded. Given twice it is a bad request.
-    pub fn query_parameter(&self, name: &str) -> Result<Option<Cow<'_, str>>, Refusal> {
+    pub fn query_parameter(&self, name: &str) -> Result<Option<Cow<'_, str>>, Rejection> {
         let mut values = self.query().filter(|(given, _)| given == name).map(|(_, value)| value);
         let value = values.next();
         if values.next().is_some() {
-            return Err(Refusal::BadRequest(format!("the query parameter {name} is given more than once")));
+            return Err(Rejection::BadRequest(format!("the query parameter {name} is given more than once")));
         }
         Ok(value)
     }
@@ -92,39 +92,38 @@ impl Request {
         &self.id
     }
 
-    /// The client's address; see [`source_address`].
+    /// The client's address; see [`super::source_address`].
     pub fn source(&self) -> IpAddr {
-        let server = &self.connection.server;
-        source_address(self.connection.peer.ip(), &self.head.headers, |address| (server.trusted_proxy)(address))
+        self.client.source(&self.head.headers)
     }
 
-    /// Tells when the server is about to stop: whoever waits long waits for this too.
+    /// The signal that the server is about to stop. A handler that waits long waits for this too.
     pub fn shutdown(&self) -> &Shutdown {
-        &self.connection.server.shutdown
+        self.client.shutdown()
     }
 
     /// Reads the whole body, once, up to `limit` bytes; trailers are ignored.
     ///
     /// # Errors
-    /// [`Refusal::PayloadTooLarge`], before anything is read when the length is announced;
-    /// [`Refusal::UnsupportedMediaType`] when it is compressed; [`Refusal::BadRequest`] when it ends early.
-    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+    /// [`Rejection::PayloadTooLarge`], before anything is read when the length is announced;
+    /// [`Rejection::UnsupportedMediaType`] when it is compressed; [`Rejection::BadRequest`] when it ends early.
+    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         if self.body.announced_length() > limit as u64 {
-            return Err(Refusal::PayloadTooLarge { limit });
+            return Err(Rejection::PayloadTooLarge { limit });
         }
         match self.header(&CONTENT_ENCODING)? {
-            Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => Err(Refusal::UnsupportedMediaType(
+            Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => Err(Rejection::UnsupportedMediaType(
                 format!("the content encoding is {encoding:?}, only an unencoded body is read"),
             )),
             _ => {
-                let most = self.connection.server.limits.load().body_bytes;
-                self.body.read(limit, self.connection.load(), most).await
+                let most = self.client.limits().body_bytes;
+                self.body.read(limit, self.client.load(), most).await
             }
         }
     }
 
     /// [`Request::read_body`] of a body that has to be `application/json`; whether it is JSON remains to be seen.
-    pub async fn read_json(&mut self, limit: usize) -> Result<Bytes, Refusal> {
+    pub async fn read_json(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         let body = self.read_body(limit).await?;
         self.require_content_type("application/json")?;
         Ok(body)
@@ -132,13 +131,13 @@ impl Request {
 
     /// Checks that the content type is `expected`, in any case and with any parameters except a charset other than
     /// UTF-8.
-    pub fn require_content_type(&self, expected: &str) -> Result<(), Refusal> {
+    pub fn require_content_type(&self, expected: &str) -> Result<(), Rejection> {
         match self.header(&CONTENT_TYPE)? {
             Some(found) if is_content_type(found, expected) => Ok(()),
             Some(found) => {
-                Err(Refusal::UnsupportedMediaType(format!("the content type is {found:?}, it must be {expected}")))
+                Err(Rejection::UnsupportedMediaType(format!("the content type is {found:?}, it must be {expected}")))
             }
-            None => Err(Refusal::UnsupportedMediaType(format!("the content type is missing, it must be {expected}"))),
+            None => Err(Rejection::UnsupportedMediaType(format!("the content type is missing, it must be {expected}"))),
         }
     }
 }
@@ -183,11 +182,11 @@ impl RequestBody {
         self.unread.as_ref().map_or(0, |incoming| incoming.size_hint().lower())
     }
 
-    async fn read(&mut self, limit: usize, load: &Arc<Load>, most: usize) -> Result<Bytes, Refusal> {
+    async fn read(&mut self, limit: usize, load: &Arc<Load>, most: usize) -> Result<Bytes, Rejection> {
         self.is_sending = true;
         let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
         if first.len() > limit {
-            return Err(Refusal::PayloadTooLarge { limit });
+            return Err(Rejection::PayloadTooLarge { limit });
         }
         self.take(first.len(), load, most)?;
         if self.unread.is_none() {
@@ -197,7 +196,7 @@ impl RequestBody {
         let mut body = BytesMut::from(first);
         while let Some(data) = self.next().await? {
             if body.len() + data.len() > limit {
-                return Err(Refusal::PayloadTooLarge { limit });
+                return Err(Rejection::PayloadTooLarge { limit });
             }
             self.take(data.len(), load, most)?;
             body.extend_from_slice(&data);
@@ -206,16 +205,16 @@ impl RequestBody {
     }
 
     /// Takes room for another piece.
-    fn take(&mut self, count: usize, load: &Arc<Load>, most: usize) -> Result<(), Refusal> {
+    fn take(&mut self, count: usize, load: &Arc<Load>, most: usize) -> Result<(), Rejection> {
         if !load.take_body_bytes(count, most) {
-            return Err(Refusal::Unavailable { retry_after: Duration::from_secs(1) });
+            return Err(Rejection::Unavailable { retry_after: RetryAfter::SOON });
         }
         self.taken.get_or_insert_with(|| (Arc::clone(load), 0)).1 += count;
         Ok(())
     }
 
     /// The next piece; at the end `unread` becomes `None`.
-    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
         while let Some(incoming) = &mut self.unread {
             let frame = incoming.frame().await;
             if frame.is_none() || incoming.is_end_stream() {
@@ -229,7 +228,7 @@ impl RequestBody {
                 }
                 Some(Err(_)) => {
                     self.unread = None;
-                    return Err(Refusal::BadRequest("the body ended early or its framing is broken".to_owned()));
+                    return Err(Rejection::BadRequest("the body ended early or its framing is broken".to_owned()));
                 }
                 None => {}
             }
@@ -263,7 +262,7 @@ async fn discard(mut body: Incoming) {
             }
         }
     };
-    // Whether it ended or the time did, nobody waits for it.
+    // Nothing waits for the outcome.
     let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 

@@ -12,21 +12,21 @@ use hyper::body::{Frame, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::Serialize;
 
-use super::connection::InFlight;
+use super::exchange::Exchange;
 
 /// What every handler answers with.
 pub type Response = hyper::Response<Body>;
 
-/// An answer with a JSON body that must not be stored by caches. An answer that may be stored replaces `Cache-Control`.
+/// An answer with a JSON body that caches must not store. An answer that may be stored replaces `Cache-Control`.
 ///
-/// A value that cannot be written as JSON is a fault of ours: it is logged and answered with a bare 500.
+/// A value that cannot be written as JSON is logged and answered with a bare 500.
 pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => {
             let mut response = content(status, "application/json", text);
             let headers = response.headers_mut();
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            // What is repeated of a request stays text, also for a browser that would rather guess.
+            // What an answer repeats of a request must not be taken for HTML by a browser that guesses types.
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             response
         }
@@ -37,7 +37,7 @@ pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
     }
 }
 
-/// An answer with a body of the given content type and no word about caching.
+/// An answer with a body of the given content type, without `Cache-Control`.
 pub fn content(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
     let mut response = hyper::Response::new(Body::from(body.into()));
     *response.status_mut() = status;
@@ -68,7 +68,7 @@ where
 #[derive(Default)]
 pub struct Body {
     content: Content,
-    in_flight: Option<InFlight>,
+    exchange: Option<Exchange>,
 }
 
 enum Content {
@@ -89,16 +89,16 @@ impl Body {
     }
 
     /// Keeps its request in flight until the body is sent or dropped.
-    pub(super) fn hold(&mut self, in_flight: InFlight) {
-        in_flight.await_client();
-        self.in_flight = Some(in_flight);
+    pub(super) fn hold(&mut self, exchange: Exchange) {
+        exchange.await_client();
+        self.exchange = Some(exchange);
     }
 }
 
-/// An answer on its way: hyper holds it until it is written, also when the body is over for it, and so its request stays in flight.
+/// Keeps the exchange alive until hyper has written the bytes to the socket, also when the body has ended before.
 struct Leaving {
     bytes: Bytes,
-    _in_flight: InFlight,
+    _exchange: Exchange,
 }
 
 impl AsRef<[u8]> for Leaving {
@@ -109,7 +109,7 @@ impl AsRef<[u8]> for Leaving {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self { content: Content::Full(bytes), in_flight: None }
+        Self { content: Content::Full(bytes), exchange: None }
     }
 }
 
@@ -125,18 +125,18 @@ impl hyper::body::Body for Body {
             Content::Full(bytes) if bytes.is_empty() => return Poll::Ready(None),
             Content::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
-                let leaving = match self.in_flight.take() {
-                    Some(in_flight) => Bytes::from_owner(Leaving { bytes, _in_flight: in_flight }),
+                let leaving = match self.exchange.take() {
+                    Some(exchange) => Bytes::from_owner(Leaving { bytes, _exchange: exchange }),
                     None => bytes,
                 };
                 return Poll::Ready(Some(Ok(Frame::data(leaving))));
             }
             Content::Stream(stream) => Pin::new(stream).poll_frame(context),
         };
-        if let Some(in_flight) = &self.in_flight {
+        if let Some(exchange) = &self.exchange {
             match polled {
-                Poll::Ready(_) => in_flight.await_client(),
-                Poll::Pending => in_flight.await_answer(),
+                Poll::Ready(_) => exchange.await_client(),
+                Poll::Pending => exchange.await_answer(),
             }
         }
         polled

@@ -17,14 +17,14 @@ use hyper::header::HeaderValue;
 
 use super::cors::Cors;
 use super::metrics::{Metrics, RouteMetrics};
-use super::refusal::{InterfaceError, Refusal};
+use super::rejection::{InterfaceError, Rejection, reject};
 use super::request::Request;
 use super::response::Response;
 
 /// The route that requests for unknown paths are counted under.
 pub(super) const UNMATCHED: &str = "unmatched";
 
-/// How much of an unknown path its refusal repeats, in characters.
+/// How much of an unknown path its rejection repeats, in characters.
 const SHOWN_PATH: usize = 200;
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -33,20 +33,20 @@ type Handler = Box<dyn Fn(Request) -> Answer + Send + Sync>;
 /// The routes of one interface, whose handlers share the state `S` and fail with `E`.
 ///
 /// A handler is `async fn(Arc<S>, Request) -> Result<Response, E>`. Its future is dropped when the client goes away
-/// and when the time limit is over, so whatever has to be finished once begun belongs to an actor and not into a
-/// handler.
+/// and when the time limit is over, so work that must be finished once it has begun belongs to an actor and not into
+/// a handler.
 pub struct Router<S, E> {
-    interface: Interface,
+    routes: Routes,
     state: Arc<S>,
     error: PhantomData<fn() -> E>,
 }
 
-/// A finished [`Router`], its types erased.
-pub struct Interface {
+/// The routes of one interface: a finished [`Router`], its types erased.
+pub struct Routes {
     pub(super) name: &'static str,
     pub(super) cors: Option<Cors>,
-    /// Renders a refusal in this interface's style.
-    pub(super) refuse: fn(Refusal) -> Response,
+    /// Renders a rejection in this interface's style.
+    pub(super) reject: fn(Rejection) -> Response,
     routes: Vec<(&'static str, Route)>,
     /// Paths that scripts of every origin may call, whatever `cors` says.
     open: &'static [&'static str],
@@ -63,23 +63,19 @@ pub(super) struct Route {
 impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
-        let refuse = |refusal| E::from(refusal).into_response();
-        Self {
-            interface: Interface { name, cors: None, refuse, routes: Vec::new(), open: &[] },
-            state,
-            error: PhantomData,
-        }
+        let reject = |rejection| reject(E::from(rejection));
+        Self { routes: Routes { name, cors: None, reject, routes: Vec::new(), open: &[] }, state, error: PhantomData }
     }
 
     /// Grants browsers of other origins access; `None` grants none.
     pub fn cors(mut self, cors: Option<Cors>) -> Self {
-        self.interface.cors = cors;
+        self.routes.cors = cors;
         self
     }
 
     /// Grants browsers of every origin access to these paths, their errors and their `OPTIONS` included.
     pub fn open_to_all(mut self, patterns: &'static [&'static str]) -> Self {
-        self.interface.open = patterns;
+        self.routes.open = patterns;
         self
     }
 
@@ -108,16 +104,16 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         let state = self.state.clone();
         let handler: Handler = Box::new(move |request| {
             let answer = handler(state.clone(), request);
-            Box::pin(answer.map(|result| result.unwrap_or_else(E::into_response)))
+            Box::pin(answer.map(|result| result.unwrap_or_else(reject)))
         });
-        self.interface.routes.push((pattern, Route { method, handler, time_limit: time_limit.into() }));
+        self.routes.routes.push((pattern, Route { method, handler, time_limit: time_limit.into() }));
         self
     }
 }
 
-impl<S, E> From<Router<S, E>> for Interface {
+impl<S, E> From<Router<S, E>> for Routes {
     fn from(router: Router<S, E>) -> Self {
-        router.interface
+        router.routes
     }
 }
 
@@ -136,7 +132,7 @@ pub enum RouteError {
 
 /// Everything that is served at one address.
 pub struct Site {
-    interfaces: Vec<Interface>,
+    interfaces: Vec<Routes>,
     /// For each interface, what is counted for unknown paths.
     unmatched: Vec<RouteMetrics>,
     endpoints: Vec<Endpoint>,
@@ -156,7 +152,7 @@ struct Endpoint {
 
 /// What a path leads to.
 pub(super) struct Target<'a> {
-    pub(super) interface: &'a Interface,
+    pub(super) interface: &'a Routes,
     pub(super) metrics: &'a RouteMetrics,
     /// [`UNMATCHED`] when nothing is served there.
     pub(super) pattern: &'static str,
@@ -165,7 +161,7 @@ pub(super) struct Target<'a> {
 
 impl Site {
     /// Joins interfaces that share an address; see the module's description.
-    pub fn new(interfaces: impl IntoIterator<Item = Interface>, metrics: &Metrics) -> Result<Self, RouteError> {
+    pub fn new(interfaces: impl IntoIterator<Item = Routes>, metrics: &Metrics) -> Result<Self, RouteError> {
         let mut site = Self {
             interfaces: Vec::new(),
             unmatched: Vec::new(),
@@ -250,13 +246,13 @@ impl<'a> Target<'a> {
     /// The route for a method of this path.
     ///
     /// # Errors
-    /// [`Refusal::NotFound`] or [`Refusal::MethodNotAllowed`].
-    pub(super) fn route(&self, method: &Method, path: &str) -> Result<&'a Route, Refusal> {
+    /// [`Rejection::NotFound`] or [`Rejection::MethodNotAllowed`].
+    pub(super) fn route(&self, method: &Method, path: &str) -> Result<&'a Route, Rejection> {
         let endpoint =
-            self.endpoint.ok_or_else(|| Refusal::NotFound { path: path.chars().take(SHOWN_PATH).collect() })?;
+            self.endpoint.ok_or_else(|| Rejection::NotFound { path: path.chars().take(SHOWN_PATH).collect() })?;
         let handled_by = if *method == Method::HEAD { &Method::GET } else { method };
         let route = endpoint.routes.iter().find(|route| route.method == *handled_by);
-        route.ok_or_else(|| Refusal::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow.clone() })
+        route.ok_or_else(|| Rejection::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow.clone() })
     }
 
     /// The answer to `OPTIONS`, where the interface allows other origins and the path exists.

@@ -8,14 +8,14 @@ use selfsame_protocol::indexer::IndexerErrorCode;
 use selfsame_protocol::json::BodyError;
 use selfsame_storage::StoreError;
 
-use crate::http::{ErrorCodes, InterfaceError, Refusal, Response, json};
+use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
-/// A refused request to the indexer.
+/// A rejected request to the indexer.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexerError {
-    /// HTTP itself: path, method, size, content type, time.
+    /// The request was rejected for a reason that all interfaces share: path, method, size, content type, time.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
+    Http(#[from] Rejection),
     /// The body is not the object it should be.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -29,7 +29,7 @@ pub enum IndexerError {
     #[error("no account has leaf index {0:#x}")]
     NoSuchAccount(u64),
     /// The address is not an authenticator, or was revoked by a recovery.
-    #[error("{0:#x} is no authenticator of any account")]
+    #[error("{0:#x} is not an authenticator of any account")]
     NoSuchAuthenticator(Address),
     /// A stored public key cannot be shown as a point.
     #[error(transparent)]
@@ -40,13 +40,21 @@ pub enum IndexerError {
 }
 
 impl InterfaceError for IndexerError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            Self::Body(error) => error.reason(),
+            other => other.to_string(),
+        }
+    }
+
     fn into_response(self) -> Response {
         let (status, code) = match &self {
-            Self::Refusal(refusal) => return ErrorCodes::INDEXER.respond(refusal),
+            Self::Http(rejection) => return ErrorCodes::INDEXER.respond(rejection),
             Self::Store(error) => {
-                // A fault of ours: the details are the operator's business.
+                // The details are for the operator, in the log.
                 tracing::error!(%error, "the store failed");
-                return ErrorCodes::INDEXER.respond(&Refusal::Internal);
+                return ErrorCodes::INDEXER.respond(&Rejection::Internal);
             }
             Self::Body(_) => (StatusCode::BAD_REQUEST, IndexerErrorCode::BadRequest),
             Self::InvalidLeafIndex => (StatusCode::BAD_REQUEST, IndexerErrorCode::InvalidLeafIndex),

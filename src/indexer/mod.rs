@@ -24,7 +24,8 @@ use selfsame_storage::Snapshot;
 use serde::de::DeserializeOwned;
 use utoipa::{Modify, OpenApi};
 
-use crate::http::{Cors, Interface, Request, Router};
+use crate::http::{Cors, Request, Router, Routes};
+use crate::interface::Interface;
 use crate::{health, openapi};
 use error::IndexerError;
 
@@ -44,11 +45,11 @@ impl Indexer {
 }
 
 /// The indexer's routes.
-pub fn interface(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
+pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
     let get = Method::GET;
     let post = Method::POST;
     let compat_openapi = openapi.clone();
-    Router::<Indexer, IndexerError>::new("indexer", Arc::new(Indexer { registry }))
+    Router::<Indexer, IndexerError>::new(Interface::Indexer.name(), Arc::new(Indexer { registry }))
         .cors(cors)
         .route(post.clone(), "/inclusion-proof", inclusion_proof::inclusion_proof)
         .route(post.clone(), "/packed-account", packed_account::packed_account)

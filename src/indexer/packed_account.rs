@@ -19,7 +19,7 @@ use crate::http::{Request, Response, json};
     post, path = "/packed-account", tag = "indexer", request_body = AddressQuery,
     responses(
         (status = 200, description = "The packed data", body = PackedAccountResponse, example = json!({"packed_account_data":"0x1000000000000000000000000000000000000000000000001"})),
-        (status = 400, description = "Malformed, or no authenticator", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is no authenticator of any account"})),
+        (status = 400, description = "Malformed, or no authenticator", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is not an authenticator of any account"})),
     ),
 )]
 pub async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

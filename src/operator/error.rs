@@ -2,18 +2,18 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::SignInFailure;
+use selfsame_actors::SignInError;
 use selfsame_protocol::json::BodyError;
 use selfsame_storage::StoreError;
 
-use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Refusal, Response, json};
+use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
 
-/// A refused request to the operator interface.
+/// A rejected request to the operator interface.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// HTTP itself.
+    /// The request was rejected for a reason that all interfaces share.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
+    Http(#[from] Rejection),
     /// A changing call without the token.
     #[error("changing calls need `Authorization: Bearer` and the text of operator.token in the data folder")]
     Unauthorized,
@@ -31,18 +31,26 @@ pub enum OperatorError {
     Metrics(#[from] std::fmt::Error),
     /// The signing keys cannot be read or changed.
     #[error(transparent)]
-    SignIn(#[from] SignInFailure),
+    SignIn(#[from] SignInError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl InterfaceError for OperatorError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            Self::Unauthorized => "the operator's token is missing or wrong".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     fn into_response(self) -> Response {
         let message = self.to_string();
         let answer = |status, code| json(status, &ErrorBody { code, message: &message });
         match self {
-            Self::Refusal(refusal) => ErrorCodes::OPERATOR.respond(&refusal),
+            Self::Http(rejection) => ErrorCodes::OPERATOR.respond(&rejection),
             Self::Unauthorized => {
                 let mut response = answer(StatusCode::UNAUTHORIZED, "unauthorized");
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -52,15 +60,15 @@ impl InterfaceError for OperatorError {
             Self::NoSimulator => answer(StatusCode::NOT_FOUND, "not_found"),
             Self::Metrics(error) => {
                 tracing::error!(%error, "the metrics could not be written");
-                ErrorCodes::OPERATOR.respond(&Refusal::Internal)
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
             Self::SignIn(error) => {
                 tracing::error!(%error, "the signing keys cannot be read or changed");
-                ErrorCodes::OPERATOR.respond(&Refusal::Internal)
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
             Self::Store(error) => {
                 tracing::error!(%error, "the store failed");
-                ErrorCodes::OPERATOR.respond(&Refusal::Internal)
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
         }
     }

@@ -1,4 +1,16 @@
-//! The operator interface: is it alive, can it do its work, how is it doing.
+//! The operator interface: whether the daemon is alive and ready, how it is doing, and what only the operator may change.
+//!
+//! | file | endpoint |
+//! |---|---|
+//! | `ready.rs` | `GET /ready` |
+//! | `metrics.rs` | `GET /metrics` |
+//! | `actors.rs` | `GET /actors` |
+//! | `status.rs` | `GET /status` |
+//! | `roots.rs` | `GET` and `POST /roots` |
+//! | `keys.rs` | `GET /keys`, `POST /keys/rotate` |
+//! | `simulator.rs` | `GET /simulator` |
+//! | `page.rs` | `GET /`: a page that shows the status |
+//! | `error.rs` | what goes wrong, as status and body |
 
 mod actors;
 mod error;
@@ -17,22 +29,24 @@ use hyper::Method;
 use hyper::header::AUTHORIZATION;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
+use selfsame_protocol::operator::Simulation;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::health;
-use crate::http::{Interface, Request, Router};
+use crate::http::{Request, Router, Routes};
+use crate::interface::Interface;
 use error::OperatorError;
 use metrics::{RegistryMetrics, VerifierMetrics};
-pub use simulator::Simulation;
+pub use simulator::simulation;
 
-/// What the operator's interface is made from.
+/// What the operator interface is made from.
 pub struct Setup {
     pub service: Arc<Service>,
     pub clock: Arc<dyn Clock>,
-    /// What changing calls carry.
+    /// The secret that changing calls carry.
     pub token: String,
-    /// Where a key of staging is the simulator's.
+    /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
 }
 
@@ -40,33 +54,36 @@ pub struct Setup {
 pub struct Operator {
     service: Arc<Service>,
     clock: Arc<dyn Clock>,
-    /// SHA-256 of the token: equal in length to the hash of whatever is given.
+    /// SHA-256 of the token: as long as the hash of every text that a caller gives.
     token_hash: [u8; 32],
     simulation: Arc<ArcSwapOption<Simulation>>,
-    /// Everything that `/metrics` shows; the gauges of registry and verifier are set when it is asked for.
+    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is called.
     metrics: Registry,
     registry_metrics: RegistryMetrics,
     verifier_metrics: VerifierMetrics,
 }
 
 impl Operator {
+    /// `metrics` holds what the HTTP front-end counts.
+    pub fn new(setup: Setup, mut metrics: Registry) -> Self {
+        let Setup { service, clock, token, simulation } = setup;
+        let registry_metrics = RegistryMetrics::register(&mut metrics);
+        let verifier_metrics = VerifierMetrics::register(&mut metrics);
+        let token_hash = Sha256::digest(token).into();
+        Self { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics }
+    }
+
     /// Refuses a changing call without the token.
-    fn authorize(&self, request: &Request) -> Result<(), OperatorError> {
+    fn check_token(&self, request: &Request) -> Result<(), OperatorError> {
         let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
         if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
     }
 }
 
-/// The operator's routes. `metrics` holds what the HTTP machinery counts.
-pub fn interface(setup: Setup, mut metrics: Registry) -> Interface {
-    let Setup { service, clock, token, simulation } = setup;
-    let registry_metrics = RegistryMetrics::register(&mut metrics);
-    let verifier_metrics = VerifierMetrics::register(&mut metrics);
-    let token_hash = Sha256::digest(token).into();
-    let operator =
-        Arc::new(Operator { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics });
-    Router::<Operator, OperatorError>::new("operator", operator)
+/// The operator's routes.
+pub fn routes(operator: Arc<Operator>) -> Routes {
+    Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)
         .route(Method::GET, "/metrics", metrics::metrics)

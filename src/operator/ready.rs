@@ -13,11 +13,11 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize)]
 struct Ready {
     ready: bool,
-    /// What keeps it from its work; empty when ready.
+    /// What keeps the daemon from its work; empty when it is ready.
     reasons: Vec<String>,
 }
 
-/// The store is open (or there would be nobody to ask), actors answer, queues are below their limits.
+/// Ready means: actors answer, commits succeed, queues are below their limits. (Without an open store the daemon does not run.)
 pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -33,7 +33,7 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive()) {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
     }
-    reasons.extend(operator.service.registry().troubles());
+    reasons.extend(operator.service.failures());
     let statistics = operator.service.registry().statistics();
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));

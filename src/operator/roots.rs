@@ -5,11 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use selfsame_protocol::json::from_object;
+use selfsame_protocol::number;
+use selfsame_protocol::operator::{NewRoot, Root};
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_protocol::{U256, number};
-use serde::{Deserialize, Serialize};
 
 use super::Operator;
 use super::error::OperatorError;
@@ -17,62 +16,37 @@ use crate::http::{Request, Response, json};
 
 const BODY_LIMIT: usize = 4096;
 
-/// A root to be trusted.
-#[derive(Debug, Deserialize)]
-struct NewRoot {
-    #[serde(with = "number")]
-    root: U256,
-    kind: ProofKind,
-    #[serde(default)]
-    environment: Environment,
-    /// Since when it is known (RFC 3339); now, if it is left out.
-    #[serde(default)]
-    time: Option<String>,
-}
-
-/// A trusted root.
-#[derive(Debug, Serialize)]
-struct Root {
-    root: String,
-    kind: ProofKind,
-    environment: Environment,
-    time: String,
-}
-
-impl From<&TrustedRoot> for Root {
-    fn from(trusted: &TrustedRoot) -> Self {
-        let TrustedRoot { environment, kind, time, root } = *trusted;
-        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time)).to_string();
-        Self { root: number::canonical(root), kind, environment, time }
-    }
+fn root(trusted: &TrustedRoot) -> Root {
+    let time = UNIX_EPOCH + Duration::from_secs(trusted.time);
+    Root::new(trusted, humantime::format_rfc3339_seconds(time).to_string())
 }
 
 /// Trusts a root from now on; answers once that is durable.
 pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
-    operator.authorize(&request)?;
+    operator.check_token(&request)?;
     let body = request.read_json(BODY_LIMIT).await?;
-    let NewRoot { root, kind, environment, time } = from_object(&body)?;
-    if !is_below_field(&root) {
+    let NewRoot { root: value, kind, environment, time } = from_object(&body)?;
+    if !is_below_field(&value) {
         return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
     }
     let time = match time {
         None => operator.clock.unix_seconds(),
         Some(text) => seconds(&text).ok_or_else(|| {
             OperatorError::Field(format!(
-                "time: {text:?} is no time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
+                "time: {text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
             ))
         })?,
     };
-    let trusted = TrustedRoot { environment, kind, time, root };
+    let trusted = TrustedRoot { environment, kind, time, root: value };
     operator.service.verification().trust_root(trusted).await?;
-    tracing::info!(root = %number::canonical(root), kind = kind.name(), environment = environment.name(), "a root is trusted");
-    Ok(json(StatusCode::OK, &Root::from(&trusted)))
+    tracing::info!(root = %number::canonical(value), kind = kind.name(), environment = environment.name(), "a root is trusted");
+    Ok(json(StatusCode::OK, &root(&trusted)))
 }
 
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let roots = operator.service.verification().trusted_roots();
-    let roots: Vec<Root> = roots.iter().map(Root::from).collect();
+    let roots: Vec<Root> = roots.iter().map(root).collect();
     Ok(json(StatusCode::OK, &roots))
 }
 

@@ -8,19 +8,19 @@ use selfsame_protocol::sign_in::discovery::Discovery;
 use serde_json::json as value;
 
 use super::SignIn;
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use crate::http::{Request, Response, json};
 
 /// How long clients may keep these, in seconds: shorter than a new key is published before it signs.
 const MAX_AGE: &str = "public, max-age=900";
 
 /// The provider's description of itself.
-pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInFault> {
+pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     Ok(cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
 }
 
 /// The public parts of the signing keys.
-pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInFault> {
+pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     let keys = sign_in.handle.published_keys().await?;
     Ok(cacheable(json(StatusCode::OK, &value!({ "keys": keys }))))
 }

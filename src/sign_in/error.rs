@@ -1,108 +1,139 @@
 //! What the sign-in service answers when something is wrong.
 
-use std::time::Duration;
-
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::{SignInFailure, TooManySignIns};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_actors::{SignInError, TooManyRequests};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::time::RetryAfter;
 use serde_json::json;
 
-use crate::http::{InterfaceError, Refusal, Response, json as json_response};
-
-/// How long a client should wait when there is too much to do at the moment.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+use crate::http::{InterfaceError, Rejection, Response, json as json_response};
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
-pub enum SignInFault {
-    /// HTTP itself: path, method, size, time.
+pub enum SignInEndpointError {
+    /// The request was rejected for a reason that all interfaces share: path, method, size, time.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
-    /// The request is wrong.
+    Http(#[from] Rejection),
+    /// A token that is not alive, at the introspection endpoint: the answer says so in the form of RFC 7662 too.
     #[error(transparent)]
-    Refused(#[from] SignInError),
-    /// A token that is not alive, at the introspection endpoint: the answer says so in the words of RFC 7662 too.
+    Inactive(SignInRejection),
+    /// The request is wrong, or could not be carried out.
     #[error(transparent)]
-    Inactive(SignInError),
-    /// It could not be done.
-    #[error(transparent)]
-    Failed(#[from] SignInFailure),
+    Failed(#[from] SignInError),
 }
 
-impl From<TooManySignIns> for SignInFault {
-    fn from(TooManySignIns { retry_after }: TooManySignIns) -> Self {
-        Refusal::TooManyRequests { retry_after }.into()
+impl From<SignInRejection> for SignInEndpointError {
+    fn from(rejection: SignInRejection) -> Self {
+        Self::Failed(rejection.into())
     }
 }
 
-impl SignInFault {
-    /// Whether credentials, a code or a token were wrong: what somebody who guesses would get.
-    pub fn is_wrong_secret(&self) -> bool {
-        let kind = match self {
-            Self::Refused(error) | Self::Inactive(error) | Self::Failed(SignInFailure::Refused(error)) => error.kind,
-            _ => return false,
-        };
-        matches!(kind, ErrorKind::Unauthenticated | ErrorKind::InvalidGrant | ErrorKind::InvalidToken)
+impl From<TooManyRequests> for SignInEndpointError {
+    fn from(too_many: TooManyRequests) -> Self {
+        Self::Failed(too_many.into())
     }
 }
 
-impl InterfaceError for SignInFault {
-    fn into_response(self) -> Response {
+impl SignInEndpointError {
+    /// What is wrong with the request, if it is wrong.
+    pub fn rejection(&self) -> Option<&SignInRejection> {
         match self {
-            Self::Refusal(refusal) => refused(&refusal),
-            Self::Refused(error) => answer(&error),
-            Self::Inactive(error) => {
-                let mut body = json!(error.body());
-                body["active"] = false.into();
-                json_response(StatusCode::UNAUTHORIZED, &body)
-            }
-            Self::Failed(failure) => match &failure {
-                SignInFailure::Refused(error) => answer(error),
-                SignInFailure::Proof(failure) => {
-                    let detail = format!("the proof is not accepted ({}): {failure}", failure.code());
-                    answer(&SignInError::of("responses[0]", ErrorKind::InvalidRequest, detail))
+            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => Some(rejection),
+            Self::Http(_) | Self::Failed(_) => None,
+        }
+    }
+
+    /// Whether credentials, a code or a token were wrong: what a client that guesses secrets would get.
+    pub fn is_wrong_secret(&self) -> bool {
+        let kinds = [ErrorKind::Unauthenticated, ErrorKind::InvalidGrant, ErrorKind::InvalidToken];
+        self.rejection().is_some_and(|rejection| kinds.contains(&rejection.kind))
+    }
+
+    /// The error as the client learns of it. What failed inside the service is logged instead.
+    pub fn to_client_error(&self) -> SignInRejection {
+        match self {
+            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => rejection.clone(),
+            Self::Http(rejection) => SignInRejection::new(kind_of(rejection), rejection.to_string()),
+            Self::Failed(error) => match error {
+                SignInError::Rejected(rejection) => rejection.clone(),
+                SignInError::Proof(failed) => {
+                    let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
+                    SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
                 }
-                SignInFailure::TooMany(TooManySignIns { retry_after }) => {
-                    refused(&Refusal::TooManyRequests { retry_after: *retry_after })
+                SignInError::TooMany(_) | SignInError::Unavailable { .. } => {
+                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, error.to_string())
                 }
-                SignInFailure::Unavailable { retry_after, .. } => unavailable(failure.to_string(), *retry_after),
-                SignInFailure::Signing(error) => {
-                    tracing::error!(%error, "tokens cannot be signed");
-                    refused(&Refusal::Internal)
-                }
-                SignInFailure::Store(error) => {
+                SignInError::Store(error) => {
                     tracing::error!(%error, "the store failed");
-                    unavailable("the state cannot be read or written at the moment; try again".to_owned(), RETRY_AFTER)
+                    let detail = "the state cannot be read or written at the moment; try again";
+                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
+                }
+                SignInError::Signing(error) => {
+                    tracing::error!(%error, "tokens cannot be signed");
+                    SignInRejection::new(ErrorKind::ServerError, Rejection::Internal.to_string())
                 }
             },
         }
     }
 }
 
-fn refused(refusal: &Refusal) -> Response {
-    let kind = match refusal {
-        Refusal::NotFound { .. } => ErrorKind::NotFound,
-        Refusal::MethodNotAllowed { .. } => ErrorKind::MethodNotAllowed,
-        Refusal::UnsupportedMediaType(detail) => {
-            return answer(&SignInError::new(ErrorKind::InvalidContentType, detail));
+impl InterfaceError for SignInEndpointError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => {
+                rejection.reason.map_or_else(|| rejection.detail.clone(), str::to_owned)
+            }
+            Self::Failed(SignInError::Proof(failed)) => format!("the proof is not accepted ({})", failed.code()),
+            Self::Failed(error) => error.to_string(),
         }
-        Refusal::BadRequest(_) | Refusal::PayloadTooLarge { .. } => ErrorKind::InvalidRequest,
-        Refusal::TooManyRequests { .. } => ErrorKind::RateLimited,
-        Refusal::Internal => ErrorKind::ServerError,
-        Refusal::Unavailable { .. } | Refusal::Timeout => return unavailable(refusal.to_string(), RETRY_AFTER),
-    };
-    refusal.respond(&SignInError::new(kind, refusal.to_string()).body())
+    }
+
+    fn into_response(self) -> Response {
+        match &self {
+            Self::Http(Rejection::Unavailable { .. } | Rejection::Timeout) => {
+                unavailable(&self.to_client_error(), RetryAfter::SOON)
+            }
+            // Only a form is of the wrong type here, and its error is one of the interface's own.
+            Self::Http(Rejection::UnsupportedMediaType(_)) => answer(&self.to_client_error()),
+            Self::Http(rejection) => rejection.respond(&self.to_client_error().body()),
+            Self::Failed(SignInError::TooMany(TooManyRequests { retry_after })) => {
+                let rejection = Rejection::TooManyRequests { retry_after: *retry_after };
+                rejection.respond(&SignInRejection::new(ErrorKind::RateLimited, rejection.to_string()).body())
+            }
+            Self::Failed(SignInError::Unavailable { retry_after, .. }) => {
+                unavailable(&self.to_client_error(), *retry_after)
+            }
+            Self::Inactive(rejection) => {
+                let mut body = json!(rejection.body());
+                body["active"] = false.into();
+                json_response(StatusCode::UNAUTHORIZED, &body)
+            }
+            Self::Failed(_) => answer(&self.to_client_error()),
+        }
+    }
 }
 
-fn unavailable(detail: String, retry_after: Duration) -> Response {
-    let error = SignInError::new(ErrorKind::TemporarilyUnavailable, detail);
-    Refusal::Unavailable { retry_after }.respond(&error.body())
+fn kind_of(rejection: &Rejection) -> ErrorKind {
+    match rejection {
+        Rejection::NotFound { .. } => ErrorKind::NotFound,
+        Rejection::MethodNotAllowed { .. } => ErrorKind::MethodNotAllowed,
+        Rejection::UnsupportedMediaType(_) => ErrorKind::InvalidContentType,
+        Rejection::BadRequest(_) | Rejection::PayloadTooLarge { .. } => ErrorKind::InvalidRequest,
+        Rejection::TooManyRequests { .. } => ErrorKind::RateLimited,
+        Rejection::Internal => ErrorKind::ServerError,
+        Rejection::Unavailable { .. } | Rejection::Timeout => ErrorKind::TemporarilyUnavailable,
+    }
 }
 
-/// The status and the headers that belong to an error.
-fn answer(error: &SignInError) -> Response {
-    let (status, challenge) = match error.kind {
+fn unavailable(rejection: &SignInRejection, retry_after: RetryAfter) -> Response {
+    Rejection::Unavailable { retry_after }.respond(&rejection.body())
+}
+
+/// The answer with the status and the headers that belong to an error.
+fn answer(rejection: &SignInRejection) -> Response {
+    let (status, challenge) = match rejection.kind {
         ErrorKind::Unauthenticated => (StatusCode::UNAUTHORIZED, Some(r#"Basic realm="selfsame", charset="UTF-8""#)),
         ErrorKind::TokenMissing => (StatusCode::UNAUTHORIZED, Some(r#"Bearer realm="selfsame""#)),
         ErrorKind::InvalidToken => (
@@ -112,11 +143,11 @@ fn answer(error: &SignInError) -> Response {
             ),
         ),
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, None),
-        ErrorKind::TemporarilyUnavailable => return unavailable(error.detail.clone(), RETRY_AFTER),
-        ErrorKind::ServerError => return refused(&Refusal::Internal),
+        ErrorKind::TemporarilyUnavailable => return unavailable(rejection, RetryAfter::SOON),
+        ErrorKind::ServerError => return Rejection::Internal.respond(&rejection.body()),
         _ => (StatusCode::BAD_REQUEST, None),
     };
-    let mut response = json_response(status, &error.body());
+    let mut response = json_response(status, &rejection.body());
     if let Some(challenge) = challenge {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }

@@ -12,31 +12,36 @@ use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use selfsame_actors::{Progress, TransactionId};
 use tokio::time::Instant;
+use tracing::{Instrument, Span};
 
 use super::SignIn;
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use super::transaction::{secret, state_name, transaction_id};
 use crate::http::{Request, Response, Shutdown, stream};
 
-/// Something is sent at least this often, so that proxies and browsers know that the connection lives.
+/// A comment is sent at least this often, so that proxies and browsers keep the connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// A stream ends after this time; browsers connect again by themselves.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Tells nginx to hand on each event as it comes.
+/// Tells nginx to pass each event on at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Events with `{"state": …}`: one at once, one when it changes; the last one is `answered` or `over`.
-pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
-    // Before the stream begins: a stranger learns by the status that there is nothing to follow.
+    // Checked before the stream begins, so that the status answers a caller without the secret.
     let progress = sign_in.handle.progress(id, &secret)?;
     let shutdown = request.shutdown().clone();
-    let following = Following { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
-    let pieces = unfold((following, Next::Tell(progress)), |(following, next)| async move {
-        let (piece, next) = following.piece(next).await?;
-        Some((Ok::<_, Infallible>(Frame::data(piece)), (following, next)))
+    let follower = Follower { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
+    let span = Span::current();
+    let pieces = unfold((follower, Next::Tell(progress)), move |(follower, next)| {
+        let piece = async move {
+            let (piece, next) = follower.piece(next).await?;
+            Some((Ok::<_, Infallible>(Frame::data(piece)), (follower, next)))
+        };
+        piece.instrument(span.clone())
     });
     let mut response = stream(StatusCode::OK, "text/event-stream", StreamBody::new(pieces));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -44,8 +49,8 @@ pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
     Ok(response)
 }
 
-/// Somebody who is told.
-struct Following {
+/// A client that follows a transaction.
+struct Follower {
     sign_in: Arc<SignIn>,
     id: TransactionId,
     secret: String,
@@ -60,8 +65,8 @@ enum Next {
     End,
 }
 
-impl Following {
-    /// The next piece of the stream, and what comes behind it; `None` at the end.
+impl Follower {
+    /// The next piece of the stream, and what follows it; `None` at the end.
     async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
         let progress = match next {
             Next::Tell(progress) => progress,
@@ -76,8 +81,11 @@ impl Following {
                     Ok(Progress::Waiting) if Instant::now() >= self.until => return None,
                     Ok(Progress::Waiting) => return Some((Bytes::from_static(b":\n\n"), Next::Wait)),
                     Ok(progress) => progress,
-                    // The store failed, which is in its log; the page asks again.
-                    Err(_) => return None,
+                    // The page connects again.
+                    Err(error) => {
+                        tracing::error!(%error, "a transaction cannot be followed");
+                        return None;
+                    }
                 }
             }
         };

@@ -7,73 +7,81 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
 use selfsame_actors::{SignInClient, SignInHandle};
 use selfsame_protocol::sign_in::Parameters;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
-use super::error::SignInFault;
-use crate::http::{Refusal, Request};
+use super::error::SignInEndpointError;
+use crate::http::{Rejection, Request};
 
-/// The longest form.
+/// The longest form, in bytes.
 pub const FORM_LIMIT: usize = 64 * 1024;
 
 /// The content type of forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Whether the body is a form, whatever parameters its content type has: forms are percent-encoded UTF-8 in any case.
-pub fn is_form(request: &Request) -> Result<bool, Refusal> {
+/// Whether the body is a form. Parameters of the content type do not matter: forms are percent-encoded UTF-8 in any case.
+pub fn is_form(request: &Request) -> Result<bool, Rejection> {
     let content_type = request.header(&CONTENT_TYPE)?.unwrap_or_default();
     Ok(content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM))
 }
 
 /// Reads a form whose known parameters are given at most once.
-pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<Parameters, SignInFault> {
-    // Before the body: whoever sends something else learns so first.
+pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<Parameters, SignInEndpointError> {
+    // Checked before the body is read.
     if !is_form(request)? {
         let detail = format!("the content type must be {FORM}");
-        return Err(SignInError::new(ErrorKind::InvalidContentType, detail).into());
+        return Err(SignInRejection::new(ErrorKind::InvalidContentType, detail).into());
     }
     let parameters = Parameters::parse(&request.read_body(FORM_LIMIT).await?);
     match parameters.given_twice(known) {
         Some(name) => {
             let detail = format!("{name} is given more than once");
-            Err(SignInError::of(name, ErrorKind::InvalidRequest, detail).into())
+            Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail).into())
         }
         None => Ok(parameters),
     }
 }
 
-/// Who calls: by HTTP Basic, by `client_id` and `client_secret` in the form, or, where `public` clients may call, by `client_id`
-/// alone.
+/// Authenticates the calling client: by HTTP Basic, by `client_id` and `client_secret` in the form, or, where `public` clients may
+/// call, by `client_id` alone.
 pub fn authenticate(
     sign_in: &SignInHandle,
     request: &Request,
     form: &Parameters,
     public: bool,
-) -> Result<Arc<SignInClient>, SignInFault> {
-    let unauthenticated = || SignInError::new(ErrorKind::Unauthenticated, "client credentials are missing or wrong");
+) -> Result<Arc<SignInClient>, SignInEndpointError> {
+    let unauthenticated = |reason: &'static str| {
+        let detail = "client credentials are missing or wrong";
+        SignInRejection::new(ErrorKind::Unauthenticated, detail).because(reason)
+    };
     let (form_id, form_secret) = (form.get("client_id"), form.get("client_secret"));
     let header = request.header(&AUTHORIZATION)?;
     let (id, secret) = match header {
         Some(_) if form_secret.is_some() => {
             let detail = "client credentials are given in the header and in the form; use one of them";
-            return Err(SignInError::new(ErrorKind::InvalidRequest, detail).into());
+            return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
         }
         Some(header) => {
-            let (id, secret) = basic(header).ok_or_else(unauthenticated)?;
+            let (id, secret) = basic(header).ok_or_else(|| unauthenticated("the Authorization header is malformed"))?;
             if form_id.is_some_and(|form_id| form_id != id) {
                 let detail = "client_id is another one than that of the header";
-                return Err(SignInError::of("client_id", ErrorKind::InvalidRequest, detail).into());
+                return Err(SignInRejection::of("client_id", ErrorKind::InvalidRequest, detail).into());
             }
             (id, Some(secret))
         }
-        None => (form_id.ok_or_else(unauthenticated)?.to_owned(), form_secret.map(str::to_owned)),
+        None => {
+            let id = form_id.ok_or_else(|| unauthenticated("there are no credentials"))?;
+            (id.to_owned(), form_secret.map(str::to_owned))
+        }
     };
-    let client = sign_in.client(&id).ok_or_else(unauthenticated)?;
-    let is_authentic = match (&client.secret, secret) {
-        (Some(kept), Some(given)) => kept.is(&given),
-        (None, None) => public && client.client.is_public,
-        _ => false,
-    };
-    if is_authentic { Ok(client) } else { Err(unauthenticated().into()) }
+    let client = sign_in.client(&id).ok_or_else(|| unauthenticated("no application has this client_id"))?;
+    match (&client.secret, secret) {
+        (Some(stored), Some(given)) if stored.is(&given) => Ok(client),
+        (Some(_), Some(_)) => Err(unauthenticated("the client secret is wrong").into()),
+        (Some(_), None) => Err(unauthenticated("the client secret is missing").into()),
+        (None, Some(_)) => Err(unauthenticated("the client has no secret, and one was given").into()),
+        (None, None) if public && client.client.is_public => Ok(client),
+        (None, None) => Err(unauthenticated("public clients may not call this endpoint").into()),
+    }
 }
 
 /// Id and secret of a Basic header, each form-decoded (RFC 6749, section 2.3.1).

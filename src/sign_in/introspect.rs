@@ -3,34 +3,34 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::SignInFailure;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_actors::SignInError;
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::SignIn;
 use super::brute_force::guard;
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];
 
 /// Describes a live token of the caller. Any other token, another client's too, is answered alike.
-pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), describe(&sign_in, request)).await
 }
 
-async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {
+async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
     let form = read_form(&mut request, &KNOWN).await?;
     let client = authenticate(&sign_in.handle, &request, &form, false)?;
-    let token = form.get("token").ok_or_else(|| SignInError::required("token"))?;
-    let live = sign_in.handle.live_token(token).map_err(SignInFailure::from)?;
+    let token = form.get("token").ok_or_else(|| SignInRejection::required("token"))?;
+    let live = sign_in.handle.live_token(token).map_err(SignInError::from)?;
     let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {
         if sign_in.handle.answers_inactive_tokens_plainly() {
             return Ok(json(StatusCode::OK, &value!({"active": false})));
         }
         let detail = "the token is unknown or has expired";
-        return Err(SignInFault::Inactive(SignInError::of("token", ErrorKind::InvalidToken, detail)));
+        return Err(SignInEndpointError::Inactive(SignInRejection::of("token", ErrorKind::InvalidToken, detail)));
     };
     let answer = value!({
         "active": true,

@@ -11,18 +11,24 @@
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
 //! | `page.rs` | the pages that people see |
 //! | `form.rs` | forms, and the credentials of clients |
-//! | `brute_force.rs` | holds off sources that try out secrets |
+//! | `accept.rs` | whether a caller wants a page or JSON |
+//! | `cookies.rs` | the secrets of transactions and of the session, in the browser |
+//! | `redirect.rs` | how a response travels to the application |
+//! | `brute_force.rs` | slows down sources that guess secrets |
 //! | `error.rs` | what goes wrong, as status, headers and body |
 //! | `setup.rs` | from the configuration to clients |
 
+mod accept;
 mod authorize;
 mod brute_force;
+mod cookies;
 mod discovery;
 mod error;
 mod events;
 mod form;
 mod introspect;
 mod page;
+mod redirect;
 pub mod setup;
 mod token;
 mod transaction;
@@ -34,8 +40,9 @@ use hyper::Method;
 use selfsame_actors::SignInHandle;
 
 use crate::health;
-use crate::http::{Interface, Router};
-use error::SignInFault;
+use crate::http::{Router, Routes};
+use crate::interface::Interface;
+use error::SignInEndpointError;
 
 /// What the handlers share.
 pub struct SignIn {
@@ -43,7 +50,7 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// The path that the service is at, as browsers see it: where a proxy may have put it.
+    /// The path of the service as browsers see it; a proxy may serve it under a path.
     fn root(&self) -> &str {
         let issuer = &self.handle.provider().issuer;
         let rest = issuer.split_once("://").map_or(issuer.as_str(), |(_, rest)| rest);
@@ -52,9 +59,9 @@ impl SignIn {
 }
 
 /// The routes of the sign-in service.
-pub fn interface(handle: SignInHandle) -> Interface {
+pub fn routes(handle: SignInHandle) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
-    Router::<SignIn, SignInFault>::new("sign_in", Arc::new(SignIn { handle }))
+    Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), Arc::new(SignIn { handle }))
         .open_to_all(&["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/token", "/userinfo"])
         .route(get.clone(), "/.well-known/openid-configuration", discovery::discovery)
         .route(get.clone(), "/jwks", discovery::jwks)

@@ -10,12 +10,13 @@ use hyper::header::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use qrcode::QrCode;
 use qrcode::render::svg;
-use selfsame_actors::{Begun, TooManySignIns};
+use selfsame_actors::Begun;
 use selfsame_protocol::sign_in::claims::Scopes;
-use selfsame_protocol::sign_in::error::SignInError;
+use selfsame_protocol::sign_in::error::SignInRejection;
+use selfsame_protocol::time::RetryAfter;
 use sha2::{Digest, Sha256};
 
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use crate::http::{Response, content};
 
 /// Posts the form of a page; the button is for browsers that run no scripts.
@@ -40,7 +41,7 @@ pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, 
                     figcaption { "Scan this with your authenticator" }
                 }
             }
-            // Beside this page, which goes on by itself once there is an answer.
+            // Opened in another tab: this page continues by itself once there is an answer.
             p.action { a.button href=(request_url) target="_blank" rel="nofollow noopener" { "Use the authenticator on this device" } }
             p #progress role="status" aria-live="polite" { "Waiting for your answer." }
             p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
@@ -52,8 +53,8 @@ pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, 
     respond(root, StatusCode::OK, &format!("Sign in to {client_name}"), &body, policy)
 }
 
-/// An error that nobody else is told of.
-pub fn error(root: &str, status: StatusCode, error: &SignInError) -> Response {
+/// For a person whose sign-in cannot begin; the application is not told.
+pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Response {
     let body = html! {
         main {
             h1 { "This sign-in cannot begin" }
@@ -68,7 +69,7 @@ pub fn error(root: &str, status: StatusCode, error: &SignInError) -> Response {
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// What a browser shows that opened an address meant for an authenticator.
+/// For a browser that opened the address of an authenticator.
 pub fn for_authenticators(root: &str, request_url: &str) -> Response {
     let body = html! {
         main {
@@ -87,8 +88,8 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
     )
 }
 
-/// For a person whose sign-in does not go on; `again` is where they may try.
-pub fn not_yet(root: &str, status: StatusCode, error: &SignInError, again: Option<&str>) -> Response {
+/// For a person whose sign-in does not continue; `again` is the path where they may try again.
+pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
     let body = html! {
         main {
             h1 { "This sign-in does not go on" }
@@ -103,7 +104,7 @@ pub fn not_yet(root: &str, status: StatusCode, error: &SignInError, again: Optio
 }
 
 /// For a person whose address has begun too many sign-ins.
-pub fn too_many(root: &str, refused: &TooManySignIns) -> Response {
+pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
     let body = html! {
         main {
             h1 { "Please wait a moment" }
@@ -113,8 +114,7 @@ pub fn too_many(root: &str, refused: &TooManySignIns) -> Response {
     let status = StatusCode::TOO_MANY_REQUESTS;
     let mut response =
         respond(root, status, "Please wait", &body, "style-src 'self'; img-src data:; form-action 'none'");
-    let seconds = refused.retry_after.as_secs_f64().ceil().max(1.0) as u64;
-    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
     response
 }
 
@@ -138,12 +138,12 @@ pub fn form_post(root: &str, action: &str, fields: &[(&'static str, String)]) ->
 }
 
 /// How the pages look.
-pub async fn style() -> Result<Response, SignInFault> {
+pub async fn style() -> Result<Response, SignInEndpointError> {
     Ok(file("text/css; charset=utf-8", include_str!("page/sign-in.css")))
 }
 
 /// What keeps the page of a sign-in up to date.
-pub async fn script() -> Result<Response, SignInFault> {
+pub async fn script() -> Result<Response, SignInEndpointError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/sign-in.js")))
 }
 

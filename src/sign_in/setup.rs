@@ -1,11 +1,11 @@
 //! From the configuration to what sign-in works with.
 
-use selfsame_actors::{ClientSecret, SignInClient, SignInSettings};
+use selfsame_actors::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::Client;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::verification::Environment;
 
-use crate::config::{App, Config, Status};
+use crate::config::{App, Config, InactiveStatus, RateLimit, Status};
 
 /// The settings of sign-in for a provider at `id_url`.
 pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
@@ -21,9 +21,17 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
         session_lifetime: sign_in.session_lifetime,
-        answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == 200,
-        per_source: config.limits.sign_ins_per_source.map(crate::config::RateLimit::limit),
+        answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
+        limits: limits(config),
+    }
+}
+
+/// What bounds sign-in.
+pub fn limits(config: &Config) -> SignInLimits {
+    SignInLimits {
+        per_source: config.limits.sign_ins_per_source.map(RateLimit::limit),
         open_sign_ins: config.limits.open_sign_ins,
+        waiting_calls: config.limits.in_flight,
     }
 }
 
@@ -44,7 +52,7 @@ fn client(app: &App) -> SignInClient {
         },
         name: app.name().to_owned(),
         secret: secret.map(|secret| ClientSecret { salt: secret.salt(), digest: *secret.digest() }),
-        // Of an application with both, people sign in with what counts everywhere.
+        // People sign in to an application that accepts both environments with proofs of production.
         environment: app.environments().iter().copied().min().unwrap_or(Environment::Production),
         proof: app.proof,
     }

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
 use super::SignIn;
 use super::brute_force::guard;
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
 /// Exchanges a code. In this order: form, client, grant type, code.
-pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), exchange(&sign_in, request)).await
 }
 
-async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {
+async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
     let form = read_form(&mut request, &KNOWN).await?;
     let client = authenticate(&sign_in.handle, &request, &form, true)?;
     match form.get("grant_type") {
@@ -26,14 +26,15 @@ async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, Si
         Some(other) => {
             let shown: String = other.chars().take(80).collect();
             let detail = format!("grant_type must be authorization_code, not '{shown}'");
-            return Err(SignInError::of("grant_type", ErrorKind::UnsupportedGrantType, detail).into());
+            let rejection = SignInRejection::of("grant_type", ErrorKind::UnsupportedGrantType, detail);
+            return Err(rejection.because("grant_type is another than authorization_code").into());
         }
         None => {
             let detail = "grant_type is missing; it must be authorization_code";
-            return Err(SignInError::of("grant_type", ErrorKind::MissingGrantType, detail).into());
+            return Err(SignInRejection::of("grant_type", ErrorKind::MissingGrantType, detail).into());
         }
     }
-    let code = form.get("code").ok_or_else(|| SignInError::required("code"))?;
+    let code = form.get("code").ok_or_else(|| SignInRejection::required("code"))?;
     let (redirect_uri, verifier) = (form.get("redirect_uri"), form.get("code_verifier"));
     let tokens = sign_in.handle.exchange(&client.client.id, code, redirect_uri, verifier).await?;
     Ok(json(StatusCode::OK, &tokens))

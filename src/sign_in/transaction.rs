@@ -5,26 +5,22 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
-use selfsame_actors::{
-    Completed, LEGACY_ROOT_AGE, Progress, ProofRequest, SIGN_IN_ACTION, SessionCookie, SignInFailure, TransactionId,
-};
+use selfsame_actors::{Completed, InvalidTransactionId, Progress, SessionCookie, TransactionId};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::Delivery;
-use selfsame_protocol::verification::ProofKind;
-use selfsame_protocol::verification::hash::hash_text;
-use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use serde_json::{Value, json as value};
 use tokio::time::Instant;
 
-use super::SignIn;
-use super::authorize::{SESSION_COOKIE, TRANSACTION_COOKIE, accepts_html, accepts_json, cookie, delivered, set_cookie};
-use super::error::SignInFault;
-use super::page;
-use crate::http::{Request, Response, json};
+use super::accept::{accepts_html, accepts_json};
+use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
+use super::error::SignInEndpointError;
+use super::redirect::respond_delivery;
+use super::{SignIn, page};
+use crate::http::{InterfaceError, Request, Response, json};
 
-/// The longest body of an answer.
+/// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
 
 /// How long the progress of a transaction is held back while nothing happens, in seconds.
@@ -33,25 +29,21 @@ const HOLD: u64 = 25;
 /// Holding back is exempt from the request timeout; this bounds it all the same.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
-/// What the authenticator is asked for. A browser is told what the address is for.
-pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+/// What the authenticator is asked for. A browser gets a page that says what the address is for.
+pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let asked = sign_in.handle.proof_request(id)?;
     let url = format!("{}/authorize/{id}/request", sign_in.handle.provider().issuer);
     if accepts_html(&request) {
         return Ok(page::for_authenticators(sign_in.root(), &url));
     }
-    let version = match asked.proof {
-        ProofKind::Legacy => "3.0",
-        ProofKind::Current => "4.0",
-    };
     let answer = value!({
         "app_id": asked.app_id,
         "app_name": asked.app_name,
         "action": asked.action,
         "signal": asked.signal,
         "nonce": number::canonical(asked.nonce),
-        "protocol_versions": [version],
+        "protocol_versions": [asked.proof.protocol_version()],
         "environment": asked.environment,
         "scopes": asked.scopes.text(),
         "expires_at": asked.expires_at,
@@ -62,69 +54,26 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 }
 
 /// The authenticator's answer: a verification request with exactly one proof, or `{"error":"access_denied"}`.
-pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInFault> {
+pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     sign_in.handle.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
-    let wrong = |detail: String| SignInError::new(ErrorKind::InvalidRequest, detail);
-    let body: Value = from_object(&body).map_err(|error| wrong(error.to_string()))?;
+    let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
+    let body: Value =
+        from_object(&body).map_err(|error| wrong(&error.to_string()).because("the body is not a JSON object"))?;
     if let Some(error) = body.get("error") {
         if error != "access_denied" {
-            return Err(wrong("error must be access_denied".to_owned()).into());
+            return Err(wrong("error must be access_denied").into());
         }
         sign_in.handle.refuse(id).await?;
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
-    let asked = sign_in.handle.proof_request(id)?;
-    let request = bound_to(&asked, body)?;
-    // There is exactly one.
-    let named = request.proofs.named();
-    let (identifier, nullifier) =
-        named.first().map(|(identifier, nullifier)| ((*identifier).to_owned(), nullifier.value)).unwrap_or_default();
-    sign_in.handle.answer(id, request, &identifier, nullifier).await?;
+    sign_in.handle.answer(id, &body).await?;
     Ok(json(StatusCode::OK, &value!({"success": true})))
 }
 
-/// The answer as a request for the transaction's own action, nonce, signal and environment, whatever it says itself.
-fn bound_to(asked: &ProofRequest, mut body: Value) -> Result<VerificationRequest, SignInError> {
-    let wrong = |attribute: &'static str, detail: String| SignInError::of(attribute, ErrorKind::InvalidRequest, detail);
-    let version = match asked.proof {
-        ProofKind::Legacy => "3.0",
-        ProofKind::Current => "4.0",
-    };
-    if body["protocol_version"] != version {
-        return Err(wrong("protocol_version", format!("protocol_version must be {version:?} for this application")));
-    }
-    if body.get("session_id").is_some_and(|session| !session.is_null()) {
-        return Err(wrong("session_id", "session_id must be left out; a session proof is no sign-in".to_owned()));
-    }
-    let signal_hash = format!("{:#066x}", hash_text(&asked.signal));
-    body["action"] = SIGN_IN_ACTION.into();
-    body["nonce"] = number::canonical(asked.nonce).into();
-    body["environment"] = asked.environment.name().into();
-    match body["responses"].as_array_mut().map(Vec::as_mut_slice) {
-        Some([item]) if item.is_object() => {
-            item["signal_hash"] = signal_hash.into();
-            item["max_age"] = LEGACY_ROOT_AGE.into();
-        }
-        _ => return Err(wrong("responses", "responses must have exactly one entry, an object".to_owned())),
-    }
-    let mut request = VerificationRequest::read(&body).map_err(|error| {
-        SignInError::of(
-            "responses",
-            ErrorKind::InvalidRequest,
-            format!("{}: {error}", error.attribute.as_deref().unwrap_or("body")),
-        )
-    })?;
-    // The reader wants an action; a legacy sign-in has the empty one.
-    if let Proofs::Legacy { action, .. } = &mut request.proofs {
-        *action = asked.action.to_owned();
-    }
-    Ok(request)
-}
-
-/// Where the transaction stands, for who cannot follow [`super::events`]; holds the answer back for a while as long as nothing happens.
-pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+/// Where the transaction stands, for clients that cannot follow [`super::events`]. The answer is held back while nothing happens.
+pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let deadline = Instant::now() + Duration::from_secs(HOLD);
     let progress = tokio::select! {
@@ -134,7 +83,7 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
 }
 
-/// What pages and programs are told.
+/// The state as pages and programs get it.
 pub(super) fn state_name(progress: Progress) -> &'static str {
     match progress {
         Progress::Waiting => "waiting",
@@ -144,20 +93,21 @@ pub(super) fn state_name(progress: Progress) -> &'static str {
 }
 
 /// Sends the browser back to the application, once.
-pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
+pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let is_person = accepts_html(&request);
     let path = format!("{}{}", sign_in.root(), request.path());
-    match completed(&sign_in, request).await {
-        Err(SignInFault::Refused(error) | SignInFault::Failed(SignInFailure::Refused(error))) if is_person => {
-            let is_early = error.kind == ErrorKind::InvalidRequest;
+    completed(&sign_in, request).await.or_else(|error| match error.rejection() {
+        Some(rejection) if is_person => {
+            tracing::debug!(reason = error.reason(), "rejected");
+            let is_early = rejection.kind == ErrorKind::InvalidRequest;
             let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
-            Ok(page::not_yet(sign_in.root(), status, &error, is_early.then_some(path.as_str())))
+            Ok(page::not_yet(sign_in.root(), status, rejection, is_early.then_some(path.as_str())))
         }
-        other => other,
-    }
+        _ => Err(error),
+    })
 }
 
-async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignInFault> {
+async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let session = match cookie(&request, SESSION_COOKIE) {
         _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
@@ -171,7 +121,7 @@ async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignI
                 fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
             json(StatusCode::OK, &value!({"action": action, "fields": fields}))
         }
-        delivery => delivered(sign_in, delivery),
+        delivery => respond_delivery(sign_in, delivery),
     };
     if let Some(session) = new_session {
         let seconds = sign_in.handle.session_lifetime().as_secs();
@@ -180,17 +130,20 @@ async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignI
     Ok(response)
 }
 
-pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInFault> {
-    let not_found = || SignInError::new(ErrorKind::NotFound, "no such sign-in is under way; it may have expired");
-    request.param("transaction")?.parse().map_err(|()| not_found().into())
+pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInEndpointError> {
+    let not_found = |_: InvalidTransactionId| {
+        let detail = "no such sign-in is under way; it may have expired";
+        SignInRejection::new(ErrorKind::NotFound, detail).because("the id is malformed").into()
+    };
+    request.param("transaction")?.parse().map_err(not_found)
 }
 
-/// The transaction's secret: of its cookie, or as a Bearer header for programs.
-pub(super) fn secret(request: &Request) -> Result<String, SignInFault> {
+/// The transaction's secret: from its cookie, or from a program's Bearer header.
+pub(super) fn secret(request: &Request) -> Result<String, SignInEndpointError> {
     if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
         return Ok(secret.to_owned());
     }
     let found = cookie(request, TRANSACTION_COOKIE).map(str::to_owned);
-    let missing = || SignInError::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
+    let missing = || SignInRejection::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
     found.ok_or_else(|| missing().into())
 }

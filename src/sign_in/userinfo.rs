@@ -1,47 +1,46 @@
-//! `GET` and `POST /userinfo`: what an access token's person is called.
+//! `GET` and `POST /userinfo`: the claims of an access token's person.
 
 use std::sync::Arc;
 
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
-use selfsame_actors::SignInFailure;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInError};
+use selfsame_actors::SignInError;
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
 use super::SignIn;
 use super::brute_force::guard;
-use super::error::SignInFault;
+use super::error::SignInEndpointError;
 use super::form::{is_form, read_form};
-use crate::http::{InterfaceError, Request, Response, json};
+use crate::http::{Request, Response, json, reject};
 
 /// The claims of the token's person and scopes.
-pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInFault> {
-    match guard(&sign_in, request.source(), claims(&sign_in, request)).await {
-        // RFC 6750, section 3: whoever gets no further is told how to authenticate.
-        Err(SignInFault::Refused(error)) if error.kind == ErrorKind::InvalidRequest => {
-            let mut response = SignInFault::Refused(error).into_response();
+pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    guard(&sign_in, request.source(), claims(&sign_in, request)).await.or_else(|error| match error.rejection() {
+        // RFC 6750, section 3: every rejection says how to authenticate.
+        Some(rejection) if rejection.kind == ErrorKind::InvalidRequest => {
+            let mut response = reject(error);
             let challenge = HeaderValue::from_static(r#"Bearer realm="selfsame", error="invalid_request""#);
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
             Ok(response)
         }
-        other => other,
-    }
+        _ => Err(error),
+    })
 }
 
-async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInFault> {
+async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
     let token = access_token(&mut request).await?;
-    let live = sign_in
-        .handle
-        .live_token(&token)
-        .map_err(SignInFailure::from)?
-        .ok_or_else(|| SignInError::new(ErrorKind::InvalidToken, "the access token is unknown or has expired"))?;
+    let live =
+        sign_in.handle.live_token(&token).map_err(SignInError::from)?.ok_or_else(|| {
+            SignInRejection::new(ErrorKind::InvalidToken, "the access token is unknown or has expired")
+        })?;
     let claims = sign_in.handle.provider().person_claims(&live.token.person, live.token.scopes);
     Ok(json(StatusCode::OK, &claims))
 }
 
 /// The token of the header, or of a posted form (RFC 6750, sections 2.1 and 2.2); two of them are one too many.
-async fn access_token(request: &mut Request) -> Result<String, SignInFault> {
+async fn access_token(request: &mut Request) -> Result<String, SignInEndpointError> {
     let missing =
-        || SignInError::new(ErrorKind::TokenMissing, "the access token is missing; send it as a Bearer header");
+        || SignInRejection::new(ErrorKind::TokenMissing, "the access token is missing; send it as a Bearer header");
     let header = match request.header(&AUTHORIZATION)? {
         None => None,
         Some(header) => {
@@ -59,7 +58,7 @@ async fn access_token(request: &mut Request) -> Result<String, SignInFault> {
     match (header, form) {
         (Some(_), Some(_)) => {
             let detail = "the access token is given in the header and in the form; use one of them";
-            Err(SignInError::new(ErrorKind::InvalidRequest, detail).into())
+            Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into())
         }
         (Some(token), None) | (None, Some(token)) => Ok(token),
         (None, None) => Err(missing().into()),

@@ -1,4 +1,4 @@
-//! `POST /api/v4/verify/{rp_id}`: whether proofs are good.
+//! `POST /api/v4/verify/{rp_id}`: whether proofs hold.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use serde_json::Value;
 
-use super::Verify;
+use super::Endpoint;
 use super::error::VerifyError;
 use crate::http::{Request, Response, json};
 
@@ -44,11 +44,11 @@ pub const BODY_LIMIT: usize = 256 * 1024;
         (status = 503, description = "Too much to do at the moment, see Retry-After: `verifier_unavailable`", body = VerificationErrorBody),
     ),
 )]
-pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Response, VerifyError> {
-    let deadline = verify.verification.deadline();
-    verify.verification.charge_source(request.source())?;
+pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
+    let deadline = endpoint.verification.deadline();
+    endpoint.verification.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
-    // A tree of JSON may have forty times its text; it goes before anything is waited for.
+    // A tree of JSON can take forty times the memory of its text, so it is dropped before the first wait.
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
     let environment = asked.environment.name();
@@ -58,7 +58,8 @@ pub async fn verify(verify: Arc<Verify>, mut request: Request) -> Result<Respons
     };
     let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
-    let Verification { results, nullifier, is_reuse, .. } = verify.verification.verify(&rp_id, asked, deadline).await?;
+    let Verification { results, nullifier, is_reuse, .. } =
+        endpoint.verification.verify(&rp_id, asked, deadline).await?;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,

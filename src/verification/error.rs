@@ -1,29 +1,25 @@
 //! What the verification endpoint answers when something is wrong.
 
-use std::time::Duration;
-
 use hyper::StatusCode;
-use selfsame_actors::{TooManyVerifications, VerificationError};
+use selfsame_actors::{TooManyRequests, VerificationError};
 use selfsame_protocol::json::BodyError;
+use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::ValidationError;
 use selfsame_storage::StoreError;
 
-use crate::http::{InterfaceError, Refusal, Response, json};
-
-/// How long a client should wait when the verifier takes no more at the moment.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+use crate::http::{InterfaceError, Rejection, Response, json};
 
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// HTTP itself: path, method, size, content type, time.
+    /// The request was rejected for a reason that all interfaces share: path, method, size, content type, time.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
-    /// The source has asked too often.
+    Http(#[from] Rejection),
+    /// The source address has asked too often.
     #[error(transparent)]
-    TooMany(#[from] TooManyVerifications),
+    TooMany(#[from] TooManyRequests),
     /// The body is not JSON.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -36,12 +32,28 @@ pub enum VerifyError {
 }
 
 impl InterfaceError for VerifyError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            Self::Body(error) => error.reason(),
+            // The detail may quote the field.
+            Self::Validation(ValidationError { attribute, .. }) => {
+                format!("{} is missing or malformed", attribute.as_deref().unwrap_or("the body"))
+            }
+            Self::Verification(VerificationError::AllFailed { results, .. }) => {
+                let codes: Vec<&str> = results.iter().filter_map(|result| result.code).collect();
+                format!("no proof verified: {}", codes.join(", "))
+            }
+            Self::TooMany(_) | Self::Verification(_) => self.to_string(),
+        }
+    }
+
     fn into_response(self) -> Response {
         let detail = self.to_string();
         match self {
-            Self::Refusal(refusal) => refused(&refusal, detail),
-            Self::TooMany(TooManyVerifications { retry_after }) => {
-                Refusal::TooManyRequests { retry_after }.respond(&body("rate_limit_exceeded", detail))
+            Self::Http(rejection) => rejected(&rejection, detail),
+            Self::TooMany(TooManyRequests { retry_after }) => {
+                Rejection::TooManyRequests { retry_after }.respond(&body("rate_limit_exceeded", detail))
             }
             Self::Body(BodyError::NotAnObject) => bad_request(body("validation_error", detail)),
             Self::Body(_) => bad_request(body("invalid_request", detail)),
@@ -71,22 +83,22 @@ fn bad_request(body: VerificationErrorBody) -> Response {
     json(StatusCode::BAD_REQUEST, &body)
 }
 
-fn refused(refusal: &Refusal, detail: String) -> Response {
-    let code = match refusal {
-        Refusal::NotFound { .. } => "not_found",
-        Refusal::MethodNotAllowed { .. } => "method_not_allowed",
-        Refusal::TooManyRequests { .. } => "rate_limit_exceeded",
-        Refusal::PayloadTooLarge { .. } => "request_too_large",
-        Refusal::BadRequest(_) | Refusal::UnsupportedMediaType(_) => "invalid_request",
-        Refusal::Internal => "internal_error",
-        // Of these two clients know the first.
-        Refusal::Unavailable { .. } | Refusal::Timeout => return unavailable(detail),
+fn rejected(rejection: &Rejection, detail: String) -> Response {
+    let code = match rejection {
+        Rejection::NotFound { .. } => "not_found",
+        Rejection::MethodNotAllowed { .. } => "method_not_allowed",
+        Rejection::TooManyRequests { .. } => "rate_limit_exceeded",
+        Rejection::PayloadTooLarge { .. } => "request_too_large",
+        Rejection::BadRequest(_) | Rejection::UnsupportedMediaType(_) => "invalid_request",
+        Rejection::Internal => "internal_error",
+        // Clients know only the first of these two.
+        Rejection::Unavailable { .. } | Rejection::Timeout => return unavailable(detail),
     };
-    refusal.respond(&body(code, detail))
+    rejection.respond(&body(code, detail))
 }
 
 fn unavailable(detail: String) -> Response {
-    Refusal::Unavailable { retry_after: RETRY_AFTER }.respond(&body("verifier_unavailable", detail))
+    Rejection::Unavailable { retry_after: RetryAfter::SOON }.respond(&body("verifier_unavailable", detail))
 }
 
 fn not_admitted(error: AdmissionError, detail: String) -> Response {
@@ -121,7 +133,7 @@ fn all_failed(app_id: String, results: Vec<ItemResult>, detail: String) -> Respo
     bad_request(VerificationErrorBody { app_id, results, ..body("all_verifications_failed", detail) })
 }
 
-/// State that is not readable: the details are the operator's business.
+/// The details are for the operator, in the log.
 fn store_failed(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())
@@ -129,6 +141,8 @@ fn store_failed(error: &StoreError) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http_body_util::BodyExt;
     use hyper::header::RETRY_AFTER;
 
@@ -146,16 +160,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_clients_cannot_provoke_at_will() {
-        let retry_after = Duration::from_millis(1500);
+        let retry_after = RetryAfter(Duration::from_millis(1500));
         let reason = "too many proofs are waiting".to_owned();
         let table: [(VerifyError, u16, &str, Option<&str>); 7] = [
             (VerificationError::Unavailable { reason }.into(), 503, "verifier_unavailable", Some("1")),
             (VerificationError::Store(StoreError::Closing).into(), 503, "verifier_unavailable", Some("1")),
-            (Refusal::Timeout.into(), 503, "verifier_unavailable", Some("1")),
-            (Refusal::Unavailable { retry_after }.into(), 503, "verifier_unavailable", Some("1")),
-            (Refusal::Internal.into(), 500, "internal_error", None),
-            (TooManyVerifications { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
-            (Refusal::TooManyRequests { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
+            (Rejection::Timeout.into(), 503, "verifier_unavailable", Some("1")),
+            (Rejection::Unavailable { retry_after }.into(), 503, "verifier_unavailable", Some("1")),
+            (Rejection::Internal.into(), 500, "internal_error", None),
+            (TooManyRequests { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
+            (Rejection::TooManyRequests { retry_after }.into(), 429, "rate_limit_exceeded", Some("2")),
         ];
         for (error, status, code, wait) in table {
             let text = error.to_string();

@@ -1,4 +1,4 @@
-//! Proof verification: relying parties ask whether proofs are good.
+//! Proof verification: relying parties ask whether proofs hold.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -16,18 +16,19 @@ use hyper::Method;
 use selfsame_actors::VerificationHandle;
 use utoipa::OpenApi;
 
-use crate::http::{Cors, Interface, Router};
+use crate::http::{Cors, Router, Routes};
+use crate::interface::Interface;
 use crate::{health, openapi};
 use error::VerifyError;
 
 /// What the handlers share.
-pub struct Verify {
+pub struct Endpoint {
     verification: VerificationHandle,
 }
 
 /// The routes of the verification interface.
-pub fn interface(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Interface {
-    Router::<Verify, VerifyError>::new("verify", Arc::new(Verify { verification }))
+pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
+    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification }))
         .cors(cors)
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
         .route(Method::GET, "/health", |_, _| health::health())

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::UNIX_EPOCH;
 
-use selfsame_actors::{PlacedKey, VerificationSettings};
-use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
+use selfsame_actors::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
@@ -13,23 +12,17 @@ use selfsame_protocol::verification::directory::{Action, Directory, Issuer, Rely
 use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::verification::{Environment, ProofKind};
 
-use crate::config::{self, Config, Status};
+use crate::config::{self, Config, ProductionKey, StagingKey, Status};
 
-/// Why the verifier cannot be set up.
+/// Why a verification key cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The file of a verification key cannot be read.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Unreadable { environment: Environment, kind: ProofKind, path: PathBuf, error: std::io::Error },
-    /// The file of a verification key holds none.
+    /// The file of a verification key has no verification key in it.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Key { environment: Environment, kind: ProofKind, path: PathBuf, error: KeyError },
-    /// A key whose secrets are public, where people are verified.
-    #[error("verifier.keys.production.{kind}: the simulator's secrets are public, so it is never a key of production", kind = .kind.name())]
-    SimulatorInProduction { kind: ProofKind },
-    /// A public key is none; checked with the rest of the configuration before.
-    #[error("{place}: {error}")]
-    PublicKey { place: String, error: PublicKeyError },
 }
 
 /// The settings of the verifier. `simulator_seed` is what the simulator's secrets are made from.
@@ -38,18 +31,24 @@ pub fn settings(config: &Config, simulator_seed: &str) -> Result<VerificationSet
     Ok(VerificationSettings {
         workers: config.verifier.workers.unwrap_or(defaults.workers),
         queue: config.verifier.queue,
-        patience: config.limits.request_timeout.mul_f64(0.9),
+        limits: limits(config),
         keys: keys(config, simulator_seed)?,
-        directory: directory(config)?,
+        directory: directory(config),
         trusted_roots: config.trusted_roots.iter().map(trusted_root).collect(),
-        per_source: config.limits.verifications_per_source.map(config::RateLimit::limit),
         ..defaults
     })
 }
 
-/// Who may ask for what.
-pub fn directory(config: &Config) -> Result<Directory, SetupError> {
-    let relying_parties = config.apps.iter().map(|app| relying_party(config, app)).collect::<Result<Vec<_>, _>>()?;
+/// What bounds verification requests. A tenth of the request timeout is left for the answer.
+pub fn limits(config: &Config) -> VerificationLimits {
+    VerificationLimits {
+        time_limit: config.limits.request_timeout.mul_f64(0.9),
+        per_source: config.limits.verifications_per_source.map(config::RateLimit::limit),
+    }
+}
+
+/// Relying parties, actions and issuers.
+pub fn directory(config: &Config) -> Directory {
     let actions = config.actions.iter().map(|action| Action {
         rp_id: config.relying_party_id(&action.app_id),
         environment: action.environment,
@@ -57,38 +56,35 @@ pub fn directory(config: &Config) -> Result<Directory, SetupError> {
         max_verifications: action.max_verifications,
         accept_legacy: action.accept_legacy,
     });
-    let issuers = config.issuers.iter().map(issuer).collect::<Result<Vec<_>, _>>()?;
-    let places = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
-    Ok(Directory::new(relying_parties, actions, issuers, places))
+    let keys = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
+    Directory::new(
+        config.apps.iter().map(|app| relying_party(config, app)),
+        actions,
+        config.issuers.iter().map(issuer),
+        keys,
+    )
 }
 
-fn relying_party(config: &Config, app: &config::App) -> Result<RelyingParty, SetupError> {
+fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
     let entry = config.relying_parties.iter().find(|party| party.app_id == app.id);
-    let key = entry.and_then(|party| party.oprf_public_key);
-    let place = || format!("relying_parties: oprf_public_key of {}", app.id);
-    Ok(RelyingParty {
+    RelyingParty {
         rp_id: config.relying_party_id(&app.id),
         app_id: app.id.clone(),
         is_active: entry.is_none_or(|party| party.status == Status::Active),
         has_active_application: app.status == Status::Active,
         environments: app.environments().to_vec(),
         accept_legacy: app.accept_legacy,
-        oprf_public_key: key.map(|key| public_key(&key, place)).transpose()?,
-    })
+        oprf_public_key: entry.and_then(|party| party.oprf_public_key),
+    }
 }
 
-fn issuer(issuer: &config::Issuer) -> Result<Issuer, SetupError> {
-    Ok(Issuer {
+fn issuer(issuer: &config::Issuer) -> Issuer {
+    Issuer {
         id: issuer.id,
         identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
         environments: issuer.environments().to_vec(),
-        public_key: public_key(&issuer.public_key, || format!("issuers: public_key of {}", issuer.id))?,
-    })
-}
-
-fn public_key(key: &config::PublicKey, place: impl FnOnce() -> String) -> Result<PublicKey, SetupError> {
-    let refused = |error| SetupError::PublicKey { place: place(), error };
-    PublicKey::from_coordinates(&key.x, &key.y).map_err(refused)
+        public_key: issuer.public_key,
+    }
 }
 
 fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
@@ -97,36 +93,34 @@ fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
 }
 
 /// The key of each environment and kind. The program's own keys are prepared once.
-fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<PlacedKey>, SetupError> {
+fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<ConfiguredKey>, SetupError> {
     let mut keys = Vec::new();
     for environment in Environment::ALL {
-        let configured = match environment {
-            Environment::Production => &config.verifier.keys.production,
-            Environment::Staging => &config.verifier.keys.staging,
-        };
         for kind in ProofKind::ALL {
-            let inputs = inputs_of(kind);
-            let source = match kind {
-                ProofKind::Legacy => &configured.legacy,
-                ProofKind::Current => &configured.current,
+            let key = match environment {
+                Environment::Production => real_key(environment, kind, config.verifier.keys.production.of(kind))?,
+                Environment::Staging => match config.verifier.keys.staging.of(kind) {
+                    StagingKey::Real(source) => real_key(environment, kind, source)?,
+                    StagingKey::Simulator => {
+                        let simulator = Simulator::from_seed(simulator_seed.as_bytes(), inputs_of(kind));
+                        Arc::new(PreparedKey::new(&simulator.verification_key()))
+                    }
+                },
             };
-            let key = match source {
-                config::VerificationKey::Builtin => builtin(kind),
-                config::VerificationKey::Simulator if environment == Environment::Production => {
-                    return Err(SetupError::SimulatorInProduction { kind });
-                }
-                config::VerificationKey::Simulator => {
-                    let simulator = Simulator::from_seed(simulator_seed.as_bytes(), inputs);
-                    Arc::new(PreparedKey::new(&simulator.verification_key()))
-                }
-                config::VerificationKey::File(path) => {
-                    Arc::new(PreparedKey::new(&from_file(environment, kind, path, inputs)?))
-                }
-            };
-            keys.push(((environment, kind), key));
+            keys.push(ConfiguredKey { environment, kind, key });
         }
     }
     Ok(keys)
+}
+
+fn real_key(environment: Environment, kind: ProofKind, source: &ProductionKey) -> Result<Arc<PreparedKey>, SetupError> {
+    match source {
+        ProductionKey::Builtin => Ok(builtin(kind)),
+        ProductionKey::File(path) => {
+            let key = from_file(environment, kind, path, inputs_of(kind))?;
+            Ok(Arc::new(PreparedKey::new(&key)))
+        }
+    }
 }
 
 fn inputs_of(kind: ProofKind) -> usize {

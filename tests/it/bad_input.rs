@@ -2,6 +2,7 @@
 //! nothing is lost.
 
 use alloy_primitives::{Address, U256, keccak256};
+use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 
@@ -432,8 +433,8 @@ async fn mutated_bodies_never_break_anything() {
     let alices = caller.create(&[&alice], Address::ZERO).await;
     let insert = alices.insert(&domain, &alice, tablet.authenticator(), 1).expect("built").operation;
     let insert = serde_json::to_value(insert).expect("JSON");
-    let mut gateway = Connection::open(caller.daemon.addresses.gateway).await;
-    let mut indexer = Connection::open(caller.daemon.addresses.indexer).await;
+    let mut gateway = Connection::open(caller.daemon.addresses[Interface::Gateway]).await;
+    let mut indexer = Connection::open(caller.daemon.addresses[Interface::Indexer]).await;
     let routes = routes(&caller);
     let mut dice = Dice { seed: 0, rolled: Vec::new() };
     let mut refused = 0;

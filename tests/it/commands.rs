@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use selfsame::config::Config;
-use selfsame_protocol::ledger::RequestId;
-use selfsame_storage::{Admission, GroupCommit, Store};
+use selfsame_protocol::ledger::{Entry, RequestId};
+use selfsame_storage::{GroupCommit, RequestWriter, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
@@ -65,22 +65,20 @@ async fn fsck_tells_good_stores_from_damaged_ones() {
     let summary = "2 blocks, 2 applied with 2 operations, 2 accounts, 0 requests queued, 0 faults\n";
     assert_eq!((success, text.as_str()), (true, summary));
 
-    // A queued request that holds no locks: nothing that the daemon writes.
+    // Two queued requests for one lock, which the daemon never admits: only the second one holds it.
     let store = Store::open_existing(&selfsame::daemon::store_folder(folder.path()), 1 << 20).expect("the store opens");
-    let (group_commit, committing) = GroupCommit::start(store).expect("it starts");
-    let admission = Admission {
-        request_id: RequestId::from_random([1; 16]),
-        sequence: 100,
-        operation: create_account(&[key("three").authenticator()], key("agent").address()).operation,
-        locks: Vec::new(),
-        idempotency: None,
-    };
-    group_commit.commit(admission.changes(), Box::new(|result| result.expect("written")));
-    drop(group_commit);
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let operation = create_account(&[key("three").authenticator()], key("agent").address()).operation;
+    let requests = RequestWriter::new(store, group_commit);
+    for number in 1..=2 {
+        let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: operation.clone() };
+        requests.admit(100 + u64::from(number), entry, None, Box::new(|result| result.expect("written")));
+    }
+    drop(requests);
     committing.join().expect("it ends");
     let (success, text) = run(&["registry", "fsck", "--data", &data]);
     assert!(!success && text.contains("does not hold the lock on"), "{text}");
-    assert!(text.ends_with("1 requests queued, 2 faults\n"), "{text}");
+    assert!(text.ends_with("2 requests queued, 2 faults\n"), "{text}");
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("fsck")), "{left:?}");

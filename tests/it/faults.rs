@@ -122,8 +122,8 @@ async fn a_log_that_cannot_be_written_harms_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_that_cannot_be_understood_is_refused() {
     for (plan, reason) in [
-        ("batcher.handel=return(panic)", "\"batcher.handel\" is no fault point"),
-        ("batcher.handle", "is no step of a plan"),
+        ("batcher.handel=return(panic)", "\"batcher.handel\" is not a fault point"),
+        ("batcher.handle", "is not a step of a plan"),
         ("batcher.handle=explode", "batcher.handle: "),
     ] {
         let (status, text) = end_of(plan).await;

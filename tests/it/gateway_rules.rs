@@ -110,7 +110,7 @@ impl Accounts {
             (
                 signed(&self.stranger, leaf_index, 1),
                 "authenticator_does_not_exist",
-                format!("AuthenticatorDoesNotExist: address {stranger:#x} is no authenticator of any account"),
+                format!("AuthenticatorDoesNotExist: address {stranger:#x} is not an authenticator of any account"),
             ),
             (
                 signed(&self.lost, leaf_index, 1),
@@ -402,7 +402,7 @@ async fn remove_authenticator_rules() {
         row(
             RemoveAuthenticator { authenticator_address: stranger, ..good.clone() },
             "authenticator_does_not_exist",
-            format!("AuthenticatorDoesNotExist: address {stranger:#x} is no authenticator of any account"),
+            format!("AuthenticatorDoesNotExist: address {stranger:#x} is not an authenticator of any account"),
         ),
         row(
             RemoveAuthenticator { authenticator_address: bob, ..good.clone() },

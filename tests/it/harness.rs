@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame::config::Config;
-use selfsame::daemon::{Addresses, Daemon, DaemonError};
+use selfsame::daemon::{Daemon, DaemonError};
+use selfsame::interface::{Interface, PerInterface};
 use selfsame_actors::{ManualClock, RegistryHandle, SystemRandom};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
@@ -20,7 +21,7 @@ pub const START: Duration = Duration::from_secs(1_782_864_000);
 
 /// A daemon in this process.
 pub struct TestDaemon {
-    pub addresses: Addresses,
+    pub addresses: PerInterface<SocketAddr>,
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
     stop: oneshot::Sender<()>,
@@ -43,11 +44,7 @@ impl TestDaemon {
         let data = Some(data.to_owned());
         let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
         // Port 0 of different loopback addresses: interfaces given the same address would share it.
-        config.listen.gateway = SocketAddr::from(([127, 0, 0, 1], 0));
-        config.listen.indexer = SocketAddr::from(([127, 0, 0, 2], 0));
-        config.listen.operator = SocketAddr::from(([127, 0, 0, 3], 0));
-        config.listen.verify = SocketAddr::from(([127, 0, 0, 4], 0));
-        config.listen.sign_in = SocketAddr::from(([127, 0, 0, 5], 0));
+        config.listen = PerInterface::from_fn(|interface| SocketAddr::from(([127, 0, 0, 1 + interface as u8], 0)));
         change(&mut config);
         let clock = Arc::new(ManualClock::at(now));
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
@@ -62,27 +59,27 @@ impl TestDaemon {
 
     /// URL of a path of the gateway.
     pub fn gateway(&self, path: &str) -> String {
-        format!("http://{}{path}", self.addresses.gateway)
+        format!("http://{}{path}", self.addresses[Interface::Gateway])
     }
 
     /// URL of a path of the indexer.
     pub fn indexer(&self, path: &str) -> String {
-        format!("http://{}{path}", self.addresses.indexer)
+        format!("http://{}{path}", self.addresses[Interface::Indexer])
     }
 
     /// URL of a path of the operator interface.
     pub fn operator(&self, path: &str) -> String {
-        format!("http://{}{path}", self.addresses.operator)
+        format!("http://{}{path}", self.addresses[Interface::Operator])
     }
 
     /// URL of a path of the sign-in service.
     pub fn sign_in(&self, path: &str) -> String {
-        format!("http://{}{path}", self.addresses.sign_in)
+        format!("http://{}{path}", self.addresses[Interface::SignIn])
     }
 
     /// URL of a path of the verification interface.
     pub fn verify(&self, path: &str) -> String {
-        format!("http://{}{path}", self.addresses.verify)
+        format!("http://{}{path}", self.addresses[Interface::Verification])
     }
 
     /// The wallet's client for this daemon.

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use selfsame::config::Config;
+use selfsame::interface::Interface;
 use tempfile::TempDir;
 
 use crate::harness::{TestDaemon, folder};
@@ -59,20 +60,13 @@ impl Besieged {
     }
 
     /// The interfaces with their names in the metrics.
-    fn interfaces(&self) -> [(&'static str, SocketAddr); 5] {
-        let addresses = self.daemon.addresses;
-        [
-            ("sign_in", addresses.sign_in),
-            ("verify", addresses.verify),
-            ("gateway", addresses.gateway),
-            ("indexer", addresses.indexer),
-            ("operator", addresses.operator),
-        ]
+    fn interfaces(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.daemon.addresses.iter().map(|(interface, address)| (interface.name(), *address))
     }
 
     /// The lines of the metrics, names and values.
     async fn metrics(&self) -> Vec<(String, u64)> {
-        let reply = raw::get(self.daemon.addresses.operator, "/metrics").await;
+        let reply = raw::get(self.daemon.addresses[Interface::Operator], "/metrics").await;
         assert_eq!(reply.status, 200);
         let text = String::from_utf8(reply.body).expect("text");
         let value = |line: &str| {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use reqwest::Method;
+use selfsame::interface::Interface;
 
 use crate::calls::{Answer, Caller, Connection};
 
@@ -151,7 +152,7 @@ async fn sizes_and_content_types() {
         caller.send(compressed.body("{}")).await.refused(415, "bad_request");
     }
     // Without an announced length the limit counts all the same.
-    let mut connection = Connection::open(caller.daemon.addresses.gateway).await;
+    let mut connection = Connection::open(caller.daemon.addresses[Interface::Gateway]).await;
     let head = "POST /create-account HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
     connection.send(format!("{head}{chunk}{chunk}{chunk}0\r\n\r\n")).await;
@@ -219,7 +220,7 @@ async fn broken_http() {
         (post("content-length: 18446744073709551615\r\n", "").into(), &[413, 431]),
         (post("", "").into(), &[400]),
     ];
-    for address in [caller.daemon.addresses.gateway, caller.daemon.addresses.indexer] {
+    for address in [caller.daemon.addresses[Interface::Gateway], caller.daemon.addresses[Interface::Indexer]] {
         for (bytes, statuses) in &table {
             let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
             let status = sends(address, bytes).await;

@@ -50,7 +50,7 @@ async fn accounts_that_are_not_there() {
         for address in [stranger, Address::ZERO] {
             let answer =
                 caller.query(&format!("{prefix}/packed-account"), json!({"authenticator_address": address})).await;
-            let message = format!("{address:#x} is no authenticator of any account");
+            let message = format!("{address:#x} is not an authenticator of any account");
             assert_eq!(answer.refused(400, "account_does_not_exist"), message);
         }
     }
@@ -75,7 +75,7 @@ async fn packed_data_through_insertion_and_recovery() {
     assert_eq!(packed(&caller, phone.address()).await, layout(1, 0, 2));
     for revoked in [alice.address(), tablet.address()] {
         let answer = caller.query("/packed-account", json!({"authenticator_address": revoked})).await;
-        let message = format!("{revoked:#x} is no authenticator of any account");
+        let message = format!("{revoked:#x} is not an authenticator of any account");
         assert_eq!(answer.refused(400, "account_does_not_exist"), message);
     }
     // Somebody else may take up what a recovery left behind.

@@ -7,6 +7,7 @@ use alloy_primitives::{Address, U256};
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use selfsame::config::RateLimit;
+use selfsame::interface::Interface;
 use selfsame_actors::AdmissionLimits;
 use selfsame_protocol::registry::Operation;
 use selfsame_wallet::operations::create_account;
@@ -185,7 +186,9 @@ async fn a_body_that_never_ends() {
     })
     .await;
     let addresses = caller.daemon.addresses;
-    for (address, path) in [(addresses.gateway, "/create-account"), (addresses.indexer, "/compat/inclusion-proof")] {
+    for (address, path) in
+        [(addresses[Interface::Gateway], "/create-account"), (addresses[Interface::Indexer], "/compat/inclusion-proof")]
+    {
         let mut connection = Connection::open(address).await;
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: 99\r\n");

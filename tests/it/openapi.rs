@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use alloy_primitives::Address;
 use reqwest::Method;
+use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 
@@ -183,7 +184,9 @@ async fn each_interface_describes_itself() {
     let caller = Caller::start().await;
     let (request_id, root) = account(&caller).await;
     let addresses = caller.daemon.addresses;
-    for (address, expected) in [(addresses.gateway, gateway_routes()), (addresses.indexer, indexer_routes())] {
+    for (address, expected) in
+        [(addresses[Interface::Gateway], gateway_routes()), (addresses[Interface::Indexer], indexer_routes())]
+    {
         let document = Document::fetch(&caller, address).await;
         let described: BTreeSet<_> = document.operations().into_keys().collect();
         assert_eq!(described, expected);
@@ -195,11 +198,12 @@ async fn each_interface_describes_itself() {
 
 #[tokio::test]
 async fn interfaces_at_one_address_are_described_together() {
-    let caller = Caller::start_with(|config| config.listen.indexer = config.listen.gateway).await;
+    let caller =
+        Caller::start_with(|config| config.listen[Interface::Indexer] = config.listen[Interface::Gateway]).await;
     let addresses = caller.daemon.addresses;
-    assert_eq!(addresses.gateway, addresses.indexer);
+    assert_eq!(addresses[Interface::Gateway], addresses[Interface::Indexer]);
     let (request_id, root) = account(&caller).await;
-    let document = Document::fetch(&caller, addresses.gateway).await;
+    let document = Document::fetch(&caller, addresses[Interface::Gateway]).await;
     let described: BTreeSet<_> = document.operations().into_keys().collect();
     assert_eq!(described, gateway_routes().union(&indexer_routes()).cloned().collect());
     document.is_sound();

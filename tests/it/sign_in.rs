@@ -8,8 +8,9 @@ use reqwest::header::{
     WWW_AUTHENTICATE,
 };
 use selfsame::config::ProofKind;
+use selfsame::interface::Interface;
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::prove::{self, Asked, SimulatedParty};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -42,7 +43,7 @@ async fn a_code_with_a_genuine_proof() {
         ("iat", json!(now)),
         ("exp", json!(now + 3600)),
         ("auth_time", json!(now)),
-        ("email", json!(format!("{subject}@127.0.0.5"))),
+        ("email", json!(format!("{subject}@{}", party.daemon.addresses[Interface::SignIn].ip()))),
         ("name", json!("World ID User")),
         (&format!("{issuer}/v1"), json!({"verification_level": "orb"})),
         (&format!("{issuer}/beta"), json!({"likely_human": "strong", "credential_type": "orb"})),
@@ -188,12 +189,12 @@ async fn of_token_requests_that_race_one_succeeds_also_across_a_restart() {
     let granted = party.exchange(&before).await;
     let token = granted.body["access_token"].as_str().expect("a token").to_owned();
     let id_token = granted.body["id_token"].as_str().expect("a token").to_owned();
-    let address = party.daemon.addresses.sign_in;
+    let address = party.daemon.addresses[Interface::SignIn];
     let Party { daemon, http, folder } = party;
     daemon.stop().await;
     let daemon = TestDaemon::start_with(folder.path(), |config| {
         take_current_proofs(config);
-        config.listen.sign_in = address;
+        config.listen[Interface::SignIn] = address;
     })
     .await;
     party = Party { daemon, http, folder };
@@ -263,7 +264,8 @@ async fn proofs_that_are_no_answer() {
     let asked = session.asked().clone();
     let operator = Operator::new(&party.daemon.operator("")).expect("an address");
     let root = party.daemon.client().root().await.expect("an answer").root;
-    let simulated = operator.simulation().await.expect("an answer").party(APP, root.into()).expect("known");
+    let simulation = operator.simulation().await.expect("an answer");
+    let simulated = SimulatedParty::of(simulation, APP, root.into()).expect("known");
     let wanted = Asked {
         app_id: APP,
         action: &asked.action,

@@ -11,7 +11,7 @@ use selfsame::config::{Config, ProofKind, SecretHash};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::prove::{self, Asked, SimulatedParty};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -251,7 +251,7 @@ pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSe
     let operator = Operator::new(operator).expect("an address");
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
-    let party = simulation.party(&session.asked().app_id, root.into()).expect("known");
+    let party = SimulatedParty::of(simulation, &session.asked().app_id, root.into()).expect("known");
     prove::uniqueness(&key(person), &wanted(session), &party, &mut random()).expect("a proof")
 }
 

@@ -13,6 +13,7 @@ use reqwest::header::{
 };
 use reqwest::{Method, RequestBuilder, Response, Url};
 use selfsame::config::SecretHash;
+use selfsame::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -742,7 +743,7 @@ async fn paths_that_no_browser_sends_are_no_markup() {
         "//evil.example/%2e%2e",
         "http://evil.example/<script>",
     ] {
-        let mut connection = Connection::open(party.daemon.addresses.sign_in).await;
+        let mut connection = Connection::open(party.daemon.addresses[Interface::SignIn]).await;
         connection.send(format!("GET {path} HTTP/1.1\r\nhost: h\r\naccept: text/html\r\n\r\n")).await;
         let (status, headers, body) = connection.reply().await.expect("an answer");
         let text = String::from_utf8_lossy(&body).into_owned();

@@ -3,6 +3,7 @@
 use reqwest::header::{ACCEPT, SET_COOKIE};
 use reqwest::{Certificate, Version};
 use selfsame::config::Tls;
+use selfsame::interface::Interface;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,22 +28,23 @@ async fn public_listeners_speak_tls_and_the_operators_does_not() {
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().expect("a client");
     let addresses = daemon.addresses;
-    for address in [addresses.sign_in, addresses.verify, addresses.gateway, addresses.indexer] {
+    for (_, address) in addresses.iter().filter(|(interface, _)| interface.is_public()) {
         let answer = http.get(format!("https://{address}/health")).send().await.expect("an answer");
         assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2), "{address}");
         assert!(http.get(format!("http://{address}/health")).send().await.is_err(), "{address} speaks plain HTTP");
     }
-    let operator = http.get(format!("http://{}/health", addresses.operator)).send().await.expect("an answer");
+    let operator =
+        http.get(format!("http://{}/health", addresses[Interface::Operator])).send().await.expect("an answer");
     assert_eq!(operator.status(), 200);
 
     // Whoever says something else is sent away, and nobody else notices.
-    let mut stranger = TcpStream::connect(addresses.sign_in).await.expect("connected");
+    let mut stranger = TcpStream::connect(addresses[Interface::SignIn]).await.expect("connected");
     stranger.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.expect("sent");
     let mut said = Vec::new();
     let _ = stranger.read_to_end(&mut said).await;
     assert!(!said.starts_with(b"HTTP"), "{said:?}");
 
-    let url = format!("https://{}", addresses.sign_in);
+    let url = format!("https://{}", addresses[Interface::SignIn]);
     let document = http.get(format!("{url}/.well-known/openid-configuration")).send().await.expect("an answer");
     let document: Value = document.json().await.expect("JSON");
     assert_eq!(document["issuer"], url);
@@ -72,8 +74,7 @@ fn bad_files_are_refused_with_their_key() {
     ] {
         let data = tempfile::tempdir().expect("a folder for temporary files");
         let file = data.path().join("selfsame.toml");
-        let listen =
-            ["sign_in", "verify", "gateway", "indexer", "operator"].map(|name| format!("{name} = '127.0.0.1:0'\n"));
+        let listen = Interface::ALL.map(|interface| format!("{} = '127.0.0.1:0'\n", interface.listen_key()));
         let (certificate, private_key) = (certificate.display(), private_key.display());
         let data_dir = data.path().join("data");
         let text = format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 use ark_bn254::{Fq, Fq2, G2Affine};
 use futures_util::future::join_all;
 use reqwest::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
-use selfsame::config::{Config, RateLimit, Status, VerificationKey};
+use selfsame::config::{Config, ProductionKey, RateLimit, StagingKey, Status};
 use selfsame_protocol::groth16::point::{compress_g2, coordinate_number};
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{U256, number};
@@ -200,7 +200,8 @@ impl Asker {
     async fn simulated(&self) -> SimulatedParty {
         let operator = Operator::new(&self.daemon.operator("")).expect("an address");
         let root = self.daemon.client().root().await.expect("an answer").root;
-        operator.simulation().await.expect("an answer").party(DEV_APP, root.into()).expect("known")
+        let simulation = operator.simulation().await.expect("an answer");
+        SimulatedParty::of(simulation, DEV_APP, root.into()).expect("known")
     }
 }
 
@@ -643,7 +644,8 @@ async fn a_key_from_a_file() {
     let folder = folder();
     let path = folder.path().join("key.json");
     std::fs::write(&path, include_str!("../../protocol/keys/legacy.json")).expect("written");
-    let asker = Asker::start_with(|config| config.verifier.keys.staging.legacy = VerificationKey::File(path)).await;
+    let key = StagingKey::Real(ProductionKey::File(path));
+    let asker = Asker::start_with(|config| config.verifier.keys.staging.legacy = key).await;
     assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
 }
 

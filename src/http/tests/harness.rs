@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::{Future, pending};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -76,15 +76,19 @@ impl App {
 }
 
 /// Errors in the gateway's style.
-pub struct GatewayError(Refusal);
+pub struct GatewayError(Rejection);
 
-impl From<Refusal> for GatewayError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for GatewayError {
+    fn from(refusal: Rejection) -> Self {
         Self(refusal)
     }
 }
 
 impl InterfaceError for GatewayError {
+    fn reason(&self) -> String {
+        self.0.reason()
+    }
+
     fn into_response(self) -> Response {
         ErrorCodes::GATEWAY.respond(&self.0)
     }
@@ -191,10 +195,7 @@ impl TestServer {
         Self::start_with(limits, |gateway| vec![gateway.into()]).await
     }
 
-    pub async fn start_with(
-        limits: Limits,
-        interfaces: impl FnOnce(Router<App, GatewayError>) -> Vec<Interface>,
-    ) -> Self {
+    pub async fn start_with(limits: Limits, interfaces: impl FnOnce(Router<App, GatewayError>) -> Vec<Routes>) -> Self {
         LazyLock::force(&LOG);
         let app = Arc::new(App::default());
         let mut registry = Registry::default();
@@ -203,7 +204,7 @@ impl TestServer {
         let server = Server {
             site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
             limits: Arc::new(ArcSwap::from_pointee(limits)),
-            trusted_proxy: Box::new(|address| address.is_loopback()),
+            trusted_proxy: Arc::new(|address: IpAddr| address.is_loopback()),
             random: Box::new(|| [7; 16]),
             metrics,
             shutdown,

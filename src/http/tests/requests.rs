@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use tokio::io::AsyncWriteExt;
 
 use super::harness::{ECHO_LIMIT, TestServer, get, log_of, post, request};
-use crate::http::{Cors, InterfaceError, Limits, Metrics, Refusal, Request, Response, RouteError, Router, Site, json};
+use crate::http::{
+    Cors, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError, Router, Site, json,
+};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -234,7 +237,7 @@ async fn the_source_is_seen_through_trusted_proxies() {
 
 #[tokio::test]
 async fn allowed_origins_get_a_preflight_and_may_read_answers() {
-    let allowed = Cors::from_origins(&["https://a.example"]).unwrap();
+    let allowed = Cors::for_origins(vec![HeaderValue::from_static("https://a.example")]);
     let server = TestServer::start_with(Limits::default(), |gateway| vec![gateway.cors(allowed).into()]).await;
     let mut client = server.connect().await;
     let origin = "origin: https://a.example\r\naccess-control-request-method: POST\r\n";
@@ -261,15 +264,19 @@ async fn allowed_origins_get_a_preflight_and_may_read_answers() {
 }
 
 /// Another interface, whose errors look different.
-struct BareError(Refusal);
+struct BareError(Rejection);
 
-impl From<Refusal> for BareError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for BareError {
+    fn from(refusal: Rejection) -> Self {
         Self(refusal)
     }
 }
 
 impl InterfaceError for BareError {
+    fn reason(&self) -> String {
+        self.0.reason()
+    }
+
     fn into_response(self) -> Response {
         self.0.respond("bare")
     }
@@ -336,8 +343,9 @@ async fn the_access_log_says_what_happened_and_no_secrets() {
     let body = format!("{secret}content-type: application/json\r\ncontent-length: 8\r\n");
     client.ask(&(request("POST", "/echo", &body) + "\"secret\"")).await;
     client.ask(&request("GET", "/panic?q=secret", secret)).await;
+    client.ask(&request("GET", "/secret", secret)).await;
     let log = log_of("the-id");
-    assert_eq!(log.lines().count(), 4, "three requests and one panic: {log}");
+    assert_eq!(log.lines().count(), 7, "four requests, one panic and two rejections: {log}");
     assert!(!log.contains("secret"), "{log}");
     let line = |route: &str| log.lines().find(|line| line.contains(route) && line.contains("answered")).unwrap();
     let item = line("/items/{id}");
@@ -346,4 +354,7 @@ async fn the_access_log_says_what_happened_and_no_secrets() {
     }
     assert!(line("/panic").contains("WARN") && line("/panic").contains("status=500"));
     assert!(log.lines().any(|line| line.contains("ERROR") && line.contains("a handler panicked")));
+    let rejected: Vec<&str> = log.lines().filter(|line| line.contains("rejected reason=")).collect();
+    assert!(rejected[0].contains("an internal error, which was logged before"), "{log}");
+    assert!(rejected[1].contains("route=\"unmatched\"") && rejected[1].contains("no route has this path"), "{log}");
 }

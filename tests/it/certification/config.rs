@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
+use selfsame::interface::Interface;
 use serde_json::{Value, json};
 
 use super::{provider, signing_provider};
@@ -143,7 +144,7 @@ async fn https_everywhere_under_tls() {
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let http = client.tls_certs_only([trusted]).build().expect("a client");
-    let issuer = format!("https://{}", daemon.addresses.sign_in);
+    let issuer = format!("https://{}", daemon.addresses[Interface::SignIn]);
     let get = async |url: &str, accept: &str| http.get(url).header(ACCEPT, accept).send().await.expect("an answer");
 
     let document = Answer::of(get(&format!("{issuer}/.well-known/openid-configuration"), "*/*").await).await.body;

@@ -7,7 +7,8 @@ use reqwest::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, LOCATION, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE,
 };
 use reqwest::{Method, RequestBuilder};
-use selfsame::config::RateLimit;
+use selfsame::config::{InactiveStatus, RateLimit};
+use selfsame::interface::Interface;
 use serde_json::{Value, json};
 
 use super::visitor::is_describing;
@@ -479,7 +480,7 @@ async fn introspect_invalid_token() {
 async fn introspect_invalid_token_in_the_words_of_rfc_7662() {
     let party = Party::start_with_keys(|config| {
         take_current_proofs(config);
-        config.sign_in.introspection_inactive_status = 200;
+        config.sign_in.introspection_inactive_status = InactiveStatus::Ok;
     })
     .await;
     for (what, token) in dead_tokens(&party).await {
@@ -603,7 +604,7 @@ async fn temporarily_unavailable() {
     let party = Party::start_with(|config| config.limits.request_timeout = Duration::from_millis(200)).await;
     for path in ["/token", "/introspect", "/userinfo", "/authorize"] {
         // A form that never ends takes the place of whatever else is too slow.
-        let mut connection = Connection::open(party.daemon.addresses.sign_in).await;
+        let mut connection = Connection::open(party.daemon.addresses[Interface::SignIn]).await;
         let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: application/x-www-form-urlencoded\r\n");
         connection.send(head + "content-length: 99\r\n\r\ncode=").await;
         let (status, headers, body) = connection.reply().await.expect("an answer");

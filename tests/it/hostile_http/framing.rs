@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::iter;
+use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 
 use super::raw::{Reply, connect, exchange, replies};
@@ -265,8 +266,8 @@ fn lines(path: &str) -> Vec<Shape> {
 /// A path of each interface that takes a body.
 fn path_of(interface: &str) -> &'static str {
     match interface {
-        "sign_in" => "/token",
-        "verify" => "/api/v4/verify/rp_0000000000000000",
+        "sign-in" => "/token",
+        "verification" => "/api/v4/verify/rp_0000000000000000",
         "gateway" => "/create-account",
         "indexer" => "/inclusion-proof",
         // It is refused for want of the token, its body unread.
@@ -384,7 +385,8 @@ async fn large_heads_are_refused() {
     }
     // A head may have a hundred headers.
     let most = plain("GET /health HTTP/1.1", &format!("{}connection: close\r\n", "a: b\r\n".repeat(97)));
-    let answered = replies(&exchange(connect(besieged.daemon.addresses.gateway).await, &most, GONE_WITHIN).await);
+    let answered =
+        replies(&exchange(connect(besieged.daemon.addresses[Interface::Gateway]).await, &most, GONE_WITHIN).await);
     assert_eq!(answered[0].status, 200);
     assert_eq!(besieged.server_errors().await, 0);
 }

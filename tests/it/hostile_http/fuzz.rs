@@ -12,12 +12,13 @@ use alloy_primitives::Address;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use selfsame::interface::Interface;
 use selfsame_actors::{Random, SystemRandom};
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::{AccountState, create_account};
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::prove::{self, Asked, SimulatedParty};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -147,41 +148,47 @@ impl Corpus {
         for path in
             ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/sign-in.css", "/sign-in.js", "/health"]
         {
-            add(addresses.sign_in, "GET", path, none(), Body::None);
+            add(addresses[Interface::SignIn], "GET", path, none(), Body::None);
         }
-        add(addresses.sign_in, "GET", "/authorize", authorize.clone(), Body::None);
-        add(addresses.sign_in, "POST", "/authorize", none(), Body::Form(authorize));
+        add(addresses[Interface::SignIn], "GET", "/authorize", authorize.clone(), Body::None);
+        add(addresses[Interface::SignIn], "POST", "/authorize", none(), Body::Form(authorize));
         for path in
             ["/authorize/{}/request", "/authorize/{}/progress", "/authorize/{}/events", "/authorize/{}/complete"]
         {
-            add(addresses.sign_in, "GET", path, none(), Body::None);
+            add(addresses[Interface::SignIn], "GET", path, none(), Body::None);
         }
         let proofs = proofs(party).await;
         let refusal = json!({"error": "access_denied"});
         let answers = proofs.iter().cloned().chain([refusal]).collect();
-        add(addresses.sign_in, "POST", "/authorize/{}/proof", none(), Body::Json(answers));
-        add(addresses.sign_in, "POST", "/token", none(), Body::Form(exchange));
-        add(addresses.sign_in, "POST", "/introspect", none(), Body::Form(introspect));
-        add(addresses.sign_in, "POST", "/userinfo", none(), Body::Form(userinfo.clone()));
-        add(addresses.sign_in, "GET", "/userinfo", userinfo, Body::None);
+        add(addresses[Interface::SignIn], "POST", "/authorize/{}/proof", none(), Body::Json(answers));
+        add(addresses[Interface::SignIn], "POST", "/token", none(), Body::Form(exchange));
+        add(addresses[Interface::SignIn], "POST", "/introspect", none(), Body::Form(introspect));
+        add(addresses[Interface::SignIn], "POST", "/userinfo", none(), Body::Form(userinfo.clone()));
+        add(addresses[Interface::SignIn], "GET", "/userinfo", userinfo, Body::None);
 
         for _ in 0..4 {
-            add(addresses.verify, "POST", "/api/v4/verify/{}", none(), Body::Json(proofs.clone()));
+            add(addresses[Interface::Verification], "POST", "/api/v4/verify/{}", none(), Body::Json(proofs.clone()));
         }
         for path in ["/health", "/openapi.json"] {
-            add(addresses.verify, "GET", path, none(), Body::None);
+            add(addresses[Interface::Verification], "GET", path, none(), Body::None);
         }
 
         for (path, body) in &operations {
-            add(addresses.gateway, "POST", path, none(), Body::Json(vec![body.clone()]));
+            add(addresses[Interface::Gateway], "POST", path, none(), Body::Json(vec![body.clone()]));
         }
-        add(addresses.gateway, "POST", "/revert-recovery-agent-update", none(), Body::Json(vec![json!({})]));
-        add(addresses.gateway, "GET", "/status/{}", owned(&[("wait", "0")]), Body::None);
-        add(addresses.gateway, "GET", "/receipt/{}", none(), Body::None);
-        add(addresses.gateway, "GET", "/block/{}", none(), Body::None);
-        add(addresses.gateway, "GET", "/is-valid-root", owned(&[("root", "0x1")]), Body::None);
+        add(
+            addresses[Interface::Gateway],
+            "POST",
+            "/revert-recovery-agent-update",
+            none(),
+            Body::Json(vec![json!({})]),
+        );
+        add(addresses[Interface::Gateway], "GET", "/status/{}", owned(&[("wait", "0")]), Body::None);
+        add(addresses[Interface::Gateway], "GET", "/receipt/{}", none(), Body::None);
+        add(addresses[Interface::Gateway], "GET", "/block/{}", none(), Body::None);
+        add(addresses[Interface::Gateway], "GET", "/is-valid-root", owned(&[("root", "0x1")]), Body::None);
         for path in ["/config", "/health", "/openapi.json"] {
-            add(addresses.gateway, "GET", path, none(), Body::None);
+            add(addresses[Interface::Gateway], "GET", path, none(), Body::None);
         }
 
         let account = Body::Json(vec![json!({"leaf_index": "0x1"})]);
@@ -199,18 +206,18 @@ impl Corpus {
             "/compat/recovery-agent",
             "/compat/pending-recovery-agent",
         ] {
-            add(addresses.indexer, "POST", path, none(), account.clone());
+            add(addresses[Interface::Indexer], "POST", path, none(), account.clone());
         }
         let address = Body::Json(vec![json!({"authenticator_address": key("alice").address()})]);
-        add(addresses.indexer, "POST", "/packed-account", none(), address.clone());
-        add(addresses.indexer, "POST", "/compat/packed-account", none(), address);
+        add(addresses[Interface::Indexer], "POST", "/packed-account", none(), address.clone());
+        add(addresses[Interface::Indexer], "POST", "/compat/packed-account", none(), address);
         for path in ["/root", "/health", "/openapi.json", "/compat/root", "/compat/health", "/compat/openapi.json"] {
-            add(addresses.indexer, "GET", path, none(), Body::None);
+            add(addresses[Interface::Indexer], "GET", path, none(), Body::None);
         }
 
         let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"});
-        add(addresses.operator, "POST", "/roots", none(), Body::Json(vec![root]));
-        add(addresses.operator, "POST", "/keys/rotate", none(), Body::Json(vec![json!({"now": false})]));
+        add(addresses[Interface::Operator], "POST", "/roots", none(), Body::Json(vec![root]));
+        add(addresses[Interface::Operator], "POST", "/keys/rotate", none(), Body::Json(vec![json!({"now": false})]));
         for path in [
             "/",
             "/health",
@@ -224,11 +231,14 @@ impl Corpus {
             "/page.js",
             "/page.css",
         ] {
-            add(addresses.operator, "GET", path, none(), Body::None);
+            add(addresses[Interface::Operator], "GET", path, none(), Body::None);
         }
 
         let simulation = Operator::new(&party.daemon.operator("")).expect("an address").simulation().await;
-        let rp_id = simulation.expect("simulated").party(APP, Default::default()).expect("known").rp_id.to_string();
+        let rp_id = SimulatedParty::of(simulation.expect("simulated"), APP, Default::default())
+            .expect("known")
+            .rp_id
+            .to_string();
         texts.extend([code, used, access_token, transaction, transaction_secret, rp_id].map(|text| text.clone()));
         texts.extend([APP, TWIN, SECRET, CALLBACK, "alice", "1", "0", "0x1", "60"].map(str::to_owned));
         texts.extend(troubling());
@@ -554,7 +564,7 @@ async fn operations(party: &Party) -> (Vec<(&'static str, Value)>, Vec<String>) 
         Ok(alices.execute_recovery_agent_update()),
     ];
     let operations = steps.iter().map(|step| body(&step.as_ref().expect("built").operation)).collect();
-    let block = get(party.daemon.addresses.gateway, "/block/1").await;
+    let block = get(party.daemon.addresses[Interface::Gateway], "/block/1").await;
     let block: Value = serde_json::from_slice(&block.body).expect("JSON");
     let mut texts = vec![of(&alices), of(&bobs), alice.address().to_string(), agent.address().to_string()];
     texts.extend([&block["request_ids"][0], &block["hash"]].iter().filter_map(|text| text.as_str()).map(str::to_owned));
@@ -577,7 +587,7 @@ async fn proofs(party: &Party) -> Vec<Value> {
     let root = party.daemon.client().root().await.expect("an answer").root;
     let simulation =
         Operator::new(&party.daemon.operator("")).expect("an address").simulation().await.expect("an answer");
-    let simulated = simulation.party(APP, root.into()).expect("known");
+    let simulated = SimulatedParty::of(simulation, APP, root.into()).expect("known");
     let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let uniqueness = prove::uniqueness(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
     let session = prove::session(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
@@ -706,7 +716,7 @@ async fn random_requests_are_never_a_fault_of_ours() {
     println!("answers by status: {statuses:?}, {closed} kept connections were found closed");
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "the requests are not random enough");
     // Nothing was restarted, and everything works.
-    let actors = get(party.daemon.addresses.operator, "/actors").await;
+    let actors = get(party.daemon.addresses[Interface::Operator], "/actors").await;
     let actors: Value = serde_json::from_slice(&actors.body).expect("JSON");
     for actor in actors.as_array().expect("actors") {
         assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::iter;
+use selfsame::interface::Interface;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
@@ -457,7 +458,7 @@ fn floods() -> Vec<(&'static str, Vec<u8>, Fate)> {
 
 /// Lets clients of every interface send what they have to.
 async fn besiege(besieged: &Besieged, cases: &[(&'static str, Vec<u8>, Fate)], at_once: usize) {
-    let clients = besieged.interfaces().into_iter().flat_map(|(interface, address)| {
+    let clients = besieged.interfaces().flat_map(|(interface, address)| {
         cases.iter().map(move |(name, frames, fate)| async move {
             let seen = attack(address, frames).await;
             let is_right = match fate {
@@ -501,7 +502,7 @@ async fn floods_of_frames() {
 #[tokio::test]
 async fn resets_do_not_let_work_pile_up() {
     let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses.gateway;
+    let address = besieged.daemon.addresses[Interface::Gateway];
     let resets = joined(streams(20_000).map(|stream| [get(stream, "/openapi.json"), reset(stream)].concat()));
     let seen = attack(address, &resets).await;
     let handled = besieged.handled("gateway").await;
@@ -521,7 +522,7 @@ async fn floods_of_a_client_that_reads_nothing() {
         frame(0xee, NO_FLAGS, 0, &[0; 100]),
         window(0, 1),
     ];
-    let clients = besieged.interfaces().into_iter().flat_map(|(_, address)| {
+    let clients = besieged.interfaces().flat_map(|(_, address)| {
         let beginning = &beginning;
         floods.iter().map(move |flood| async move {
             let mut stream = connect_narrow(address).await;
@@ -539,8 +540,8 @@ async fn floods_of_a_client_that_reads_nothing() {
 async fn a_window_that_is_never_opened() {
     let besieged = Besieged::start().await;
     let pages = [
-        ("sign_in", "/sign-in.js"),
-        ("verify", "/openapi.json"),
+        ("sign-in", "/sign-in.js"),
+        ("verification", "/openapi.json"),
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
         ("operator", "/metrics"),
@@ -561,7 +562,7 @@ async fn a_window_that_is_never_opened() {
 async fn a_window_that_is_opened_by_a_byte_at_a_time() {
     const STUCK: u32 = 100;
     let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses.gateway;
+    let address = besieged.daemon.addresses[Interface::Gateway];
     let (mut reading, mut writing) = connect(address).await.into_split();
     let requests = joined(streams(STUCK).map(|stream| get(stream, "/openapi.json")));
     let beginning = [PREFACE, &settings(&[(INITIAL_WINDOW, 0)]), &requests].concat();
@@ -618,7 +619,7 @@ async fn are_served_elsewhere(address: SocketAddr, within: Duration) -> bool {
 #[tokio::test]
 async fn answers_that_are_never_taken_do_not_keep_everybody_out() {
     let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses.indexer;
+    let address = besieged.daemon.addresses[Interface::Indexer];
     let held = use_up(address, &[(INITIAL_WINDOW, 0)], |stream| get(stream, "/health")).await;
     assert!(are_served_elsewhere(address, GONE_WITHIN).await, "the listener refuses everybody for {GONE_WITHIN:?}");
     drop(held);
@@ -629,7 +630,7 @@ async fn answers_that_are_never_taken_do_not_keep_everybody_out() {
 #[tokio::test]
 async fn live_events_of_one_source_do_not_keep_everybody_out() {
     let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses.sign_in;
+    let address = besieged.daemon.addresses[Interface::SignIn];
     let (transaction, secret) = begun(address).await;
     let path = format!("/authorize/{transaction}/events");
     let credentials = field("authorization", &format!("Bearer {secret}"));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
+use selfsame::interface::Interface;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
@@ -78,15 +79,21 @@ async fn bodies_that_come_a_byte_at_a_time() {
     for framing in ["content-length: 60000", "transfer-encoding: chunked"] {
         let form = "application/x-www-form-urlencoded";
         for path in ["/token", "/authorize", "/introspect", "/userinfo"] {
-            clients.push(slow(addresses.sign_in, path, form, framing, &[503]));
+            clients.push(slow(addresses[Interface::SignIn], path, form, framing, &[503]));
         }
-        clients.push(slow(addresses.verify, "/api/v4/verify/rp_0000000000000000", json, framing, &[503]));
-        clients.push(slow(addresses.gateway, "/create-account", json, framing, &[504]));
-        clients.push(slow(addresses.indexer, "/inclusion-proof", json, framing, &[504]));
+        clients.push(slow(
+            addresses[Interface::Verification],
+            "/api/v4/verify/rp_0000000000000000",
+            json,
+            framing,
+            &[503],
+        ));
+        clients.push(slow(addresses[Interface::Gateway], "/create-account", json, framing, &[504]));
+        clients.push(slow(addresses[Interface::Indexer], "/inclusion-proof", json, framing, &[504]));
         // Nobody reads these: the answer comes at once, what follows is read for a moment.
-        clients.push(slow(addresses.operator, "/keys/rotate", json, framing, &[401]));
-        clients.push(slow(addresses.gateway, "/nowhere", json, framing, &[404]));
-        clients.push(slow(addresses.indexer, "/root", json, framing, &[405]));
+        clients.push(slow(addresses[Interface::Operator], "/keys/rotate", json, framing, &[401]));
+        clients.push(slow(addresses[Interface::Gateway], "/nowhere", json, framing, &[404]));
+        clients.push(slow(addresses[Interface::Indexer], "/root", json, framing, &[405]));
     }
     join_all(clients).await;
 }
@@ -109,7 +116,7 @@ async fn clients_that_stop_in_the_middle() {
         [http2::PREFACE, &http2::settings(&[])].concat(),
         [http2::PREFACE, &http2::settings(&[]), &http2::get(1, "/health")[..12]].concat(),
     ];
-    let interfaces = besieged.interfaces();
+    let interfaces: Vec<_> = besieged.interfaces().collect();
     let clients = interfaces.iter().flat_map(|(_, address)| {
         beginnings.iter().flat_map(move |beginning| {
             [false, true].map(|says_goodbye| async move {
@@ -135,8 +142,8 @@ async fn clients_that_stop_in_the_middle() {
 async fn answers_that_nobody_reads() {
     let besieged = Besieged::start().await;
     let pipelined = [
-        ("sign_in", "/sign-in.js"),
-        ("verify", "/openapi.json"),
+        ("sign-in", "/sign-in.js"),
+        ("verification", "/openapi.json"),
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
         ("operator", "/metrics"),
@@ -164,7 +171,7 @@ async fn more_connections_than_there_may_be() {
     const ROOM: usize = 16;
     let besieged = Besieged::start_with(|config| config.limits.max_connections = ROOM).await;
     let (flooded, spared): (Vec<_>, Vec<_>) =
-        besieged.interfaces().into_iter().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
+        besieged.interfaces().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
     for (flooded, spared) in [(&flooded, &spared), (&spared, &flooded)] {
         // Silent ones: they lose their places to who comes behind them.
         let silent = flooded.iter().flat_map(|(_, address)| (0..2 * ROOM).map(|_| connect(*address)));
@@ -223,7 +230,7 @@ async fn one_source_does_not_keep_everybody_out() {
         config.limits.max_connections_per_source = ROOM / 4;
     })
     .await;
-    let address = besieged.daemon.addresses.gateway;
+    let address = besieged.daemon.addresses[Interface::Gateway];
     let held: Vec<TcpStream> = join_all((0..ROOM).map(|_| connect_from([127, 0, 0, 9], address))).await;
     let mut staying: FuturesUnordered<_> = held.into_iter().map(stay).collect();
     let somebody = async {
@@ -271,7 +278,7 @@ pub async fn begun(address: SocketAddr) -> (String, String) {
 #[tokio::test]
 async fn long_polls_and_streams_end_with_their_clients() {
     let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses.sign_in;
+    let address = besieged.daemon.addresses[Interface::SignIn];
     let (transaction, secret) = begun(address).await;
     let mut waiting = Vec::new();
     for path in ["progress", "events"] {

@@ -60,7 +60,7 @@ async fn garbage_where_tls_is_spoken() {
     let besieged = Besieged::start_with(|config| config.tls = Some(tls)).await;
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).pool_max_idle_per_host(0).build();
     let http = http.expect("a client");
-    let public = besieged.interfaces().into_iter().filter(|(interface, _)| *interface != "operator");
+    let public = besieged.interfaces().filter(|(interface, _)| *interface != "operator");
     let garbage = garbage();
     join_all(public.map(|(_, address)| {
         let (http, garbage) = (&http, &garbage);

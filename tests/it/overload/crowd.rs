@@ -10,7 +10,7 @@ use alloy_primitives::{Address, hex};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::create_account;
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked};
+use selfsame_wallet::prove::{self, Asked, SimulatedParty};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -103,7 +103,7 @@ impl Requests {
 pub async fn proofs(daemon: &Process, count: usize) -> (String, Vec<Value>) {
     let root = daemon.client().root().await.expect("an answer").root;
     let simulation = Operator::new(&daemon.operator).expect("an address").simulation().await.expect("an answer");
-    let party = simulation.party(APP, root.into()).expect("known");
+    let party = SimulatedParty::of(simulation, APP, root.into()).expect("known");
     let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let proof = |voter| {
         let voter = key(&format!("voter {voter}"));

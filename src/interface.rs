@@ -1,0 +1,125 @@
+//! The interfaces of the daemon: the one list that configuration, binding, URLs and logs iterate.
+
+use std::ops::{Index, IndexMut};
+
+/// An interface of the daemon. Interfaces that are given the same address share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Interface {
+    /// The OpenID Connect provider.
+    SignIn,
+    /// The proof verification endpoint.
+    Verification,
+    /// The registry gateway.
+    Gateway,
+    /// The registry indexer.
+    Indexer,
+    /// The operator interface.
+    Operator,
+}
+
+impl Interface {
+    /// All of them. At a shared address, the first one that has a path serves it.
+    pub const ALL: [Self; 5] = [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Operator];
+
+    /// Its name in logs, metrics and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign-in",
+            Self::Verification => "verification",
+            Self::Gateway => "gateway",
+            Self::Indexer => "indexer",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Its key in `[listen]`. The keys are fixed: configuration files have them.
+    pub const fn listen_key(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign_in",
+            Self::Verification => "verify",
+            Self::Gateway => "gateway",
+            Self::Indexer => "indexer",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Its key in `[urls]`; `None` for the operator interface, which has no public URL.
+    pub const fn url_key(self) -> Option<&'static str> {
+        match self {
+            Self::SignIn => Some("id_url"),
+            Self::Verification => Some("portal_url"),
+            Self::Gateway => Some("gateway_url"),
+            Self::Indexer => Some("indexer_url"),
+            Self::Operator => None,
+        }
+    }
+
+    /// The port that it listens on unless it is configured.
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::SignIn => 8080,
+            Self::Verification => 8081,
+            Self::Gateway => 8082,
+            Self::Indexer => 8083,
+            Self::Operator => 8084,
+        }
+    }
+
+    /// Whether clients other than the operator call it.
+    pub fn is_public(self) -> bool {
+        self != Self::Operator
+    }
+}
+
+/// A value for each interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerInterface<T> {
+    values: [T; Interface::ALL.len()],
+}
+
+impl<T> PerInterface<T> {
+    /// The values that `value` gives.
+    pub fn from_fn(value: impl FnMut(Interface) -> T) -> Self {
+        Self { values: Interface::ALL.map(value) }
+    }
+
+    /// The interfaces with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (Interface, &T)> {
+        Interface::ALL.into_iter().zip(&self.values)
+    }
+}
+
+impl<T> Index<Interface> for PerInterface<T> {
+    type Output = T;
+
+    fn index(&self, interface: Interface) -> &T {
+        &self.values[interface as usize]
+    }
+}
+
+impl<T> IndexMut<Interface> for PerInterface<T> {
+    fn index_mut(&mut self, interface: Interface) -> &mut T {
+        &mut self.values[interface as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_interface_has_its_own_value_name_keys_and_port() {
+        let per_interface = PerInterface::from_fn(|interface| interface);
+        assert!(
+            per_interface.iter().all(|(interface, value)| interface == *value && per_interface[interface] == interface)
+        );
+        let distinct =
+            |text: fn(Interface) -> String| Interface::ALL.map(text).into_iter().collect::<BTreeSet<_>>().len();
+        assert_eq!(distinct(|interface| interface.name().to_owned()), 5);
+        assert_eq!(distinct(|interface| interface.listen_key().to_owned()), 5);
+        assert_eq!(distinct(|interface| interface.default_port().to_string()), 5);
+        assert!(Interface::ALL.into_iter().all(|interface| interface.url_key().is_some() == interface.is_public()));
+    }
+}

@@ -1,0 +1,34 @@
+//! How a response, or an error, travels through the browser to the application's redirect URI.
+
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
+use selfsame_protocol::sign_in::error::SignInRejection;
+use selfsame_protocol::sign_in::response::{Delivery, Target};
+
+use super::SignIn;
+use super::page;
+use crate::http::{Response, empty};
+
+/// Sends the browser to the application with a response.
+pub fn respond_delivery(sign_in: &SignIn, delivery: Delivery) -> Response {
+    match delivery {
+        Delivery::Redirect { location } => {
+            let mut response = empty(StatusCode::SEE_OTHER);
+            let headers = response.headers_mut();
+            // Registered URIs are printable ASCII, and the parameters behind them are encoded.
+            if let Ok(location) = HeaderValue::from_str(&location) {
+                headers.insert(LOCATION, location);
+            }
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+        Delivery::Post { action, fields } => page::form_post(sign_in.root(), &action, &fields),
+    }
+}
+
+/// Sends the browser to the application with an error.
+pub fn redirect_error(sign_in: &SignIn, target: &Target, rejection: &SignInRejection) -> Response {
+    let fields =
+        vec![("error", rejection.kind.standard_code().to_owned()), ("error_description", rejection.detail.clone())];
+    respond_delivery(sign_in, target.deliver(fields, &sign_in.handle.provider().issuer))
+}
