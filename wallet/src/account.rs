@@ -32,7 +32,7 @@ pub enum AccountError {
     Operation(#[from] OperationError),
     #[error("the registry's rules are version `{0}`; this wallet signs for {REGISTRY_VERSION}")]
     RegistryVersion(String),
-    #[error("{0:#x} is no authenticator of any account")]
+    #[error("{0:#x} is not an authenticator of any account")]
     NoAccount(Address),
     #[error("the indexer's slots {of} do not fit together: each needs a key and an address, or neither")]
     SlotLists { of: u64 },

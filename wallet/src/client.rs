@@ -263,7 +263,7 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
     }
     let error = json::from_object(&body).unwrap_or_else(|_| ErrorAnswer {
         code: "without a code".to_owned(),
-        message: "the answer is no error object of the registry; is the address right?".to_owned(),
+        message: "the answer is not an error object of the registry; is the address right?".to_owned(),
     });
     Err(ClientError::Service {
         url: url.to_owned(),

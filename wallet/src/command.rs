@@ -20,7 +20,7 @@ use crate::file::{FileError, WalletFile};
 use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
-use crate::prove::{self, Asked, LegacyRequest, ProveError};
+use crate::prove::{self, Asked, LegacyRequest, ProveError, SimulatedParty};
 use crate::sign_in::SignInSession;
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
@@ -288,7 +288,7 @@ async fn proof(
     }
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
     let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
-    let party = operator.simulation().await?.party(asked.app_id, root.into())?;
+    let party = SimulatedParty::of(operator.simulation().await?, asked.app_id, root.into())?;
     Ok(match kind {
         ProofKind::Session => prove::session(&wallet.key, asked, &party, random)?,
         _ => prove::uniqueness(&wallet.key, asked, &party, random)?,

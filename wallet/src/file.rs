@@ -28,7 +28,7 @@ pub enum FileError {
     Missing(PathBuf),
     #[error("{path} has mode {mode:o}, others could read its keys; run `chmod 600 {path}`")]
     ReadableByOthers { path: PathBuf, mode: u32 },
-    #[error("{path} is no wallet: {reason}")]
+    #[error("{path} is not a wallet: {reason}")]
     NotAWallet { path: PathBuf, reason: String },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
@@ -194,7 +194,7 @@ mod tests {
             (good.replace("\"seed\"", "\"key\""), "line 2"),
             (good.replace(&format!("\"{seed}\""), "7"), "line 2"),
             (good.replace(&seed, &seed[1..]), "64 hex digits"),
-            (good.replace(&seed, &"00".repeat(32)), "no secp256k1 secret key"),
+            (good.replace(&seed, &"00".repeat(32)), "not a secp256k1 secret key"),
             (good.replace(&seed, &"08".repeat(32)), "not the one of its seed"),
             (" ".repeat(MAX_LENGTH + 1), "longer"),
         ];

@@ -12,9 +12,9 @@ use zeroize::Zeroizing;
 
 use crate::Random;
 
-/// A seed that is no secp256k1 secret key, or no use as one.
+/// A seed that is not a secp256k1 secret key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the seed is no secp256k1 secret key: it must be neither zero nor the group order or above")]
+#[error("the seed is not a secp256k1 secret key: it must be neither zero nor the group order or above")]
 pub struct SeedError;
 
 /// The public side of an authenticator: what the registry keeps in a slot.
@@ -44,7 +44,7 @@ impl AuthenticatorKey {
     /// Derives both keys.
     ///
     /// # Errors
-    /// [`SeedError`] for the few seeds that are no secp256k1 key.
+    /// [`SeedError`] for the few seeds that are not a secp256k1 key.
     pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Result<Self, SeedError> {
         let signing_key = SigningKey::from_slice(seed.as_slice()).map_err(|_| SeedError)?;
         let point = EdDSAPrivateKey::from_bytes(*seed).public().pk;

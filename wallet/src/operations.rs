@@ -17,7 +17,7 @@ pub const UNSIGNED: Signature = Signature([0; 65]);
 /// Why an operation cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
-    #[error("{address:#x} is no authenticator of the account with leaf index {leaf_index:#x}")]
+    #[error("{address:#x} is not an authenticator of the account with leaf index {leaf_index:#x}")]
     NotAnAuthenticator { address: Address, leaf_index: u64 },
     #[error("{address:#x} is an authenticator of the account already")]
     AlreadyAnAuthenticator { address: Address },

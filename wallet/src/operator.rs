@@ -4,19 +4,14 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::U256;
 use reqwest::header::AUTHORIZATION;
-use selfsame_protocol::number;
-use selfsame_protocol::verification::{Environment, RelyingPartyId};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use selfsame_protocol::operator::{NewRoot, Root, Simulation, TOKEN_FILE};
+use selfsame_protocol::verification::{Environment, ProofKind};
 use zeroize::Zeroizing;
 
 use crate::client::{ANSWER_TIMEOUT, ClientError, base, http, send};
 use crate::prove::{ProveError, SimulatedParty};
 
-/// Where the daemon keeps its token, in its data folder.
-const TOKEN_FILE: &str = "operator.token";
-
-/// Why the operator interface was of no help.
+/// Why a call of the operator interface failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     #[error(transparent)]
@@ -32,36 +27,6 @@ pub enum OperatorError {
 pub struct Operator {
     http: reqwest::Client,
     url: String,
-}
-
-/// What `GET /simulator` answers.
-#[derive(Debug, Deserialize)]
-pub struct Simulation {
-    seed: String,
-    issuers: Vec<Issuer>,
-    relying_parties: Vec<RelyingParty>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Issuer {
-    id: u64,
-    identifiers: Vec<String>,
-    public_key: PublicKey,
-}
-
-#[derive(Debug, Deserialize)]
-struct RelyingParty {
-    app_id: String,
-    rp_id: RelyingPartyId,
-    oprf_public_key: Option<PublicKey>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PublicKey {
-    #[serde(with = "number")]
-    x: U256,
-    #[serde(with = "number")]
-    y: U256,
 }
 
 impl Operator {
@@ -81,9 +46,9 @@ impl Operator {
         let token = std::fs::read_to_string(&path).map_err(|source| OperatorError::Token { path, source })?;
         let token = Zeroizing::new(format!("Bearer {}", token.trim()));
         let url = format!("{}/roots", self.url);
-        let body = json!({"root": number::canonical(root), "kind": "legacy", "environment": environment.name()});
+        let body = NewRoot { root, kind: ProofKind::Legacy, environment, time: None };
         let request = self.http.post(&url).json(&body).header(AUTHORIZATION, token.as_str()).timeout(ANSWER_TIMEOUT);
-        let _: Value = send(&url, request).await?;
+        let _: Root = send(&url, request).await?;
         Ok(())
     }
 
@@ -94,16 +59,16 @@ impl Operator {
     }
 }
 
-impl Simulation {
+impl SimulatedParty {
     /// What proofs for an application are about, by the daemon's first issuer.
-    pub fn party(self, app_id: &str, root: U256) -> Result<SimulatedParty, ProveError> {
-        let party = self.relying_parties.into_iter().find(|party| party.app_id == app_id);
+    pub fn of(simulation: Simulation, app_id: &str, root: U256) -> Result<Self, ProveError> {
+        let party = simulation.relying_parties.into_iter().find(|party| party.app_id == app_id);
         let party = party.ok_or_else(|| ProveError::UnknownApplication { app_id: app_id.to_owned() })?;
         let oprf = party.oprf_public_key.ok_or_else(|| ProveError::NoOprfKey { app_id: app_id.to_owned() })?;
-        let issuer = self.issuers.into_iter().next().ok_or(ProveError::NoIssuer)?;
+        let issuer = simulation.issuers.into_iter().next().ok_or(ProveError::NoIssuer)?;
         let identifier = issuer.identifiers.into_iter().next().ok_or(ProveError::NoIssuer)?;
-        Ok(SimulatedParty {
-            seed: self.seed,
+        Ok(Self {
+            seed: simulation.seed,
             rp_id: party.rp_id,
             oprf_public_key: [oprf.x, oprf.y],
             issuer_schema_id: issuer.id,

@@ -81,7 +81,7 @@ async fn errors_say_what_was_answered() {
     let table = [
         (Answer::error(400, "mismatched_signature_nonce", "nonce is 4"), "400 mismatched_signature_nonce: nonce is 4"),
         (Answer::error(500, "x\u{1b}[2J", "\u{7}y"), "500 x[2J: y"),
-        (Answer(502, None, "<html>".to_owned()), "502 without a code: the answer is no error object"),
+        (Answer(502, None, "<html>".to_owned()), "502 without a code: the answer is not an error object"),
         (Answer(200, None, "<html>".to_owned()), "cannot be read: the body is not valid JSON"),
         (Answer(200, None, "[]".to_owned()), "cannot be read: the body must be a JSON object"),
         (Answer::ok(json!({ "signature_nonce": 4 })), "cannot be read: signature_nonce: invalid type"),
@@ -96,7 +96,7 @@ async fn errors_say_what_was_answered() {
     }
     // Nothing listens on the discard port of a test machine.
     let client = Client::new("http://127.0.0.1:9", "http://127.0.0.1:9").expect("an address");
-    let message = client.config().await.expect_err("nobody there").to_string();
+    let message = client.config().await.expect_err("nothing listens").to_string();
     assert!(message.starts_with("no answer from http://127.0.0.1:9/config: "), "{message}");
 }
 

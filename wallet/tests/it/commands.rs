@@ -133,7 +133,7 @@ async fn the_life_of_an_account() {
     desk.ok("recover --leaf-index 0x1 --wallet {other} --new-wallet {phone}").await;
     let output = desk.ok("show --wallet {phone}").await;
     assert_eq!(account(&output), ["leaf index 0x1, nonce 7", &format!("slot 0: {phone} (this wallet)"), &in_office]);
-    desk.refused("recovery-agent cancel --wallet {tablet}", "is no authenticator of the account").await;
+    desk.refused("recovery-agent cancel --wallet {tablet}", "is not an authenticator of the account").await;
     desk.ok(&format!("remove {phone} --wallet {{phone}}")).await;
     assert_eq!(account(&desk.ok("show --wallet {phone} --leaf-index 1").await)[1], "slot 0: removed");
 }
@@ -144,7 +144,7 @@ async fn commands_that_are_refused() {
     let [own, _] = desk.wallets(["own", "new"]).await;
     desk.refused("new --wallet {own}", "exists already").await;
     desk.refused("show --wallet {none}", "selfsame wallet new --wallet").await;
-    desk.refused("insert --wallet {own} --new-wallet {new}", "is no authenticator of any account").await;
+    desk.refused("insert --wallet {own} --new-wallet {new}", "is not an authenticator of any account").await;
     desk.refused("show --wallet {own} --leaf-index 9", "400 account_does_not_exist").await;
     desk.ok("create-account --wallet {own}").await;
     desk.refused("create-account --wallet {own}", "failed: AuthenticatorAddressAlreadyInUse").await;
