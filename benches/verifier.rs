@@ -1,7 +1,7 @@
-//! What checking proofs costs, beside the pairings that nobody gets around.
+//! The cost of checking proofs, beside that of the pairings that every check needs.
 //!
-//! The yardstick is measured again beside each line, so that a machine that slows down slows down both. docs/benchmarks.md
-//! explains the lines.
+//! The yardstick is measured again for each line, so that a change of the machine's speed affects
+//! both. docs/benchmarks.md explains the lines.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{Claim, PreparedKey, Proof};
 use selfsame_protocol::verification::hash::hash_to_field;
 
-/// How often a line and its yardstick are measured in turns.
+/// Number of times that a line and its yardstick are measured in turns.
 const SAMPLES: usize = 15;
 
-/// Proofs of a batch.
+/// Number of proofs in a batch.
 const BATCH: usize = 64;
 
 fn main() {
@@ -26,7 +26,8 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    // The curve library divides its work among threads; one core is what a worker has.
+    // The curve library divides its work among the pool's threads. One thread, because a verifier
+    // worker has one core.
     let one_core = rayon::ThreadPoolBuilder::new().num_threads(1).build();
     match one_core {
         Ok(pool) => pool.install(measure),
@@ -62,7 +63,7 @@ fn measure() {
     }
 }
 
-/// Three pairings and one final exponentiation: what a verification does at least.
+/// Three pairings and one final exponentiation: the least that a verification needs.
 struct Pairings {
     left: [G1Affine; 3],
     right: [G2Affine; 3],
@@ -82,7 +83,8 @@ impl Pairings {
     }
 }
 
-/// Measures a line and its yardstick in turns and prints the medians. `parts` divides the line.
+/// Measures a line and its yardstick in turns and prints the medians. The line's time is divided by
+/// `parts`, the number of proofs that it checks.
 fn line(name: &str, pairings: &Pairings, parts: usize, mut routine: impl FnMut()) {
     let mut samples = Vec::new();
     let mut yardsticks = Vec::new();

@@ -15,7 +15,7 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the daemon
@@ -42,16 +42,18 @@ pub enum Command {
 /// `selfsame serve`.
 #[derive(Debug, Default, Args)]
 pub struct Serve {
-    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for listen.gateway
+    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for
+    /// listen.gateway
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of the store
+    /// Data folder: the store and the operator's token
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Add what trying it out needs, and print it; loopback only
+    /// Add example applications and public test keys, and print them; loopback only
     #[arg(long)]
     pub dev: bool,
-    /// Start the service's clock at this time, for example 2027-01-01T00:00:00Z; it then runs on
+    /// Start the service's clock at this time, for example 2027-01-01T00:00:00Z; it runs on from
+    /// there
     #[arg(long, value_name = "RFC3339", requires = "dev", value_parser = time)]
     pub clock: Option<Duration>,
 }
@@ -59,14 +61,16 @@ pub struct Serve {
 /// `selfsame registry`.
 #[derive(Debug, Subcommand)]
 pub enum Registry {
-    /// Run a recorded trace through the rules and the tree, one block a row; exit status 1 if any row differs
+    /// Run a recorded trace through the rules and the tree, one block for each row; exit status 1
+    /// if any row differs
     Replay {
         /// Trace (JSON)
         file: PathBuf,
     },
-    /// Rebuild accounts, tree and roots of a stopped store from its blocks and compare; exit status 1 if anything differs
+    /// Rebuild accounts, tree and roots of a stopped store from its blocks and compare; exit status
+    /// 1 if anything differs
     Fsck {
-        /// Folder of the store
+        /// Data folder: the store and the operator's token
         #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
         data: PathBuf,
     },
@@ -82,10 +86,10 @@ pub enum Roots {
         /// The kind of proofs that are made against it
         #[arg(long, value_parser = ["legacy", "current"])]
         kind: String,
-        /// Where it counts
+        /// The environment whose proofs may be made against it
         #[arg(long, value_parser = ["production", "staging"], default_value = "production")]
         environment: String,
-        /// Since when it is known, for example 2027-01-01T00:00:00Z; now, if it is left out
+        /// When the root became known, for example 2027-01-01T00:00:00Z; now by default
         #[arg(long, value_name = "RFC3339")]
         time: Option<String>,
         #[command(flatten)]
@@ -106,9 +110,9 @@ pub enum Keys {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Let the next key sign, and publish another one behind it
+    /// Let the next key sign, and publish a new next key
     Rotate {
-        /// Also if clients may not know the next key yet
+        /// Rotate even when clients may not have fetched the next key yet
         #[arg(long)]
         now: bool,
         #[command(flatten)]
@@ -121,13 +125,13 @@ pub enum Keys {
 pub enum App {
     /// Print an application's block for the configuration and, once, its secret
     New {
-        /// The name that people see
+        /// The name that end users see
         #[arg(long)]
         name: String,
-        /// Where sign-in may send people back to; may be given several times
+        /// Redirect URI to which sign-in may send end users back; may be given several times
         #[arg(long, required = true)]
         redirect_uri: Vec<String>,
-        /// For staging instead of production
+        /// Make the application for staging instead of production
         #[arg(long)]
         staging: bool,
     },

@@ -1,7 +1,8 @@
-//! The daemon: store, actors and interfaces put together.
+//! The daemon: it joins store, actors and interfaces.
 //!
-//! [`Daemon::start`] opens the store, starts the actors and binds the addresses; [`Daemon::run`] serves until it is told to stop
-//! or the actors fail. What happens at the end of a life can be read top to bottom in [`Daemon::run`].
+//! [`Daemon::start`] opens the store, binds the addresses and starts the actors. [`Daemon::run`]
+//! serves until its caller stops it or the actors fail; it holds every step of the shutdown, in
+//! order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -35,35 +36,39 @@ use crate::secret_file::{SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verification::setup::SetupError;
 use crate::{gateway, indexer, openapi, operator, sign_in, verification};
 
-/// Why the daemon does not start, or ends by itself.
+/// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The data folder cannot be made.
+    /// The data folder cannot be created.
     #[error("{}: {error}", path.display())]
     DataFolder { path: PathBuf, error: io::Error },
+    /// The store or its ledger cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The actors cannot start, or they ended before the shutdown.
     #[error(transparent)]
     Service(#[from] ServiceError),
     /// An address cannot be listened on.
     #[error("listen.{interface}: cannot listen on {address}: {error}")]
     Listen { interface: &'static str, address: SocketAddr, error: io::Error },
+    /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
+    /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The verifier's keys cannot be set up.
     #[error(transparent)]
     Verifier(#[from] SetupError),
-    /// A file of secrets in the data folder cannot be read or made.
+    /// A file of secrets in the data folder cannot be read or created.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
-    /// An address is not served any more.
+    /// The server of an address ended before the shutdown; the text is its panic, if it panicked.
     #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
     Server(Option<String>),
 }
 
-/// A started daemon, its addresses bound, not serving yet.
+/// A started daemon: its addresses are bound, and it does not serve yet.
 pub struct Daemon {
     service: Arc<Service>,
     servers: Vec<(Server, TcpListener)>,
@@ -96,7 +101,8 @@ impl Reloading {
         }
     }
 
-    /// Takes over limits, applications, actions, issuers and relying parties of a configuration that was read again.
+    /// Applies the limits, applications, actions, issuers and relying parties of a configuration
+    /// that was read again.
     pub fn take_over(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
@@ -116,7 +122,8 @@ pub fn store_folder(data: &Path) -> PathBuf {
 }
 
 impl Daemon {
-    /// Opens the store, starts the actors, binds the addresses. When this returns, clients can connect.
+    /// Opens the store, binds the addresses and starts the actors. When this returns, clients can
+    /// connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
@@ -173,11 +180,12 @@ impl Daemon {
         self.service.registry()
     }
 
-    /// Serves until `stop` resolves, then finishes what is in flight (for at most `limits.shutdown_grace`), stops the actors and
-    /// closes the store.
+    /// Serves until `stop` resolves, then finishes what is in flight (for at most
+    /// `limits.shutdown_grace`), stops the actors and closes the store.
     ///
     /// # Errors
-    /// When the actors end by themselves (their supervisors gave up, or one is stuck), or the server of an address does.
+    /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
+    /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let Self { service, servers, shutdown, reloading, .. } = self;
         drop(reloading);
@@ -199,26 +207,29 @@ impl Daemon {
         }
         match Arc::try_unwrap(service) {
             Ok(service) => service.stop().await,
-            // A request that outlived the grace time still reads.
+            // A handler that outlived the grace time still holds the service and may read the
+            // store.
             Err(service) => service.stop_actors().await,
         }
         outcome
     }
 }
 
-/// Makes the data folder and the store's folder in it, each for its owner alone. The mode of an existing data folder is left as it is
-/// (it may be a folder such as /var/lib); the store's folder belongs to the daemon.
+/// Creates the data folder and the store's folder in it, both with mode 0700. An existing data
+/// folder keeps its mode, because it may be a folder such as /var/lib. The store's folder gets its
+/// mode in any case, because it belongs to the daemon.
 fn make_folders(data: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
 
     let store = store_folder(data);
     make_folder(&store)?;
-    // The data folder exists by now. This makes its name durable, also when a start that was interrupted has made the folder.
+    // The data folder exists now. This call makes its name durable, also when an interrupted start
+    // created the folder.
     make_folder(data)?;
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
-/// What the simulator's secrets are made from, if any key is the simulator's.
+/// The seed of the simulator's secrets; `None` when no verification key is the simulator's.
 fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>, SecretFileError> {
     let keys = &config.verifier.keys.staging;
     if ![&keys.legacy, &keys.current].contains(&&StagingKey::Simulator) {
@@ -256,7 +267,7 @@ fn admission_limits(config: &Config) -> AdmissionLimits {
     }
 }
 
-/// A name of its own for each daemon in this process: tests run several.
+/// A unique name for each daemon of this process, because tests run several.
 fn instance_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -264,11 +275,12 @@ fn instance_name() -> String {
     format!("selfsame-{}", STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// One listener for each address that is configured; several interfaces may share one.
+/// The listener and its bound address for each configured address. Several interfaces may share a
+/// listener.
 struct Listeners(BTreeMap<SocketAddr, (TcpListener, SocketAddr)>);
 
 impl Listeners {
-    /// The address that is really listened on for a configured one (its port may be 0).
+    /// The bound address for a configured one; the system chooses the port for a configured port 0.
     fn bound(&self, configured: SocketAddr) -> SocketAddr {
         self.0.get(&configured).map_or(configured, |(_, bound)| *bound)
     }
@@ -287,7 +299,7 @@ async fn bind(listen: &PerInterface<SocketAddr>) -> Result<Listeners, DaemonErro
     Ok(Listeners(listeners))
 }
 
-/// Whether another interface than the operator's is at an address.
+/// Whether an interface other than the operator interface listens on an address.
 fn is_public(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
     listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address)
 }

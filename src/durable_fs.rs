@@ -1,13 +1,15 @@
-//! Files and folders that are there when they are believed to be, whenever the power fails.
+//! Crash-safe creation of files and folders.
 //!
-//! A file's name, and a folder's, is on disk when the folder that it is in was synced; syncing the file itself is not enough.
+//! The name of a file or a folder is durable only after a sync of the folder that holds it; a sync
+//! of the file itself is not enough.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Makes a folder for its owner alone, with those that it lies in; one that is there is left as it is.
+/// Creates a folder and its missing parents with mode 0700, and syncs the folder that holds each.
+/// An existing folder keeps its mode.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let make = || DirBuilder::new().mode(0o700).create(path);
     let mut made = make();
@@ -18,8 +20,9 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     match made {
         Ok(()) => sync_folder(parent_dir(path)),
         Err(_) if path.is_dir() => {
-            // Perhaps by a start that was cut off before its sync. Around a folder that somebody else made there may be one that
-            // is not for us to sync.
+            // A start that was interrupted before its sync may have created the folder, so its
+            // parent is synced again. The error is ignored, because the daemon may lack the right
+            // to open the parent of a folder that the operator created.
             let _ = sync_folder(parent_dir(path));
             Ok(())
         }
@@ -27,17 +30,18 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a file for its owner alone. It has this text or is not there, never a part of it.
+/// Writes a file with mode 0600, durably and atomically: after a crash, `path` holds either all of
+/// `text` or what it held before.
 pub fn make_file(path: &Path, text: &str) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
-    // One that was cut off may be there.
+    // An interrupted call may have left its unfinished file.
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Made anew: what somebody else has put there would be his to read.
+    // `create_new` never opens a file that another user placed here and could read.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
@@ -45,12 +49,12 @@ pub fn make_file(path: &Path, text: &str) -> io::Result<()> {
     sync_folder(parent_dir(path))
 }
 
-/// What was made, renamed or removed in a folder stays so.
+/// Makes all earlier creations, renames and removals in a folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The folder that a path is in.
+/// The folder that holds a path; `.` for a path of one name.
 pub fn parent_dir(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

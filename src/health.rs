@@ -1,5 +1,5 @@
-//! `GET /health`, the same at every interface: the process answers. Whether it can do its work is `/ready` at the operator
-//! interface.
+//! `GET /health`, the same at every interface: shows that the process answers. `GET /ready` of the
+//! operator interface says whether the daemon can do its work.
 
 use hyper::StatusCode;
 use selfsame_protocol::gateway::HealthResponse;

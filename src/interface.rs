@@ -7,7 +7,7 @@ use std::ops::{Index, IndexMut};
 pub enum Interface {
     /// The OpenID Connect provider.
     SignIn,
-    /// The proof verification endpoint.
+    /// Verification: checks proofs for relying parties.
     Verification,
     /// The registry gateway.
     Gateway,
@@ -18,7 +18,7 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// All of them. At a shared address, the first one that has a path serves it.
+    /// All interfaces. At a shared address, the first one that has a path serves it.
     pub const ALL: [Self; 5] = [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Operator];
 
     /// Its name in logs, metrics and documents.
@@ -32,7 +32,7 @@ impl Interface {
         }
     }
 
-    /// Its key in `[listen]`. The keys are fixed: configuration files have them.
+    /// Its key in `[listen]`. The keys are fixed, because configuration files contain them.
     pub const fn listen_key(self) -> &'static str {
         match self {
             Self::SignIn => "sign_in",
@@ -54,7 +54,7 @@ impl Interface {
         }
     }
 
-    /// The port that it listens on unless it is configured.
+    /// The port that it listens on by default.
     pub const fn default_port(self) -> u16 {
         match self {
             Self::SignIn => 8080,
@@ -78,7 +78,7 @@ pub struct PerInterface<T> {
 }
 
 impl<T> PerInterface<T> {
-    /// The values that `value` gives.
+    /// Calls `value` for each interface, in the order of [`Interface::ALL`].
     pub fn from_fn(value: impl FnMut(Interface) -> T) -> Self {
         Self { values: Interface::ALL.map(value) }
     }

@@ -1,7 +1,7 @@
 //! The daemon of Selfsame: configuration, command line, and a thin HTTP front-end over the actors.
 //!
-//! [`daemon::Daemon`] puts everything together. [`interface::Interface`] lists the interfaces; each is a folder with a file for each
-//! endpoint.
+//! [`daemon::Daemon`] starts the parts and serves the interfaces. [`interface::Interface`] lists
+//! the interfaces; each has a folder with a file for each endpoint.
 
 pub mod cli;
 pub mod commands;

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     match selfsame::commands::run(Arguments::parse()) {
         Ok(code) => code,
         Err(error) => {
-            // Not `eprintln`, which panics where nobody can be told.
+            // `eprintln!` panics when standard error cannot be written; this ignores the error.
             let _ = writeln!(std::io::stderr(), "selfsame: {error}");
             ExitCode::FAILURE
         }

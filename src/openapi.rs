@@ -6,10 +6,11 @@ use utoipa::openapi::OpenApi;
 
 use crate::http::{Response, content};
 
-/// A description, written out.
+/// An OpenAPI document as JSON text.
 pub type Document = Bytes;
 
-/// Joins the descriptions of interfaces that share an address. The first gives title and version.
+/// Joins the descriptions of interfaces that share an address. The title names all of them; the
+/// version and the introduction are those of the first.
 pub fn document(descriptions: impl IntoIterator<Item = OpenApi>) -> Document {
     let joined = descriptions.into_iter().reduce(|mut joined, next| {
         joined.info.title = format!("{}, {}", joined.info.title, next.info.title);
@@ -19,10 +20,10 @@ pub fn document(descriptions: impl IntoIterator<Item = OpenApi>) -> Document {
     joined.and_then(|joined| joined.to_json().ok()).unwrap_or_default().into()
 }
 
-/// Describes the route `path` under a second path as well.
+/// Describes the route of `path` also under the path `again`.
 pub fn describe_again(description: &mut OpenApi, path: &str, again: String) {
     let Some(mut item) = description.paths.paths.get(path).cloned() else { return };
-    // Ids are unique in a document.
+    // Operation ids must be unique in a document.
     let id = again.trim_start_matches('/').replace(['/', '-', '.'], "_");
     for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
         operation.operation_id = Some(id.clone());

@@ -1,4 +1,4 @@
-//! Calls the operator interface of a running daemon, for the commands that need it.
+//! A client of the operator interface, for the commands that call a running daemon.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,13 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 4 << 20;
 
-/// Where the daemon is, and its token.
+/// The address of the operator interface, and the folder that holds its token.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OperatorOptions {
     /// The daemon's operator interface
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8084")]
     pub operator: String,
-    /// The daemon's data folder, which has the operator's token
+    /// The daemon's data folder, which holds the operator's token
     #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
     pub data: PathBuf,
 }
@@ -38,25 +38,30 @@ pub struct OperatorOptions {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorClientError {
+    /// The given URL is not an `http` URL with a host.
     #[error("{url:?} is not an address of an operator interface; write it like http://127.0.0.1:8084")]
     NotAnAddress { url: String },
+    /// The operator's token cannot be read.
     #[error("{0}; give the daemon's data folder with --data")]
     Token(#[from] SecretFileError),
+    /// The daemon cannot be reached, or did not answer in time.
     #[error("no answer from {url}: {reason}; is the daemon running?")]
     Unreachable { url: String, reason: String },
+    /// The daemon answered with a status other than 2xx.
     #[error("{url} refused with status {status}: {message}")]
     Refused { url: String, status: u16, message: String },
+    /// The answer is not the expected JSON, or the body cannot be written as JSON.
     #[error("{url} gave an answer that is not what this program expects; are both of the same version?")]
     NotUnderstood { url: String },
 }
 
 impl OperatorOptions {
-    /// Reads the answer of a `GET`.
+    /// Sends a `GET` and reads its JSON answer.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
         self.call(Method::GET, path, String::new(), None).await
     }
 
-    /// Makes a changing call, with the token.
+    /// Sends a `POST` with the operator's token and reads its JSON answer.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, OperatorClientError> {
         let token = read_secret(&self.data.join(TOKEN_FILE))?;
         let body =
@@ -100,7 +105,7 @@ impl OperatorOptions {
 
 type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One request on a connection of its own; the status and the body.
+/// Sends one request on a new connection. Returns the status and the body.
 async fn exchange(address: &str, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), ExchangeError> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;

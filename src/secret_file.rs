@@ -1,4 +1,4 @@
-//! Files in the data folder that hold one secret each, readable only by the owner of the folder.
+//! Files in the data folder that hold one secret each, readable only by their owner.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use selfsame_actors::Random;
 
 use crate::durable_fs::{make_file, parent_dir, sync_folder};
 
-/// The simulator's secrets are made from this file's text.
+/// Name of the file whose text is the seed of the simulator's secrets.
 pub const SIMULATOR_SEED: &str = "simulator.seed";
 
-/// A secret that cannot be read or made.
+/// A file of a secret cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", path.display())]
 pub struct SecretFileError {
@@ -19,14 +19,18 @@ pub struct SecretFileError {
     pub error: io::Error,
 }
 
-/// Reads the secret in a file, or makes the file with a new one: 32 random bytes in hex, mode 600.
+/// Reads the secret in a file. A missing file is created with a new secret: 32 random bytes in hex,
+/// mode 0600.
+///
+/// # Errors
+/// When the file cannot be read, is empty, or cannot be created or synced.
 pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFileError> {
     let failed = |error| SecretFileError { path: path.to_owned(), error };
     match read_secret(path) {
         Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(secret) => {
-            // A start that was interrupted may have made the file without syncing its folder.
+            // An interrupted start may have created the file without a sync of its folder.
             sync_folder(parent_dir(path)).map_err(failed)?;
             return Ok(secret);
         }
@@ -38,7 +42,10 @@ pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFil
     Ok(secret)
 }
 
-/// Reads the secret in a file.
+/// Reads the secret in a file, without white space around it.
+///
+/// # Errors
+/// When the file cannot be read or is empty.
 pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
     let failed = |error| SecretFileError { path: path.to_owned(), error };
     let text = std::fs::read_to_string(path).map_err(failed)?;

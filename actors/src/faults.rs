@@ -1,13 +1,14 @@
-//! Making things go wrong on purpose: plans of faults, for tests of this service and of systems that embed it.
+//! Fault injection: plans of faults, for tests of this service and of systems that embed it.
 //!
-//! Compiled in with the cargo feature `fault-injection` only. A [`Plan`] says what happens at which [`FaultPoint`]; while it is
-//! [`Running`] it is in force for the whole process, and another plan waits for its end. See `docs/fault-injection.md`.
+//! Compiled in with the cargo feature `fault-injection` only. A [`Plan`] says which [`Fault`]
+//! strikes at which [`FaultPoint`]. While it is [`Running`], it is in force for the whole process;
+//! another plan waits until it ends. See `docs/fault-injection.md`.
 //!
 //! ```no_run
 //! use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 //!
 //! # async fn example() {
-//! // The third time that a sealed block is on disk, the batcher dies before it can tell anybody.
+//! // The third append panics after its block is on disk, and the batcher is restarted.
 //! let plan = Plan::new().strike(FaultPoint::LedgerAppendAfter, Fault::Panic, 2, 1);
 //! let running = plan.run();
 //! // … drive the service …
@@ -22,25 +23,29 @@ use std::time::Duration;
 pub use selfsame_storage::faults::{Fault, FaultPoint, UnknownFault};
 use selfsame_storage::{StoreError, faults};
 
-/// One plan at a time.
+/// Held by the plan in force, so that only one plan is in force at a time.
 static IN_FORCE: Mutex<()> = Mutex::new(());
 
-/// How often a wait looks whether it is over.
+/// Time between two checks of a wait.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What goes wrong, and when.
+/// Which faults strike at which points, and when. A plan has at most one step per point: a later
+/// step replaces an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     steps: Vec<(FaultPoint, String)>,
 }
 
-/// A text that is no plan.
+/// Why a text is not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
+    /// A step does not have the form `POINT=ACTIONS`.
     #[error("{0:?} is not a step of a plan; write POINT=ACTIONS, such as ledger.append.after=2*off->1*return(panic)")]
     Step(String),
+    /// A step names an unknown point.
     #[error("{point:?} is not a fault point; the points are {}", Names)]
     Point { point: String },
+    /// The actions of a step are malformed.
     #[error("{point}: {reason}")]
     Actions { point: &'static str, reason: String },
 }
@@ -56,23 +61,25 @@ impl fmt::Display for Names {
 }
 
 impl Plan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// At this point: lets `skip` visits pass, then strikes `times` times, then never again.
+    /// Adds a step: at `point`, `skip` visits pass, `fault` strikes at the next `times` visits, and
+    /// all later visits pass.
     pub fn strike(self, point: FaultPoint, fault: Fault, skip: usize, times: usize) -> Self {
         let pass = if skip == 0 { String::new() } else { format!("{skip}*off->") };
         self.at(point, format!("{pass}{times}*return({fault})->off"))
     }
 
-    /// At this point: strikes at every visit, as long as the plan is in force.
+    /// Adds a step: `fault` strikes at every visit of `point` while the plan is in force.
     pub fn always(self, point: FaultPoint, fault: Fault) -> Self {
         self.at(point, format!("return({fault})"))
     }
 
-    /// At this point: strikes at so many of a hundred visits, by chance.
+    /// Adds a step: `fault` strikes at each visit of `point` with a probability of `percent` per
+    /// cent.
     pub fn sometimes(self, point: FaultPoint, fault: Fault, percent: u8) -> Self {
         self.at(point, format!("{percent}%return({fault})"))
     }
@@ -83,10 +90,11 @@ impl Plan {
         self
     }
 
-    /// Reads a plan as the variable `FAILPOINTS` has it: steps `POINT=ACTIONS` with `;` between them.
+    /// Reads a plan in the form of the environment variable `FAILPOINTS`: steps `POINT=ACTIONS`,
+    /// separated by `;`.
     ///
     /// # Errors
-    /// [`PlanError::Step`] and [`PlanError::Point`]; what is wrong with actions is found when the plan is run.
+    /// [`PlanError::Step`] and [`PlanError::Point`]. Actions are checked when the plan is run.
     pub fn read(text: &str) -> Result<Self, PlanError> {
         let mut steps = text.split(';').map(str::trim).filter(|step| !step.is_empty());
         steps.try_fold(Self::new(), |plan, step| {
@@ -96,15 +104,17 @@ impl Plan {
         })
     }
 
-    /// Puts the plan into force until what this returns is dropped. Waits, blocking the thread, until no other plan is.
+    /// Puts the plan into force until the returned [`Running`] is dropped. Blocks the thread while
+    /// another plan is in force.
     ///
     /// # Panics
-    /// Where actions that [`Plan::read`] took over cannot be understood.
+    /// When the actions of a plan from [`Plan::read`] are malformed.
     pub fn run(self) -> Running {
         self.try_run().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`Plan::run`], for plans from elsewhere.
+    /// Like [`Plan::run`], but returns an error when actions are malformed: for plans from outside
+    /// the program.
     ///
     /// # Errors
     /// [`PlanError::Actions`].
@@ -112,7 +122,7 @@ impl Plan {
         let in_force = IN_FORCE.lock().unwrap_or_else(PoisonError::into_inner);
         let strikes_before = FaultPoint::ALL.iter().map(|point| point.strikes()).collect();
         let visits_before = FaultPoint::ALL.iter().map(|point| point.visits()).collect();
-        // Dropped where a step is refused, which takes the others back.
+        // When a step is refused, `running` is dropped, which ends the steps before it.
         let running = Running { strikes_before, visits_before, _in_force: in_force };
         for (point, actions) in self.steps {
             faults::set(point, &actions).map_err(|reason| PlanError::Actions { point: point.name(), reason })?;
@@ -121,15 +131,16 @@ impl Plan {
     }
 }
 
-/// Puts the plan of the variable `FAILPOINTS` into force, if it is set: how a daemon's process is given its faults.
+/// Puts the plan of the environment variable `FAILPOINTS` into force, if it is set. A daemon's
+/// process gets its faults in this way.
 ///
 /// # Errors
-/// What is wrong with the plan.
+/// [`PlanError`] when the plan is malformed.
 pub fn run_plan_of_environment() -> Result<Option<Running>, PlanError> {
     std::env::var("FAILPOINTS").ok().map(|text| Plan::read(&text)?.try_run()).transpose()
 }
 
-/// A plan in force. Dropping it ends all faults; what is stalled goes on.
+/// A plan in force. Dropping it ends all faults; stalled steps continue.
 pub struct Running {
     strikes_before: Vec<u64>,
     visits_before: Vec<u64>,
@@ -137,26 +148,26 @@ pub struct Running {
 }
 
 impl Running {
-    /// How often a point was passed or struck under this plan.
+    /// Number of visits of a point under this plan, struck or not.
     pub fn visits(&self, point: FaultPoint) -> u64 {
         point.visits() - self.visits_before[point as usize]
     }
 
-    /// How often a fault struck at a point under this plan.
+    /// Number of times that a fault struck at a point under this plan.
     pub fn strikes(&self, point: FaultPoint) -> u64 {
         point.strikes() - self.strikes_before[point as usize]
     }
 
-    /// Waits until a fault has struck so many times at a point.
+    /// Waits until faults have struck at least `times` times at a point under this plan.
     pub async fn struck(&self, point: FaultPoint, times: u64) {
         while self.strikes(point) < times {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Ends what happens at one point; the rest of the plan goes on.
+    /// Ends the faults at one point; the rest of the plan stays in force.
     pub fn end(&self, point: FaultPoint) {
-        // "off" is understood.
+        // The action "off" is always well formed.
         let _ = faults::set(point, "off");
     }
 }
@@ -167,10 +178,10 @@ impl Drop for Running {
     }
 }
 
-/// Passes a point in async code.
+/// Passes a point in async code: a delay or a stall suspends the task.
 ///
 /// # Errors
-/// [`StoreError::Injected`], where an error is to strike.
+/// [`StoreError::Injected`] for [`Fault::Error`].
 pub async fn pass(point: FaultPoint) -> Result<(), StoreError> {
     match faults::due(point) {
         None => Ok(()),

@@ -1,4 +1,5 @@
-//! The actors of Selfsame: a supervision tree that owns the registry, and the handles that front-ends and embedders call.
+//! The actors of Selfsame: a supervision tree with the registry's actors, the verifier pool and the
+//! session registry, and the handles that front-ends and embedders call.
 //!
 //! ```text
 //! root (one for one)
@@ -6,23 +7,25 @@
 //! │   ├── tree maintainer   applies blocks; the only writer of accounts and tree
 //! │   ├── batcher           seals waiting requests into blocks
 //! │   └── request tracker   admits requests
-//! ├── verifier pool         gives waiting proofs to its workers, one a core
-//! └── session registry      followers and counts of open sign-ins, expiry, signing keys
+//! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
+//! └── session registry      followers and counts of sign-ins, expired records, signing keys
 //! ```
 //!
-//! [`Service::start`] builds it; embedders pass their own supervisor with [`Service::start_linked`]. Front-ends call the handles:
-//! [`RegistryHandle::submit`] for writes, [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
-//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only copy of anything that was
-//! acknowledged, so every actor can be restarted on its own.
+//! [`Service::start`] starts the tree; an embedder passes its own supervisor to
+//! [`Service::start_linked`]. Front-ends call the handles: [`RegistryHandle::submit`] for writes;
+//! [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
+//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
+//! copy of anything that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `registry` ← `verification` ← `sign_in` ← `supervision`.
+//! The modules import one another in one direction: `support` ← `registry` ← `verification` ←
+//! `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
 struct EmbeddingGuide;
 
-/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`. Expands to nothing without the feature
-/// `fault-injection`. See `faults.rs`.
+/// Passes a fault point in async code that returns `Result<_, E>` with `E: From<StoreError>`.
+/// Expands to nothing without the feature `fault-injection`. See `faults.rs`.
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
     ($point:ident) => {

@@ -21,12 +21,12 @@ use crate::process::Running;
 /// The argument that makes this program the bare server.
 pub const ARGUMENT: &str = "bare-server";
 
-/// The longest body it answers.
+/// Longest body of an answer, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 static BODY: [u8; LONGEST] = [b'x'; LONGEST];
 
-/// A running bare server; it also ends when this process dies.
+/// A running bare server. It also ends with this process, because its standard input ends.
 pub struct BareServer {
     pub address: SocketAddr,
     pub process: Running,
@@ -41,7 +41,7 @@ impl BareServer {
     }
 }
 
-/// The path that is answered with `length` bytes.
+/// The path for an answer of `length` bytes, at most [`LONGEST`].
 pub fn path(length: usize) -> String {
     format!("/{}", length.min(LONGEST))
 }
@@ -62,10 +62,10 @@ pub fn serve() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the body and answers as many bytes as the path says.
+/// Reads the body and answers with the number of bytes in the path.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let length = request.uri().path().trim_start_matches('/').parse().unwrap_or(0).min(LONGEST);
-    // A client that breaks off gets no answer anyway.
+    // An error means that the client has broken off; it gets no answer then.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::new(Bytes::from_static(&BODY[..length])));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

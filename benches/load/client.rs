@@ -1,4 +1,5 @@
-//! The client that both servers are measured with: keep-alive connections, each with one call under way at a time.
+//! The client that measures both servers: keep-alive connections, each with at most one call in
+//! flight.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,19 +70,21 @@ impl Connection {
     }
 }
 
-/// What a run gave.
+/// Result of a run.
 pub struct Run {
     /// When the first call was made.
     pub started: Instant,
-    /// From the first call to the last answer.
+    /// Time from the first call to the last answer.
     pub elapsed: Duration,
-    /// From call to answer, sorted.
+    /// Times from call to answer, sorted.
     pub latencies: Vec<Duration>,
-    /// The answers with the positions of their calls. Calls that the time was not enough for have none.
+    /// The answers with the positions of their calls. Calls that were not made within the limit
+    /// have no answer.
     pub answers: Vec<(usize, Answer)>,
 }
 
-/// Makes calls in their order over `connections` connections, until all are answered or `limit` is over.
+/// Makes calls in their order over `connections` connections, until all are answered. Starts no
+/// call after `limit`.
 pub async fn run(
     address: SocketAddr,
     calls: Arc<Vec<Call>>,

@@ -16,7 +16,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it on a store in `data`, each interface at a loopback address of its own.
+    /// Starts the daemon on a store in `data`, each interface at a loopback address of its own.
     pub fn start(data: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
         command
@@ -28,7 +28,7 @@ impl Daemon {
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
             .stderr(Stdio::null());
-        // The table that --dev prints names the addresses.
+        // The addresses are in the table that `--dev` prints.
         let (process, table) = Running::start(&mut command, str::is_empty)?;
         let address = |interface: &str| -> Result<SocketAddr, Failure> {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface));

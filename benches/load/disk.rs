@@ -1,14 +1,15 @@
-//! The yardstick of admission: how long the disk takes to make a few hundred bytes durable.
+//! The yardstick of admission: the time in which the disk makes a few hundred bytes durable.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// As many bytes as admitting one account writes, roughly.
+/// Roughly the bytes that the admission of one account writes.
 const BYTES: usize = 512;
 
-/// Appends and syncs `count` times to a file in `folder`; how long each took, sorted.
+/// Appends to a file in `folder` and syncs it, `count` times. Returns the sorted times of each
+/// append with its sync.
 pub fn sync_latencies(folder: &Path, count: usize) -> io::Result<Vec<Duration>> {
     let path = folder.join("sync-latency");
     let mut file = File::create(&path)?;

@@ -4,14 +4,15 @@ use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Length of the kernel's unit in `/proc`, the same on every Linux.
+/// The unit of times in `/proc` (`USER_HZ` is 100 on the common Linux platforms).
 const TICK: Duration = Duration::from_millis(10);
 
-/// A process that ends with this value.
+/// A child process; dropping this value ends it.
 pub struct Running(Child);
 
 impl Running {
-    /// Starts a command, and reads what it prints up to the first line that `is_last` accepts.
+    /// Starts a command and reads its standard output up to the first line that `is_last` accepts,
+    /// inclusive. Returns these lines.
     pub fn start(command: &mut Command, is_last: impl Fn(&str) -> bool) -> io::Result<(Self, Vec<String>)> {
         let mut running = Self(command.stdout(Stdio::piped()).spawn()?);
         let stdout = running.0.stdout.take().map(BufReader::new);
@@ -25,11 +26,12 @@ impl Running {
         Ok((running, printed))
     }
 
-    /// Processor time that it has used, all its threads together: less disturbed than time by whatever else the machine does.
-    /// `None` where there is no Linux `/proc`.
+    /// Processor time that all threads of the process have used. Other load on the machine disturbs
+    /// it less than elapsed time. `None` where there is no Linux `/proc`.
     pub fn processor_time(&self) -> Option<Duration> {
         let line = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).ok()?;
-        // Behind the name in parentheses (proc_pid_stat(5)): the state is field 3, user and system time are fields 14 and 15.
+        // The fields after the name in parentheses (proc_pid_stat(5)): the state is field 3, user
+        // and system time are fields 14 and 15.
         let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |field: usize| fields.get(field - 3)?.parse::<u32>().ok();
         Some(TICK * (ticks(14)? + ticks(15)?))
@@ -38,7 +40,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail when it has ended, which is what they are for.
+        // Both fail when the process has ended already, which is the wanted state.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,19 +1,19 @@
-//! The table.
+//! The table that a run prints.
 
 use std::time::Duration;
 
-/// What one server did with one kind of call.
+/// The measurements of one server with one kind of call.
 #[derive(Clone, Copy, Default)]
 pub struct Figures {
     pub per_second: Option<f64>,
     pub median: Option<Duration>,
     pub slowest_percent: Option<Duration>,
-    /// Processor time of the server, for one call.
+    /// Processor time of the server per call.
     pub processor: Option<Duration>,
 }
 
 impl Figures {
-    /// Of sorted latencies.
+    /// Median and 99th percentile of sorted latencies.
     pub fn of(latencies: &[Duration]) -> Self {
         let quantile = |share: f64| {
             let position = (latencies.len() as f64 * share) as usize;
@@ -22,7 +22,8 @@ impl Figures {
         Self { median: quantile(0.5), slowest_percent: quantile(0.99), ..Self::default() }
     }
 
-    /// With the rate and the processor time of so many calls; without both when there were none.
+    /// Adds the rate and the processor time per call, given the number of calls. Adds neither when
+    /// `calls` is 0.
     pub fn with(self, calls: usize, elapsed: Duration, processor: Option<Duration>) -> Self {
         if calls == 0 {
             return self;
@@ -41,15 +42,15 @@ impl Figures {
     }
 }
 
-/// The heads of the columns.
+/// Prints the heads of the columns.
 pub fn print_heading() {
     let heads = columns(["per s", "p50", "p99", "CPU"]);
     println!("{:<36}{:>42}{:>42}", "", "daemon", "bare server");
     println!("{:<36}{heads}{heads}{:>7}", "", "ratio");
 }
 
-/// What the daemon did, and what the bare server did with calls and answers of the same size. The ratio is that of the rates,
-/// or of the medians where there are no rates.
+/// Prints the figures of the daemon, and of the bare server with calls and answers of the same
+/// size. The ratio is that of the rates, or of the medians where there are no rates.
 pub fn print_line(name: &str, daemon: &Figures, bare: &Figures) {
     let rates = daemon.per_second.zip(bare.per_second).map(|(daemon, bare)| daemon / bare);
     let medians = daemon.median.zip(bare.median).map(|(daemon, bare)| daemon.as_secs_f64() / bare.as_secs_f64());

@@ -1,6 +1,8 @@
-//! Addresses: 40 hex digits of any case, `0x` optional, checksums ignored; written in lower case with `0x`.
+//! Addresses: 40 hex digits of any case, `0x` optional, checksums ignored; written in lower case
+//! with `0x`.
 //!
-//! Usable as `#[serde(with = "address")]`, and [`or_none`], [`list`], [`slots`] for the other shapes.
+//! Usable as `#[serde(with = "address")]`, and [`or_none`], [`list`], [`slots`] for the other
+//! shapes.
 
 use std::fmt;
 
@@ -8,7 +10,7 @@ use alloy_primitives::Address;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// A text that is no address.
+/// A text that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an address; write 40 hex digits, with or without 0x")]
 pub struct AddressError;
@@ -46,16 +48,18 @@ impl<'de> Deserialize<'de> for Wire {
     }
 }
 
+/// Writes `0x` and 40 lower-case hex digits.
 pub fn serialize<S: Serializer>(address: &Address, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(address))
 }
 
+/// Reads an address; a JSON value that is not a string is an error.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
     Wire::deserialize(deserializer).map(|wire| wire.0)
 }
 
-/// `#[serde(default, with = "address::or_none")]`: absent, null and the zero address all mean none, kept as the zero address
-/// and written as null.
+/// `#[serde(default, with = "address::or_none")]`: absent, null and the zero address all mean that
+/// there is no address. The value is then the zero address, which is written as null.
 pub mod or_none {
     use super::{Address, Deserialize, Deserializer, Serializer, Wire, text};
 

@@ -14,9 +14,10 @@
 //! | option | byte 0, or byte 1 and the value |
 //! | enum | byte tag, the variant's fields |
 //!
-//! A value has exactly one encoding, and [`decode`] accepts nothing else: other tags, left-over bytes, counts that the input
-//! cannot hold and numbers that the type does not have are errors. So equal values have equal hashes, and damaged records are
-//! noticed.
+//! A value has exactly one encoding, and [`decode`] accepts nothing else: other tags, left-over
+//! bytes, counts that the input cannot hold and numbers that the type does not have are errors.
+//! Equal values therefore have equal hashes, and a damaged record that is not an encoding is
+//! detected.
 
 use alloy_primitives::{Address, B256, U256};
 
@@ -41,7 +42,7 @@ pub enum DecodeError {
 pub trait Encoding: Sized {
     /// Appends the encoding of `self`.
     fn encode(&self, out: &mut Vec<u8>);
-    /// Reads one value and leaves the rest.
+    /// Reads one value from the front of `input`, and moves `input` to the bytes after it.
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError>;
 }
 
@@ -163,10 +164,11 @@ impl<T: Encoding> Encoding for Vec<T> {
         self.iter().for_each(|item| item.encode(out));
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        // Items without bytes could be counted up to 2³² in four bytes of input.
+        // With items of no size, four bytes of input could claim a list of 2³² - 1 items.
         const { assert!(size_of::<T>() != 0, "a list has items that are something") };
         let count = u32::decode(input)? as usize;
-        // A false count cannot make us reserve more than the input's own size; items that need more get it as they are read.
+        // A false count cannot reserve more memory than the input has bytes. The list grows while
+        // its items are read, when they need more.
         let mut items = Vec::with_capacity(count.min(input.len() / size_of::<T>()));
         for _ in 0..count {
             items.push(T::decode(input)?);
@@ -194,11 +196,11 @@ impl<T: Encoding> Encoding for Option<T> {
     }
 }
 
-/// The length of a list or text as it is encoded.
+/// The encoded length of a list or text.
 ///
 /// # Panics
-/// At 2³² and above, where the encoding would be that of another value. The limits on bodies and blocks keep every length far
-/// below.
+/// When the length is 2³² or more: its low 32 bits would be the encoding of another length. The
+/// limits on bodies and blocks keep every length far below that.
 fn length(length: usize) -> u32 {
     match u32::try_from(length) {
         Ok(length) => length,
@@ -206,8 +208,8 @@ fn length(length: usize) -> u32 {
     }
 }
 
-/// Derives [`Encoding`] for a struct: its fields in the order given, which is the order of its definition. With
-/// `version N of "kind"` a version byte stands before them.
+/// Implements [`Encoding`] for a struct: its fields in the given order, which is the order of its
+/// definition. With `version N of "kind"` a version byte comes first.
 #[macro_export]
 macro_rules! encode_fields {
     ($name:ident { $($field:ident),* $(,)? } $(version $version:literal of $kind:literal)?) => {
@@ -225,7 +227,8 @@ macro_rules! encode_fields {
     };
 }
 
-/// Derives [`Encoding`] for an enum without fields: a byte for each variant. `kind` completes "… is not a tag of".
+/// Implements [`Encoding`] for an enum without fields: a byte for each variant. `kind` completes
+/// the error text "… is not a tag of".
 #[macro_export]
 macro_rules! encode_enum {
     ($name:ident { $($variant:ident = $tag:literal),* $(,)? } of $kind:literal) => {
@@ -245,7 +248,10 @@ macro_rules! encode_enum {
     };
 }
 
-/// Reads a version byte and refuses every other version.
+/// Reads a version byte.
+///
+/// # Errors
+/// The version is not `known`.
 pub fn expect_version(kind: &'static str, known: u8, input: &mut &[u8]) -> Result<(), DecodeError> {
     match u8::decode(input)? {
         version if version == known => Ok(()),

@@ -1,7 +1,8 @@
 //! Strict reading of JSON bodies.
 //!
-//! A body is one JSON object in UTF-8. An array in its place, a key that occurs twice (at any depth, known or not), text behind
-//! the object, nesting beyond the parser's bound and very many values are errors. Unknown keys are ignored.
+//! A body is one JSON object in UTF-8. An array in its place, a key that occurs twice (at any
+//! depth, known or not), text after the object, nesting beyond the parser's bound and, in a
+//! request, more than [`MOST_VALUES`] values are errors. Unknown keys are ignored.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -10,17 +11,19 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// The most values (objects, arrays, texts, numbers, `true`, `false` and `null`, at any depth) of a request's body. What is asked
-/// for has some hundreds at most; a tree of a hundred thousand would take fifty times its text in memory, and milliseconds.
+/// The most values (objects, arrays, texts, numbers, `true`, `false` and `null`, at any depth) of a
+/// request's body. A useful request has some hundreds of values at most. A tree of 100,000 values
+/// would take 50 times the memory of its text, and milliseconds.
 pub const MOST_VALUES: usize = 10_000;
 
-/// Why a body was not understood. The text names the field where there is one.
+/// Why a body could not be read. The text names the field where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Not UTF-8, not JSON, truncated, nested too deeply, a duplicate key, or text behind the value.
+    /// Not UTF-8, not JSON, truncated, nested too deeply, a duplicate key, or text behind the
+    /// value.
     #[error("the body is not valid JSON: {0}")]
     NotJson(String),
-    /// More than [`MOST_VALUES`]; what is behind them was not looked at.
+    /// More than [`MOST_VALUES`] values. The reader stopped there.
     #[error("the body has more than {MOST_VALUES} values")]
     TooManyValues,
     /// Valid JSON, but not an object.
@@ -37,7 +40,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// What is wrong, without anything that the body says but the path of the field.
+    /// What is wrong, without any content of the body except the path of the field.
     pub fn reason(&self) -> String {
         match self {
             Self::NotJson(_) => "the body is not valid JSON".to_owned(),
@@ -48,12 +51,14 @@ impl BodyError {
     }
 }
 
-/// Reads the body of a request as an object of the shape `T`. It may have [`MOST_VALUES`].
+/// Reads the body of a request as an object of the shape `T`. The body can have at most
+/// [`MOST_VALUES`] values.
 pub fn from_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     read(bytes, MOST_VALUES)
 }
 
-/// Reads what a service has answered as an object of the shape `T`, however many values it has.
+/// Reads the answer of a service as an object of the shape `T`. The number of values is not
+/// limited.
 pub fn from_answer<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BodyError> {
     read(bytes, usize::MAX)
 }
@@ -81,14 +86,14 @@ fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, Body
     })
 }
 
-/// The parser's message without line and column: the path says where.
+/// The parser's message without line and column, because the path names the field.
 fn without_place(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     message.strip_suffix(&place).unwrap_or(&message).to_owned()
 }
 
-/// The longest reason in characters: a parser's message may quote the input.
+/// The most characters of a reason. A parser's message can quote the input.
 const REASON_LIMIT: usize = 200;
 
 fn shortened(mut reason: String) -> String {
@@ -99,10 +104,10 @@ fn shortened(mut reason: String) -> String {
     reason
 }
 
-/// Walks a whole JSON value; whether it is an object. Fails at the first key that occurs twice in one object, and at the value
-/// that is one too many.
+/// Visits every part of a JSON value and returns whether the value is an object. Fails at the first
+/// key that occurs twice in one object, and at the first value beyond the limit.
 struct Walk<'b> {
-    /// How many values may still come; `None` from the one on that was too many.
+    /// How many more values are allowed; `None` after the first value beyond the limit.
     left: &'b Cell<Option<usize>>,
 }
 

@@ -1,22 +1,25 @@
-//! The rules of Selfsame, and nothing but the rules.
+//! The rules of Selfsame, without input or output.
 //!
-//! Everything here is a pure function of its arguments: time, random bytes and stored state are handed in. The daemon, its
-//! actors and the wallet share this crate, so a rule has exactly one home even when only one of them applies it today.
+//! The functions depend on their arguments only: the caller passes time, random bytes and stored
+//! state. The daemon, its actors and the wallet share this crate, so that each rule is written
+//! once.
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | [`number`], [`address`], [`signature`], [`json`] | how numbers, addresses, signatures and bodies are read from outside, strictly |
-//! | [`encoding`] | the canonical binary encoding that blocks are hashed in and records are stored in |
+//! | [`number`], [`address`], [`signature`], [`json`] | strict readers of numbers, addresses, signatures and bodies |
+//! | [`encoding`] | the canonical binary encoding of blocks and stored records |
 //! | [`tree`] | the Merkle tree of account commitments: hash, pages, batch update, inclusion paths |
 //! | [`commitment`] | BabyJubJub keys and the commitment to an account's key set |
 //! | [`registry`] | accounts, the eight operations, the rules of the registry contract (v1) |
 //! | [`eip712`] | the typed data that authenticators sign |
 //! | [`ledger`] | blocks, results, receipts |
 //! | [`groth16`] | proofs: reading them strictly, checking them alone and in batches |
-//! | [`verification`] | the verification endpoint: requests, who may ask, what a proof must prove, nullifiers |
+//! | [`verification`] | the verification endpoint: requests, admission, checks, nullifiers |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
+//! | [`operator`] | the wire types of the operator interface |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
-//! | [`rate_limit`] | sliding windows |
+//! | [`time`] | points in time and waits |
+//! | [`rate_limit`], [`net`] | sliding windows, and the network that a source address counts as |
 
 pub mod address;
 pub mod commitment;

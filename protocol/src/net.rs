@@ -1,9 +1,10 @@
-//! Source addresses as limits count them.
+//! Source addresses, as the limits for each source count them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The network that a source address counts as: an IPv6 address counts as its /64, which one household has; an IPv4-mapped IPv6 address
-/// counts as its IPv4 address; an IPv4 address counts as itself.
+/// The network that a source address counts as. An IPv6 address counts as its /64, because one
+/// household usually has a whole /64. An IPv4-mapped IPv6 address counts as its IPv4 address, and
+/// an IPv4 address as itself.
 pub fn network_of(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -1,32 +1,36 @@
-//! Sliding windows: at most so many events in any stretch of time of the given length.
+//! Sliding windows: at most a given number of events in any period of a given length.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
-/// A limit: `count` events in any `window`.
+/// A limit: at most `count` events in any period of the length `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
+    /// The most events; 0 refuses every event.
     pub count: usize,
     pub window: Duration,
 }
 
-/// Events of many keys under one limit. Time is an argument: any clock that does not go back.
+/// Events of many keys under one limit. The caller passes the time of a clock that does not go
+/// back.
 ///
-/// Exact: it remembers the time of each event in the window. Memory is bounded by `max_keys` times the limit's count; when there
-/// are too many keys, those whose window has passed are dropped, sixteen times in a window at most, and while there is no room new
-/// keys are let through uncounted rather than refused, so that a flood of strange keys locks nobody out and costs little.
+/// The limit is exact, because the time of each event in the window is kept. Memory is bounded by
+/// `max_keys` times the limit's count. When `max_keys` keys are held, [`SlidingWindows::charge`]
+/// drops the keys whose window has passed, at most 16 times in a window. While there is still no
+/// room, the events of new keys are not counted and therefore allowed, so that a flood of new keys
+/// does not lock out other sources and costs little.
 #[derive(Debug)]
 pub struct SlidingWindows<Key> {
     limit: RateLimit,
     max_keys: usize,
     events: HashMap<Key, VecDeque<Duration>>,
-    /// When it is next looked for keys to drop.
+    /// The earliest time of the next search for keys to drop.
     next_drop: Duration,
 }
 
 impl<Key: Eq + Hash> SlidingWindows<Key> {
-    /// No events yet.
+    /// Windows without events, for at most `max_keys` keys.
     pub fn new(limit: RateLimit, max_keys: usize) -> Self {
         Self { limit, max_keys, events: HashMap::new(), next_drop: Duration::ZERO }
     }
@@ -36,7 +40,11 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
         self.limit
     }
 
-    /// Whether another event of `key` at `now` stays within the limit; if not, how long until it would.
+    /// Checks that another event of `key` at `now` stays within the limit. Does not count the
+    /// event.
+    ///
+    /// # Errors
+    /// The time from `now` until the event would stay within the limit.
     pub fn check(&mut self, key: &Key, now: Duration) -> Result<(), Duration> {
         let Some(times) = self.events.get_mut(key) else {
             return if self.limit.count == 0 { Err(self.limit.window) } else { Ok(()) };
@@ -52,14 +60,14 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
             .map_or(self.limit.window, |time| time.saturating_add(self.limit.window).saturating_sub(now)))
     }
 
-    /// Takes back the newest event of `key`: nothing came of it.
+    /// Removes the newest event of `key`, so that it does not count.
     pub fn give_back(&mut self, key: &Key) {
         if let Some(times) = self.events.get_mut(key) {
             times.pop_back();
         }
     }
 
-    /// Counts an event.
+    /// Counts an event of `key` at `now`, unless there is no room for a new key.
     pub fn charge(&mut self, key: Key, now: Duration) {
         if self.events.len() >= self.max_keys && !self.events.contains_key(&key) {
             let window = self.limit.window;
@@ -76,7 +84,7 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
     }
 }
 
-/// Forgets the events that have left the window: an event counts for exactly `window`.
+/// Drops the events that have left the window. An event counts for exactly `window`.
 fn drop_passed(times: &mut VecDeque<Duration>, now: Duration, window: Duration) {
     while times.front().is_some_and(|time| time.saturating_add(window) <= now) {
         times.pop_front();

@@ -16,7 +16,8 @@ pub fn run(command: App) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The block, ready to be pasted, with the secret in a comment: it is shown this once, the configuration keeps its hash.
+/// The block to paste into the configuration. A comment in it shows the secret, for the only time;
+/// the configuration holds its hash.
 fn block(name: &str, redirect_uris: &[String], staging: bool, random: &dyn Random) -> String {
     let mut id = [0; 16];
     let mut salt = [0; 16];

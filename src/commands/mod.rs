@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use crate::cli::{Arguments, Command};
 
-/// Why a command ends with a message: anything, each with its own text.
+/// Why a command fails: any error, printed with its own text.
 pub type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs a command.
@@ -28,7 +28,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// Runs a command that talks to somebody.
+/// Runs a command that calls a server, on a runtime of one thread.
 fn block_on(command: impl Future<Output = Result<ExitCode, CommandError>>) -> Result<ExitCode, CommandError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }

@@ -10,7 +10,7 @@ use super::CommandError;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 
-/// Memory for cached blocks of a store that is checked.
+/// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
 
 /// Runs the command.
@@ -35,14 +35,16 @@ fn run_replay(file: &Path) -> Result<bool, CommandError> {
 
 fn run_fsck(data: &Path) -> Result<bool, CommandError> {
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
-        // Killed at its very first start: nothing was acknowledged, nothing is wrong.
+        // The daemon was killed during its first start: it acknowledged no request, so none is
+        // missing.
         Err(error @ StoreError::Empty { .. }) => {
             println!("{error}\n0 blocks, 0 faults");
             return Ok(true);
         }
         store => store?,
     };
-    // Beside the store: the rebuilt copy is as large as the original, which a folder for temporary files may not hold.
+    // The copy lies beside the store: it is as large as the original, and the system's folder for
+    // temporary files may be too small for it.
     let scratch = data.join(format!("fsck-{}", std::process::id()));
     let report = fsck(&store, &scratch);
     remove(&scratch)?;
@@ -64,7 +66,7 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
 
 fn remove(scratch: &Path) -> Result<(), StoreError> {
     match std::fs::remove_dir_all(scratch) {
-        // What was wrong was found before it was made.
+        // `fsck` ended before it created the folder.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(|error| StoreError::Open { path: scratch.to_owned(), reason: error.to_string() }),
     }

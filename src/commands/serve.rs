@@ -16,13 +16,14 @@ use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Daemon, Reloading};
 use crate::interface::PerInterface;
 
-/// How long the end of the process waits for threads that are still at work.
+/// How long the process waits at its end for threads that still work.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The log filter unless `RUST_LOG` is set. The supervisors log restarts as errors and each start as information.
+/// The log filter unless `RUST_LOG` is set. The supervisors log each restart as an error and each
+/// start as information; the filter hides the latter.
 const DEFAULT_LOGS: &str = "info,ractor_supervisor=warn";
 
-/// Runs the daemon until it is told to stop.
+/// Runs the daemon until SIGTERM or SIGINT.
 pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
     let config = load(&options)?;
     start_logging();
@@ -43,7 +44,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         tokio::task::spawn_blocking(move || verification.warm_up());
         let sign_in = daemon.sign_in();
         tokio::spawn(async move {
-            // The first start makes the keys, which takes a second or two.
+            // The first start creates the keys, which takes one or two seconds.
             if let Err(error) = sign_in.published_keys().await {
                 tracing::error!(%error, "the signing keys cannot be prepared");
             }
@@ -53,7 +54,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     });
-    // An actor that is stuck may hold a thread of the runtime: do not wait for that forever.
+    // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_PATIENCE);
     ended
 }
@@ -65,8 +66,8 @@ fn load(options: &Serve) -> Result<Config, ConfigError> {
 /// Logs lines on a terminal and JSON elsewhere; `RUST_LOG` sets the level.
 fn start_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOGS));
-    // By default a line that cannot be written is reported on the same stream, by a macro that panics when that fails too: a log on a
-    // full disk would end the daemon.
+    // By default the subscriber reports a line that it cannot write on the same stream, with a
+    // macro that panics when this fails too: a log on a full disk would end the daemon.
     let logs =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     if std::io::stderr().is_terminal() {
@@ -87,7 +88,7 @@ fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
     }
 }
 
-/// Waits for SIGTERM or SIGINT. SIGHUP reads the configuration again meanwhile.
+/// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
 async fn until_stopped(
     mut terminate: Signal,
     mut interrupt: Signal,

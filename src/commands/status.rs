@@ -14,7 +14,7 @@ pub async fn run(options: OperatorOptions) -> Result<ExitCode, CommandError> {
     Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is printed: readiness, the registry in numbers, a line an actor.
+/// The printed text: readiness, the numbers of registry and verifier, a line for each actor.
 fn text(status: &Value) -> String {
     let mut lines = Vec::new();
     let reasons: Vec<&str> = status["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

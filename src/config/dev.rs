@@ -1,8 +1,8 @@
-//! What `--dev` adds, and the table it prints.
+//! What `--dev` adds to the configuration, and the table that it prints.
 //!
-//! Everything here is public: the secret of the example applications, the simulator's key, and the key of issuer 1 and of the
-//! relying party, which is the generator of BabyJubJub and so has the private key 1. They count in staging only, and the daemon
-//! listens on loopback only.
+//! Everything here is public: the secret of the example applications, the simulator's key, and the
+//! key of issuer 1 and of the relying party, which is the generator of BabyJubJub and so has the
+//! private key 1. The keys count in staging only, and the daemon listens on loopback only.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use super::{Config, ProofKind, PublicUrls, Source, StagingKey};
 pub const DEV_SECRET: &str = "sk_dev_only";
 const DEV_SALT: [u8; 16] = [0; 16];
 
-/// Settings that count unless they are configured, as a configuration file has them.
+/// The defaults of `--dev`, in the form of a configuration file.
 const SETTINGS: &str = r#"
 [registry]
 chain_id = 31337
@@ -25,7 +25,8 @@ verifying_contract = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
 current = "simulator"
 "#;
 
-/// Entries that are added to the lists. An entry of the configuration with the same id stays as it is.
+/// Entries that are added to the lists. An entry of the configuration with the same id stays as it
+/// is.
 const ENTRIES: &str = r#"
 [[apps]]
 id = "app_staging_5e1f5a3e000000000000000000000001"
@@ -48,7 +49,7 @@ x = "529961924064155128163486558351829703028287447219077289408652114448272100155
 y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
 "#;
 
-/// The settings of `--dev`, which count unless they are configured.
+/// The defaults of `--dev`; configured settings replace them.
 pub(super) fn settings() -> Node {
     document(SETTINGS)
 }
@@ -56,7 +57,7 @@ pub(super) fn settings() -> Node {
 /// Adds the example applications with their secret, their relying party and issuer 1.
 pub(super) fn add_entries(config: &mut Config) {
     let secret = Some(SecretHash::of(DEV_SALT, DEV_SECRET));
-    // Both constants are whole and fixed; a test reads them.
+    // Both constants are valid, which a test checks, so the defaults are never used.
     let added = Config::deserialize(document(ENTRIES)).unwrap_or_default();
     for app in added.apps {
         if config.apps.iter().all(|other| other.id != app.id) {
@@ -80,7 +81,8 @@ fn document(text: &str) -> Node {
 }
 
 impl Config {
-    /// The table that `--dev` prints: the URL of each interface, then what the configuration has for trying them out.
+    /// The table that `--dev` prints: the URL of each interface, then what the configuration has
+    /// for trying them out.
     pub fn dev_summary(&self, urls: &PublicUrls) -> String {
         let mut text = String::from("Development mode: every key and secret below is public.\n");
         let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<18}{value}");

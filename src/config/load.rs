@@ -8,11 +8,13 @@ use serde::Deserialize;
 use super::tree::Node;
 use super::{Config, ConfigError, SettingError, Source, check, dev};
 
-/// What every variable of ours begins with; the key's path follows in upper case, joined by [`SEPARATOR`].
+/// The prefix of every variable that is a setting; the key's path follows in upper case, joined by
+/// [`SEPARATOR`].
 const PREFIX: &str = "SELFSAME_";
 const SEPARATOR: &str = "__";
 
-/// The variables of this process that are settings. Text that is not Unicode becomes U+FFFD, which loading refuses.
+/// The variables of this process that are settings. Text that is not Unicode becomes U+FFFD, which
+/// loading refuses.
 pub fn settings_of_this_process() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .map(|(name, text)| (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned()))
@@ -74,9 +76,11 @@ fn read(file: &Path) -> Result<toml::Table, ConfigError> {
     })
 }
 
-/// Puts the variables in front of what the file says.
+/// Sets the values of the variables, which replace those of the file. Returns what is wrong with
+/// them.
 fn add_variables(tree: &mut Node, environment: impl Iterator<Item = (String, String)>) -> Vec<SettingError> {
-    // In order of their names, so that one that wrongly goes on behind a setting comes after that setting and is noticed.
+    // In the order of their names: a variable for a key below a plain setting comes after the
+    // variable of that setting, and is then refused.
     let variables: BTreeMap<String, String> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
     let mut errors = Vec::new();
     for (name, text) in variables {
@@ -98,8 +102,8 @@ fn add_variables(tree: &mut Node, environment: impl Iterator<Item = (String, Str
     errors
 }
 
-/// Gives the settings their types. What does not fit is noted and taken out, then the rest is tried again, so that all errors
-/// are found at once.
+/// Gives the settings their types. A value that does not fit is recorded as an error and removed,
+/// and the rest is tried again, so that one load finds all errors.
 fn shape(mut tree: Node) -> (Config, Vec<SettingError>) {
     let mut errors = Vec::new();
     loop {
@@ -109,7 +113,7 @@ fn shape(mut tree: Node) -> (Config, Vec<SettingError>) {
                 let key = error.path();
                 let source = tree.source(&key).clone();
                 let removed = tree.remove(&key);
-                // A section that misses a key which was just taken out of it is no further error.
+                // A section that misses a key which this loop has removed is not a further error.
                 let inside = format!("{key}.");
                 if !errors.iter().any(|error| error.key.starts_with(&inside)) {
                     errors.push(SettingError { key, message: error.message, source });

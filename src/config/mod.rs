@@ -1,10 +1,11 @@
-//! The daemon's configuration: read from a TOML file and environment variables, checked as a whole, then plain typed values.
+//! The daemon's configuration: read from a TOML file and environment variables, checked as a whole,
+//! then plain typed values.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`sections`] | the sections as types, with defaults |
-//! | [`values`], `urls`, `per_interface` | the formats of single values, of URLs, and of the sections with a key for each interface |
-//! | `tree` | what file and variables say, before it has types |
+//! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
+//! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
 //! | `check` | every rule about values that have the right type |
 //! | `dev` | what `--dev` adds and prints |
@@ -43,25 +44,39 @@ pub struct Config {
     /// Whether the daemon was started with `--dev`; not a key.
     #[serde(skip)]
     pub dev: bool,
-    /// The folder of the store and the operator's token.
+    /// The folder that holds the store and the operator's token.
     pub data_dir: PathBuf,
-    /// `[listen]`: the address and port of each interface. Interfaces with the same address share it.
+    /// `[listen]`: the address and port of each interface. Interfaces with the same address share
+    /// it.
     #[serde(deserialize_with = "per_interface::listen")]
     pub listen: PerInterface<SocketAddr>,
-    /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://` and the listen address.
+    /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://`,
+    /// or `https://` with `[tls]`, and the bound address.
     #[serde(deserialize_with = "per_interface::urls")]
     pub urls: PerInterface<Option<String>>,
+    /// `[tls]`; `None` serves plain HTTP.
     pub tls: Option<Tls>,
+    /// `[registry]`.
     pub registry: Registry,
+    /// `[batcher]`.
     pub batcher: Batcher,
+    /// `[limits]`.
     pub limits: Limits,
+    /// `[cors]`.
     pub cors: Cors,
+    /// `[sign_in]`.
     pub sign_in: SignIn,
+    /// `[verifier]`.
     pub verifier: Verifier,
+    /// `[[apps]]`.
     pub apps: Vec<App>,
+    /// `[[actions]]`.
     pub actions: Vec<Action>,
+    /// `[[issuers]]`.
     pub issuers: Vec<Issuer>,
+    /// `[[relying_parties]]`.
     pub relying_parties: Vec<RelyingParty>,
+    /// `[[trusted_roots]]`.
     pub trusted_roots: Vec<TrustedRoot>,
 }
 
@@ -89,12 +104,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads and checks the configuration: the command line's data folder before variables before the file before defaults.
-    /// `environment` may hold any variables; those beginning `SELFSAME_` have to be settings.
+    /// Reads and checks the configuration. The data folder of the command line replaces that of the
+    /// variables, variables replace the file, and the file replaces the defaults. `environment` may
+    /// hold any variables; those that begin with `SELFSAME_` must be settings.
     ///
     /// # Errors
-    /// Every problem at once, each with its key, its place and what would be right. Rules that look at several entries of a list
-    /// are applied once every value can be read.
+    /// All errors at once, each with its key, its source and what would be right. Rules that
+    /// compare entries of a list are checked only when every value can be read.
     pub fn load(
         file: Option<&Path>,
         environment: impl Iterator<Item = (String, String)>,
@@ -104,8 +120,8 @@ impl Config {
         load::load(file, environment, dev, data_dir)
     }
 
-    /// The base URL of each interface: the configured one, or else the address that is really listened on (a configured port 0 is
-    /// chosen by the system).
+    /// The base URL of each interface: the configured one, or else the bound address (for a
+    /// configured port 0 the system chooses the port).
     pub fn public_urls(&self, bound: &PerInterface<SocketAddr>) -> PublicUrls {
         PerInterface::from_fn(|interface| {
             let scheme = if self.tls.is_some() && interface.is_public() { "https" } else { "http" };
@@ -113,18 +129,20 @@ impl Config {
         })
     }
 
-    /// The application's identifier at the verification endpoint: the one its `[[relying_parties]]` entry gives, else the one
-    /// derived from its id.
+    /// The application's relying party id at the verification interface: the id of its
+    /// `[[relying_parties]]` entry, else the id that is derived from its own.
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
         let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
     }
 
-    /// The configuration after SIGHUP: this one with the applications, their actions, issuers, relying parties and limits of `new`.
-    /// Also the keys of all other settings that differ there and need a restart.
+    /// The configuration after SIGHUP: this one with the applications, their actions, issuers,
+    /// relying parties and limits of `new`. Also returns the keys of all other settings that differ
+    /// in `new` and need a restart.
     pub fn with_reloaded(&self, new: Self) -> (Self, Vec<String>) {
         let mut waiting = Vec::new();
-        // A section's pattern is exhaustive, so a new key does not compile until it is named here.
+        // The pattern of a section is exhaustive, so a section with a new key does not compile
+        // until the key is named here.
         macro_rules! compare {
             ($section:ident: $Section:ident { $($key:ident),* }) => {{
                 let $Section { $($key),* } = &self.$section;
@@ -158,7 +176,7 @@ impl Config {
     }
 }
 
-/// Where a setting came from.
+/// The source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The defaults.
@@ -194,13 +212,13 @@ impl Display for SettingError {
     }
 }
 
-/// Why there is no configuration.
+/// Why a configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {error}", file.display())]
     Unreadable { file: PathBuf, error: io::Error },
-    /// The file is not TOML. The line itself is not shown, because it may hold a secret.
+    /// The file is not TOML. The error does not show the line, because it may hold a secret.
     #[error("{}: line {line}, column {column}: {message}", file.display())]
     Syntax { file: PathBuf, line: usize, column: usize, message: String },
     /// Settings are wrong. The message has a line for each.

@@ -22,7 +22,7 @@ const LISTEN_KEYS: [&str; Interface::ALL.len()] = {
     keys
 };
 
-/// The keys of `[urls]`: all interfaces but the operator's have one.
+/// The keys of `[urls]`: every interface except the operator interface has one.
 const URL_KEYS: [&str; Interface::ALL.len() - 1] = {
     let mut keys = [""; Interface::ALL.len() - 1];
     let (mut index, mut filled) = (0, 0);
@@ -36,19 +36,21 @@ const URL_KEYS: [&str; Interface::ALL.len() - 1] = {
     keys
 };
 
-/// The addresses that are listened on unless they are configured: loopback, each interface at its own port.
+/// The default addresses: loopback, each interface at its own port.
 pub(super) fn default_listen() -> PerInterface<SocketAddr> {
     PerInterface::from_fn(|interface| SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port())))
 }
 
-/// Reads `[listen]`: the address and port of each interface. Interfaces with the same address share it.
+/// Reads `[listen]`: the address and port of each interface. Interfaces with the same address share
+/// it.
 pub(super) fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerInterface<SocketAddr>, D::Error> {
     let key = |interface: Interface| Some(interface.listen_key());
     let section = Section { keys: &LISTEN_KEYS, key, values: default_listen(), entry: PhantomData::<Address> };
     deserializer.deserialize_struct("Listen", &LISTEN_KEYS, section)
 }
 
-/// Reads `[urls]`: the base URLs that clients see, without a trailing slash. `None` means `http://` and the listen address.
+/// Reads `[urls]`: the base URLs that clients see, without a trailing slash. `None` means
+/// `http://`, or `https://` with `[tls]`, and the bound address.
 pub(super) fn urls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PerInterface<Option<String>>, D::Error> {
     let values = PerInterface::default();
     let section = Section { keys: &URL_KEYS, key: Interface::url_key, values, entry: PhantomData::<Url> };

@@ -1,8 +1,10 @@
-//! Settings before they have types: what file and variables say, each value with its key's path and where it came from.
+//! Settings before they have types: the values of file and variables, each with its key's path and
+//! its source.
 //!
-//! A [`Node`] is a serde deserializer, so the types of the sections decide how a value is read. That matters for variables,
-//! whose text has no type of its own: where a number, a boolean or a list is wanted, the text is read as TOML; where a text is
-//! wanted, it is taken as it is, also when it looks like a number.
+//! A [`Node`] is a serde deserializer, so the types of the sections decide how a value is read.
+//! This matters for variables, whose text has no type of its own: where a section needs a number, a
+//! boolean or a list, the text is read as TOML; where it needs a text, the text is used unchanged,
+//! also when it looks like a number.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt::{self, Display};
@@ -15,7 +17,7 @@ use serde::forward_to_deserialize_any;
 
 use super::{SettingError, Source};
 
-/// One value with its place.
+/// One value with its path and its source.
 #[derive(Clone)]
 pub(super) struct Node {
     path: String,
@@ -31,7 +33,7 @@ enum Value {
     Integer(i64),
     Float(f64),
     Boolean(bool),
-    /// The text of an environment variable, not read yet.
+    /// The text of an environment variable; the type of its setting decides how it is read.
     Variable(String),
 }
 
@@ -64,7 +66,7 @@ impl Node {
         Self { path, source: source.clone(), value }
     }
 
-    /// Puts a variable's text at the place that `keys` name, in front of what stands there.
+    /// Sets the value at the path `keys` to a variable's text, in place of the file's value.
     pub(super) fn set_variable(&mut self, keys: &[&str], source: &Source, text: String) -> Result<(), SettingError> {
         let Value::Table(entries) = &mut self.value else {
             let message = "is a setting of its own and has no keys below it".to_owned();
@@ -80,7 +82,7 @@ impl Node {
         section.set_variable(rest, source, text)
     }
 
-    /// Takes from `defaults` every key that is absent here.
+    /// Adds every key of `defaults` that is absent here.
     pub(super) fn fill_from(&mut self, defaults: Self) {
         let (Value::Table(entries), Value::Table(defaults)) = (&mut self.value, defaults.value) else { return };
         for (key, default) in defaults {
@@ -91,12 +93,13 @@ impl Node {
         }
     }
 
-    /// Where the value of a key came from; for a key that nobody set, where its section came from.
+    /// The source of the value of a key; for a key without a value, the source of its section.
     pub(super) fn source(&self, path: &str) -> &Source {
         self.children().find(|child| child.covers(path)).map_or(&self.source, |child| child.source(path))
     }
 
-    /// Takes out the value of a key; inside a list the whole entry that it belongs to. Says whether there was one.
+    /// Removes the value of a key; inside a list, the whole entry that it belongs to. Returns
+    /// whether there was a value.
     pub(super) fn remove(&mut self, path: &str) -> bool {
         match &mut self.value {
             Value::Table(entries) => {
@@ -122,7 +125,7 @@ impl Node {
         table.into_iter().flatten().chain(list.into_iter().flatten())
     }
 
-    /// Reads the value and notes its place in a error.
+    /// Reads the value; an error gets the value's path.
     fn placed<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ShapeError> {
         let path = self.path.clone();
         seed.deserialize(self).map_err(|error| error.at(&path))
@@ -168,7 +171,8 @@ impl<'de> Deserializer<'de> for Node {
         self.deserialize_str(visitor)
     }
 
-    /// A list in a variable has to be a TOML list. The text is not repeated: applications carry hashes of secrets.
+    /// A list in a variable must be a TOML list. The error does not repeat the text, which may hold
+    /// hashes of secrets.
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
         if let Value::Variable(text) = &self.value
             && let Err(error) = text.parse::<toml::Value>()
@@ -216,7 +220,7 @@ impl<'de> Deserializer<'de> for Node {
     }
 }
 
-/// The entries of a table; a error that comes out of one gets its path.
+/// The entries of a table; an error inside an entry gets the entry's path.
 struct Entries {
     entries: btree_map::IntoIter<String, Node>,
     value: Option<Node>,
@@ -239,7 +243,7 @@ impl<'de> MapAccess<'de> for Entries {
     }
 }
 
-/// The elements of a list; a error that comes out of one gets its path.
+/// The elements of a list; an error inside an element gets the element's path.
 struct Elements(vec::IntoIter<Node>);
 
 impl<'de> SeqAccess<'de> for Elements {
@@ -250,12 +254,13 @@ impl<'de> SeqAccess<'de> for Elements {
     }
 }
 
-/// Why a value does not have the shape its key wants.
+/// Why a value does not have the shape that its key needs.
 #[derive(Debug)]
 pub(super) struct ShapeError {
-    /// The path of the refused value, or of the section with the unknown key; `None` for the document itself.
+    /// The path of the refused value, or of the section with the unknown key; `None` for the
+    /// document itself.
     path: Option<String>,
-    /// The key that its section does not know.
+    /// The key that is not a key of its section.
     unknown: Option<String>,
     /// What is wrong and what would be right.
     pub(super) message: String,
@@ -266,7 +271,8 @@ impl ShapeError {
         Self { path: None, unknown: None, message }
     }
 
-    /// Notes the place. The innermost node that a error passes knows it best, so the first call counts.
+    /// Sets the path, unless it is set. An error passes its innermost node first, which has the
+    /// most exact path.
     fn at(mut self, path: &str) -> Self {
         self.path.get_or_insert_with(|| path.to_owned());
         self

@@ -1,4 +1,5 @@
-//! URLs in the configuration: bases of the interfaces, origins of browsers, redirect URIs of applications.
+//! URLs in the configuration: bases of the interfaces, origins of browsers, redirect URIs of
+//! applications.
 
 use http::{HeaderValue, Uri};
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -23,7 +24,7 @@ pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(Vec::<RedirectUri>::deserialize(deserializer)?.into_iter().map(|uri| uri.0).collect())
 }
 
-/// An origin exactly as a browser sends it, because it is compared as text.
+/// An origin exactly as a browser sends it, because origins are compared as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
 
@@ -99,7 +100,7 @@ fn check_base_url(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// https, or http to this machine.
+/// Accepts https, and http only to this machine.
 fn check_redirect_uri(text: &str) -> Result<(), String> {
     let uri = web_url(text)?;
     let is_local = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));

@@ -8,7 +8,7 @@
 //! | `block.rs` | `GET /block/{height or hash}` |
 //! | `is_valid_root.rs` | `GET /is-valid-root` |
 //! | `config.rs` | `GET /config` |
-//! | `error.rs` | what goes wrong, as status and body |
+//! | `error.rs` | the errors, as status and body |
 
 mod block;
 mod config;
@@ -92,7 +92,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
 )]
 pub struct Description;
 
-/// Adds the route that has two names to the description.
+/// Describes the second path of the route that has two.
 struct SecondNames;
 
 impl Modify for SecondNames {

@@ -17,16 +17,18 @@ use super::dispatch::Dispatcher;
 use super::exchange::{Client, Exchange};
 use super::limits::Limits;
 
-/// How long a client that was idle for too long may take to leave: HTTP/2 sends GOAWAY, HTTP/1 closes.
+/// How long the connection of an idle client may take to close: with HTTP/2 hyper sends GOAWAY
+/// first, with HTTP/1 it closes.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
-/// The smallest limit on heads that hyper accepts.
+/// The smallest limit on heads that hyper accepts, in bytes.
 const MIN_HEAD_BYTES: u32 = 8192;
 /// HTTP/2 windows in bytes: of one body, and of all bodies of a connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 
-/// Shakes hands, if there is TLS, and serves. A client that does not speak TLS, or does so too slowly, is dropped.
+/// Does the TLS handshake, if there is TLS, and serves the connection. A client whose handshake
+/// fails or takes longer than the header timeout is dropped.
 pub(super) async fn begin(
     dispatcher: Arc<Dispatcher>,
     client: Arc<Client>,
@@ -56,7 +58,8 @@ async fn serve(
     });
     let protocols = protocols(&client.limits());
     let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));
-    // How a connection ends concerns only its client, whose requests are answered or dropped by then.
+    // The result is ignored: the error of a connection concerns its client alone, and its requests
+    // have ended.
     tokio::select! {
         _ended = &mut serving => {}
         () = until_idle(&client) => {
@@ -71,7 +74,9 @@ async fn serve(
     }
 }
 
-/// Waits until the client has made no use of its connection for too long.
+/// Waits until the connection is to be closed: no request began within the header timeout, no
+/// request began, ended or was open for the idle timeout, or the client left an answer untaken for
+/// the idle timeout.
 async fn until_idle(client: &Client) {
     let header_timeout = client.limits().header_timeout;
     sleep(header_timeout).await;
@@ -95,16 +100,17 @@ async fn until_idle(client: &Client) {
 fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     let head_bytes = limits.head_bytes.max(MIN_HEAD_BYTES);
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Slow heads are ended by `until_idle`, which sees both protocols and costs a request no timer.
+    // `until_idle` ends slow heads: it covers both protocols and needs no timer for each request.
     builder.http1().header_read_timeout(None).max_buf_size(head_bytes as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.concurrent_streams)
-        // What a client may send before a handler reads it: hyper's own windows are a mebibyte each.
+        // What a client may send before a handler reads it. The defaults of hyper are 1 MiB each.
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        // In memory a small field takes more than the 32 bytes that are counted for it beside its text.
+        // HTTP/2 counts 32 bytes for a field beside its text, and a small field takes more than
+        // that in memory.
         .max_header_list_size(head_bytes / 2);
     builder
 }

@@ -1,4 +1,5 @@
-//! Cross-origin access for browsers (the CORS protocol of the Fetch standard). Without a [`Cors`] an interface grants none.
+//! Cross-origin access for browsers (the CORS protocol of the Fetch standard). An interface without
+//! a [`Cors`] grants no such access.
 
 use hyper::StatusCode;
 use hyper::header::{
@@ -8,7 +9,8 @@ use hyper::header::{
 
 use super::response::{Response, empty};
 
-/// Which origins may read an interface's answers. Credentials (cookies) are never allowed across origins.
+/// Which origins may read an interface's answers. Credentials (cookies) are never allowed across
+/// origins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cors {
     /// Every origin.
@@ -18,12 +20,13 @@ pub enum Cors {
 }
 
 impl Cors {
-    /// Access for these origins; `None`, which is no cross-origin access, when there are none.
+    /// Access for these origins; `None`, which grants no cross-origin access, for an empty list.
     pub fn for_origins(origins: Vec<HeaderValue>) -> Option<Self> {
         (!origins.is_empty()).then_some(Self::Origins(origins))
     }
 
-    /// The answer to `OPTIONS` on a path that takes the methods in `allow`; [`Cors::grant`] completes it.
+    /// The answer to `OPTIONS` on a path that takes the methods in `allow`; [`Cors::grant`]
+    /// completes it.
     pub(super) fn preflight(allow: &HeaderValue) -> Response {
         let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
@@ -40,7 +43,8 @@ impl Cors {
     /// Marks an answer as readable for the request's origin, if that is allowed.
     pub(super) fn grant(&self, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
         let granted = match self {
-            // The same for every origin, so that a shared cache may hand the answer to any of them.
+            // The value is the same for every origin, so that a shared cache may give the answer to
+            // each of them.
             Self::Any => Some(HeaderValue::from_static("*")),
             Self::Origins(origins) => {
                 headers.append(VARY, HeaderValue::from_static("Origin"));

@@ -1,4 +1,4 @@
-//! The life of one request, from its head to the head of its answer.
+//! One request, from its head to the head of its answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use super::request_id::{RequestId, X_REQUEST_ID};
 use super::response::Response;
 use super::router::{Site, Target};
 
-/// The most header fields of a request: what hyper allows of HTTP/1. Small fields cost far more memory than they have bytes.
+/// The most header fields of a request, which is also hyper's limit for HTTP/1. A small field takes
+/// far more memory than it has bytes.
 const MOST_FIELDS: usize = 100;
 
 /// Gives the random bytes of a request id.
@@ -34,10 +35,11 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Answers a request: always, and always in the style of the interface that its path belongs to.
+    /// Answers every request in the style of the interface that its path belongs to.
     ///
-    /// Everything that happens for the request is logged inside a span with its id, from here to the actors and the disk. The span
-    /// has the level of errors, so that no log filter takes the id from an error.
+    /// Everything that happens for the request is logged inside a span with its id, from here to
+    /// the actors and the disk. The span has the level of errors, so that every log filter that
+    /// passes an error also passes its id.
     pub async fn answer(&self, exchange: Exchange, request: hyper::Request<Incoming>) -> Response {
         let target = self.site.target(request.uri().path());
         let id = RequestId::of(request.headers(), || (self.random)());
@@ -73,7 +75,7 @@ async fn answer(
         Ok(()) => handled,
         Err(_) => Err(Rejection::Internal),
     };
-    // An interface may answer a timeout with another status than 504.
+    // The status does not show a timeout: an interface may answer it with another status than 504.
     let is_interrupted = matches!(handled, Err(Rejection::Timeout));
     let mut response = handled.unwrap_or_else(target.interface.reject);
     if method == Method::HEAD {
@@ -88,7 +90,8 @@ async fn answer(
     if let Some(cors) = cors {
         cors.grant(origin.as_ref(), response.headers_mut());
     }
-    // The connection may be out of step with the client (a body is half read, or its end is disputed), so HTTP/1 must close it.
+    // The connection may be out of step with the client (a body is half read, or its end is
+    // disputed), so HTTP/1 must close it.
     let is_out_of_step = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !is_plainly_framed;
     if version < Version::HTTP_2 && is_out_of_step {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -119,8 +122,9 @@ async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration
     }
     let route = target.route(request.method(), request.path())?;
 
-    // A panic of a handler ends its request and leaves the connection alone. Handlers share snapshots and actors, and a panic out
-    // here leaves neither half changed; that makes asserting unwind safety sound.
+    // A panic in a handler ends its request and not the connection. `AssertUnwindSafe` is sound:
+    // handlers share only snapshots and actors' handles, and a panic in a handler leaves neither
+    // half changed.
     let handling = AssertUnwindSafe(async { (route.handler)(request).await }).catch_unwind();
     match tokio::time::timeout(route.time_limit.unwrap_or(request_timeout), handling).await {
         Ok(Ok(response)) => Ok(response),
@@ -132,14 +136,16 @@ async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration
     }
 }
 
-/// Whether a body's transfer coding, if there is one, is `chunked` alone. hyper overlooks codings before it, which a proxy may read
-/// differently: two opinions on where a request ends allow request smuggling.
+/// Whether a body's transfer coding, if there is one, is `chunked` alone. hyper ignores codings
+/// before it. A proxy that does not ignore them may see another end of the request, which allows
+/// request smuggling.
 fn is_plainly_framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
 }
 
-/// RFC 9112, section 3.2: an HTTP/1.1 request has exactly one `Host`. hyper checks the rest of the framing.
+/// RFC 9112, section 3.2: an HTTP/1.1 request has exactly one `Host`. hyper checks the rest of the
+/// framing.
 fn check_host(head: &Parts) -> Result<(), Rejection> {
     match head.headers.get_all(HOST).iter().count() {
         1 => Ok(()),
@@ -148,7 +154,7 @@ fn check_host(head: &Parts) -> Result<(), Rejection> {
     }
 }
 
-/// `HEAD` is answered with the headers of `GET`, the body's length among them.
+/// Removes the body of an answer to `HEAD`, which has the headers of `GET` with the body's length.
 fn leave_out_body(response: &mut Response) {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.exact_length() {
@@ -156,7 +162,7 @@ fn leave_out_body(response: &mut Response) {
     }
 }
 
-/// The access log: no body, query, address or credential is in it.
+/// Writes the access log, which contains no body, query, address or credential.
 fn log(method: &Method, status: StatusCode, elapsed: Duration) {
     let (status_code, micros) = (status.as_u16(), elapsed.as_micros() as u64);
     // Overload is counted in the metrics and not logged request by request.

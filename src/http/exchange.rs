@@ -1,6 +1,8 @@
-//! What a request and its answer need of their connection: the peer, the limits, the permits, the signal to stop.
+//! What a request and its answer need of their connection: the peer, the limits, the permits, the
+//! signal to stop.
 //!
-//! Everything in this folder that handles a request stands on this module, and this module on none of it.
+//! The modules that handle requests use this one, directly or through each other. This one imports
+//! only `limits`, `load`, `shutdown` and `source`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +20,7 @@ use super::load::{ConnectionPermit, Load};
 use super::shutdown::Shutdown;
 use super::source::source_address;
 
-/// Tells which peers are proxies whose `Forwarded` and `X-Forwarded-For` count.
+/// Whether a peer is a proxy whose `Forwarded` and `X-Forwarded-For` count.
 pub type TrustedProxy = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// What the connections of a listener have in common.
@@ -30,14 +32,14 @@ pub(super) struct Conditions {
     pub open_connections: Gauge,
 }
 
-/// One connection, as its requests see it.
+/// What the requests of one connection share.
 pub(super) struct Client {
     conditions: Conditions,
     peer: SocketAddr,
     permit: ConnectionPermit,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
-    /// Since when each answer waits for the client to take more of it.
+    /// By request number: since when the answer waits for the client to take more of it.
     untaken: Mutex<BTreeMap<u64, Instant>>,
 }
 
@@ -58,12 +60,12 @@ impl Client {
         &self.conditions.shutdown
     }
 
-    /// What the listener's clients hold.
+    /// What the clients of the listener hold.
     pub fn load(&self) -> &Arc<Load> {
         self.permit.load()
     }
 
-    /// The address that a request with these headers comes from; see [`source_address`].
+    /// The source address of a request with these headers; see [`source_address`].
     pub fn source(&self, headers: &HeaderMap) -> IpAddr {
         source_address(self.peer.ip(), headers, |address| (self.conditions.trusted_proxy)(address))
     }
@@ -73,7 +75,8 @@ impl Client {
         (self.requests_begun.load(Ordering::Relaxed), self.requests_ended.load(Ordering::Relaxed))
     }
 
-    /// Whether the client has left an answer untaken for this long. HTTP/2 allows that: one stream stalls beside others in use.
+    /// Whether the client has left an answer untaken for this long. HTTP/2 allows that: one stream
+    /// stalls beside others in use.
     pub fn is_not_taking(&self, patience: Duration) -> bool {
         let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
         untaken.values().any(|since| since.elapsed() >= patience)
@@ -89,12 +92,13 @@ impl Drop for Client {
 /// Answers up to this many bytes are not counted: the number of open requests bounds them.
 const SMALL_ANSWER: usize = 4096;
 
-/// One request and its answer: in flight until hyper has written the answer's last bytes to the socket, or has given it up.
+/// One request and its answer: in flight until hyper has written the answer's last bytes to the
+/// socket, or has given it up.
 pub(super) struct Exchange {
     client: Arc<Client>,
-    /// Counts the requests of the connection.
+    /// Number of the request on its connection, from 0.
     number: u64,
-    /// Room that its answer takes.
+    /// Bytes that the answer takes of the listener's room for answers; 0 for a small answer.
     answer_bytes: usize,
 }
 
@@ -110,22 +114,22 @@ impl Exchange {
         &self.client
     }
 
-    /// From now on the server waits for the client to take more of the answer.
+    /// Records that the server waits for the client to take more of the answer.
     pub fn await_client(&self) {
         self.client.untaken.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Instant::now());
     }
 
-    /// The client has taken all there is; the server makes the answer's next piece.
+    /// Records that the client has taken all pieces so far, and the server makes the next one.
     pub fn await_answer(&self) {
         self.client.untaken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 
-    /// Whether no more requests are open than the limit allows, this one among them.
+    /// Whether the open requests, with this one, are within the limit.
     pub fn is_within_limit(&self) -> bool {
         self.client.permit.is_within_limit(self.client.limits().requests)
     }
 
-    /// Takes room for an answer of this many bytes; `false` when there is none.
+    /// Takes room for an answer of this many bytes; `false` when there is not enough.
     pub fn take_answer(&mut self, bytes: usize) -> bool {
         let limit = self.client.limits().answer_bytes;
         let has_room = bytes <= SMALL_ANSWER || self.client.permit.take_answer_bytes(bytes, limit);

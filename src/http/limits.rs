@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-/// What one listener allows its clients. Can be changed while the listener is served.
+/// What one listener allows its clients. The values may change while the listener is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once. Past it new connections wait in the kernel's backlog until another one ends.
+    /// The most connections open at once. Further connections wait in the kernel's backlog until
+    /// another one ends.
     pub connections: usize,
-    /// Of these, connections of one source address (IPv6: of one /64). Past it a new connection is closed at once. Trusted proxies
-    /// have no such limit.
+    /// Of these, connections of one source address (IPv6: of one /64). A further connection is
+    /// closed at once. Trusted proxies have no such limit.
     pub connections_per_source: usize,
     /// Time from the connection to the end of its first request's head.
     pub header_timeout: Duration,
-    /// A connection on which no request began, ended or was under way for this long is closed, within twice this time. This also
-    /// ends a client that sends the head of a later request too slowly.
+    /// A connection on which no request began, ended or was under way for this long is closed,
+    /// within twice this time. This also ends a client that sends the head of a later request too
+    /// slowly.
     pub idle_timeout: Duration,
     /// Time for a request, its body included, unless its route has a limit of its own.
     pub request_timeout: Duration,
@@ -23,13 +25,13 @@ pub struct Limits {
     pub head_bytes: u32,
     /// Requests open at once on one HTTP/2 connection.
     pub concurrent_streams: u32,
-    /// Requests open at once on all connections, until their answers are sent; more are answered 503. Bounds the memory of heads. A
-    /// source may have a quarter of them (trusted proxies all).
+    /// Requests open at once on all connections, until their answers are sent; more are answered
+    /// 503. Bounds the memory of heads. A source may have a quarter of them (trusted proxies all).
     pub requests: usize,
-    /// Bytes of all bodies that are being read or worked on; past it they are answered 503.
+    /// Bytes of all bodies that are being read or worked on; a request beyond them is answered 503.
     pub body_bytes: usize,
-    /// Bytes of all answers of more than 4 KiB that their clients have not taken; past it they are answered 503. A source may have a
-    /// quarter of them (trusted proxies all).
+    /// Bytes of all answers of more than 4 KiB that their clients have not taken; a request beyond
+    /// them is answered 503. A source may have a quarter of them (trusted proxies all).
     pub answer_bytes: usize,
 }
 

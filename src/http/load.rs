@@ -1,4 +1,5 @@
-//! What the clients of a listener hold: connections, open requests, bodies, answers; all clients together, and each source.
+//! What the clients of a listener hold (connections, open requests, bodies, answers), counted for
+//! all clients together and for each source.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -33,7 +34,8 @@ pub(super) struct ConnectionPermit {
 }
 
 impl Load {
-    /// Counts another connection of a source; `None` when it has as many as `limit` allows. Proxies have no limit.
+    /// Counts another connection of a source; `None` when it has as many as `limit` allows. Proxies
+    /// have no limit.
     pub(super) fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<ConnectionPermit> {
         let source = network_of(source);
         let mut sources = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +47,8 @@ impl Load {
         Some(ConnectionPermit { load: Arc::clone(load), source, of_source, is_proxy })
     }
 
-    /// Takes room for a piece of a body; `false` when there is none. The caller gives it back.
+    /// Takes room for a piece of a body, in bytes; `false` when there is not enough. The caller
+    /// gives back what it took.
     pub(super) fn take_body_bytes(&self, count: usize, limit: usize) -> bool {
         let has_room = self.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= limit;
         if !has_room {
@@ -66,20 +69,21 @@ impl ConnectionPermit {
         &self.load
     }
 
-    /// Another request is open on the connection.
+    /// Counts another open request of the connection.
     pub(super) fn request_begins(&self) {
         self.load.requests.fetch_add(1, Ordering::Relaxed);
         self.of_source.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An open request is answered, or given up.
+    /// Removes an open request from the count, when it is answered or given up.
     pub(super) fn request_ends(&self) {
         self.load.requests.fetch_sub(1, Ordering::Relaxed);
         self.of_source.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes room for an answer that the client has not taken; `false` when there is none. The caller gives it back. A source may
-    /// have a quarter of `limit`.
+    /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
+    /// enough. The caller gives back what it took. A source may have a quarter of `limit`, a
+    /// trusted proxy all of it.
     pub(super) fn take_answer_bytes(&self, count: usize, limit: usize) -> bool {
         let taken = self.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         let of_source = self.of_source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
@@ -96,7 +100,8 @@ impl ConnectionPermit {
         self.of_source.answer_bytes.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Whether all clients have at most `limit` open requests, and the source at most a quarter of it.
+    /// Whether all clients have at most `limit` open requests, and the source at most a quarter of
+    /// it; a trusted proxy may have all.
     pub(super) fn is_within_limit(&self, limit: usize) -> bool {
         let has_room = self.load.requests.load(Ordering::Relaxed) <= limit;
         has_room && (self.is_proxy || self.of_source.requests.load(Ordering::Relaxed) <= limit.div_ceil(4))

@@ -1,4 +1,4 @@
-//! What the front-end counts, as Prometheus metrics.
+//! The Prometheus metrics of the front-end.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// The upper bounds of the latency histogram's buckets, in seconds: from one read of a snapshot to a long poll.
+/// The upper bounds of the latency histogram's buckets, in seconds: from one read of a snapshot to
+/// a long poll.
 const LATENCY_BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0];
 
 /// The classes of status codes, in order from 1xx.

@@ -1,32 +1,40 @@
 //! The thin HTTP front-end: HTTP/1.1 and HTTP/2 on one port, on hyper.
 //!
-//! It knows no business. Each interface (gateway, indexer, …) brings a [`Router`] with its handlers and an error type
-//! that renders rejections in its own style; everything between the socket and the handler happens here.
+//! It contains nothing of the registry, verification or sign-in. Each interface (gateway, indexer,
+//! …) brings a [`Router`] with its handlers and an error type that renders rejections in its own
+//! style; this module does everything between the socket and the handler.
 //!
-//! The modules import one another in one direction: `server` → `connection` → `dispatch` → `router` → `request`, `rejection`,
-//! `cors` → `response` → `exchange` → `limits`, `load`, `shutdown`, `source`.
+//! The modules import one another in one direction: `server` → `connection` → `dispatch` → `router`
+//! → `request`, `rejection`, `cors` → `response` → `exchange` → `limits`, `load`, `shutdown`,
+//! `source`.
 //!
 //! # The life of a connection
 //!
-//! 1. [`Server::run`] accepts it, unless as many are open as [`Limits::connections`] allows; then it waits in the
-//!    kernel's backlog.
-//! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a request. A client
-//!    that does not get that far within [`Limits::header_timeout`], or leaves its connection unused for
-//!    [`Limits::idle_timeout`], is asked to leave and then dropped (`connection.rs`). Heads that are malformed,
-//!    ambiguously framed or too large never reach us: hyper answers 400, 414 or 431 and closes; these are the only
-//!    answers without an `X-Request-Id`. (Codings in front of `chunked`, which it overlooks, are refused in `dispatch.rs`.)
-//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`] which interface and route the path
-//!    belongs to, and opens a span with all three: every log event that happens for the request is inside it.
-//! 4. The handler runs, within the request timeout or its route's own limit. It reads the body through
-//!    [`Request::read_body`], which is counted, so that neither size nor slowness of a client costs more than the
-//!    limits say. A panic becomes [`Rejection::Internal`].
-//! 5. An error of the interface, or a [`Rejection`], is logged with its reason and rendered by the interface
-//!    ([`InterfaceError`]).
-//! 6. A large answer takes room among those that their clients have not taken, or is refused (`load.rs`). The answer gets its
-//!    CORS headers and `X-Request-Id`, is counted and logged, and goes out; with HTTP/1.1 in the order of the requests.
-//!    Its request is in flight until it is written. What the handler left of the body is read and thrown away for a moment (`request.rs`).
-//! 7. At [`Shutdown`] nothing more is accepted, each connection finishes what is in flight, and what is left after
-//!    [`Limits::grace`] is dropped. Long polls see the same signal through [`Request::shutdown`].
+//! 1. [`Server::run`] accepts it, unless as many are open as [`Limits::connections`] allows; then
+//!    it waits in the kernel's backlog.
+//! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a
+//!    request. A client that does not get that far within [`Limits::header_timeout`], or leaves its
+//!    connection unused for [`Limits::idle_timeout`], is asked to close its connection and then
+//!    dropped (`connection.rs`). Heads that are malformed, ambiguously framed or too large never
+//!    reach this code: hyper answers 400, 414 or 431 and closes; these are the only answers without
+//!    an `X-Request-Id`. (Codings in front of `chunked`, which hyper ignores, are refused in
+//!    `dispatch.rs`.)
+//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`] which
+//!    interface and route the path belongs to, and opens a span with all three: every log event
+//!    that happens for the request is inside it.
+//! 4. The handler runs, within the request timeout or its route's own limit. It reads the body
+//!    through [`Request::read_body`], which is counted, so that neither a large nor a slow body
+//!    costs more than the limits allow. A panic becomes [`Rejection::Internal`].
+//! 5. An error of the interface, or a [`Rejection`], is logged with its reason and rendered by the
+//!    interface ([`InterfaceError`]).
+//! 6. A large answer takes room among the answers that their clients have not taken, or is replaced
+//!    by a 503 (`load.rs`). The answer gets its CORS headers and `X-Request-Id`, is counted and
+//!    logged, and is sent; with HTTP/1.1 in the order of the requests. Its request is in flight
+//!    until hyper has written the answer. What the handler left of the body is read and discarded
+//!    for a short time (`request.rs`).
+//! 7. At [`Shutdown`] the server accepts no more connections, each connection finishes its requests
+//!    in flight, and the connections that are left after [`Limits::grace`] are dropped. Long polls
+//!    get the same signal through [`Request::shutdown`].
 
 mod connection;
 mod cors;

@@ -1,8 +1,9 @@
 //! Why a request is rejected for reasons that all interfaces share.
 //!
-//! Each interface has an error type of its own that can hold a [`Rejection`] ([`InterfaceError`]), and turns it into answers in
-//! one place. [`Rejection::respond`] sets the status and the headers that HTTP asks for, so that an interface only chooses the
-//! body; [`ErrorCodes`] does the rest for interfaces whose errors are `{"code","message"}`.
+//! Each interface has an error type of its own that can hold a [`Rejection`] ([`InterfaceError`]),
+//! and turns it into answers in one place. [`Rejection::respond`] sets the status and the headers
+//! that HTTP requires, so that an interface only chooses the body; [`ErrorCodes`] does the rest for
+//! interfaces whose errors are `{"code","message"}`.
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
@@ -11,7 +12,8 @@ use serde::Serialize;
 
 use super::response::{Response, json};
 
-/// The answer to a request that is rejected for a reason that all interfaces share. Its text is for the client.
+/// The answer to a request that is rejected for a reason that all interfaces share. Its text is for
+/// the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// 400: the request breaks HTTP or its own framing.
@@ -20,7 +22,7 @@ pub enum Rejection {
     /// 404: no route for this path.
     #[error("nothing is served at {path}")]
     NotFound { path: String },
-    /// 405: the path is known, the method is not.
+    /// 405: the path has routes, but not for this method.
     #[error("the method is {method}, this path takes {}", allow.to_str().unwrap_or_default())]
     MethodNotAllowed { method: String, allow: HeaderValue },
     /// 413: the body is longer than its limit in bytes.
@@ -29,7 +31,7 @@ pub enum Rejection {
     /// 415: the body's type or encoding is not one that the route reads.
     #[error("{0}")]
     UnsupportedMediaType(String),
-    /// 429: the source asked too often.
+    /// 429: the source is past its rate limit.
     #[error("too many requests, try again in {retry_after}")]
     TooManyRequests { retry_after: RetryAfter },
     /// 500: the service failed. The reason is in the log and not in the answer.
@@ -43,9 +45,11 @@ pub enum Rejection {
     Timeout,
 }
 
-/// An interface's errors: they take in [`Rejection`]s and become answers.
+/// The error type of an interface: a [`Rejection`] converts into it, and it converts into an
+/// answer.
 pub trait InterfaceError: From<Rejection> + Send + 'static {
-    /// Why exactly the request was rejected, for the log: nothing secret, and nothing that the client sent but names of fields.
+    /// Why exactly the request was rejected, for the log. It contains no secret, and of what the
+    /// client sent only names of fields.
     fn reason(&self) -> String;
 
     /// Status, headers and body of the answer.
@@ -59,7 +63,7 @@ pub fn reject<E: InterfaceError>(error: E) -> Response {
 }
 
 impl Rejection {
-    /// Why exactly, for the log. Contains nothing that the client sent.
+    /// Why exactly the request was rejected, for the log. It contains nothing that the client sent.
     pub fn reason(&self) -> String {
         match self {
             Self::NotFound { .. } => "no route has this path".to_owned(),
@@ -70,7 +74,7 @@ impl Rejection {
         }
     }
 
-    /// The status of this rejection unless an interface says otherwise.
+    /// The status of this rejection; an interface may answer another one.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
@@ -85,7 +89,8 @@ impl Rejection {
         }
     }
 
-    /// The answer with `body` as JSON, the rejection's status, and the `Allow` or `Retry-After` that belongs to it.
+    /// The answer with `body` as JSON, the rejection's status, and the `Allow` or `Retry-After`
+    /// that belongs to it.
     pub fn respond<T: Serialize + ?Sized>(&self, body: &T) -> Response {
         let mut response = json(self.status(), body);
         match self {
@@ -104,14 +109,16 @@ impl Rejection {
 /// The body `{"code","message"}` of gateway, indexer and operator errors.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorBody<'a> {
+    /// The error code, for programs.
     pub code: &'a str,
+    /// The error text, for developers of clients.
     pub message: &'a str,
 }
 
 /// The codes of an interface for rejections, for interfaces that answer with [`ErrorBody`].
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorCodes {
-    /// The code of [`Rejection::Unavailable`]. The interfaces agree on all others.
+    /// The code of [`Rejection::Unavailable`]. The interfaces have all other codes in common.
     pub unavailable: &'static str,
 }
 

@@ -20,12 +20,12 @@ use super::rejection::Rejection;
 use super::request_id::RequestId;
 use super::shutdown::Shutdown;
 
-/// How many bytes of a body that no handler read are still read, so that the client gets to see its answer.
+/// How many bytes of an unread body are read and discarded, so that the client can read its answer.
 const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
-/// How long that may take.
+/// How long this may take.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// A request that found its route.
+/// One request. A handler gets it when its route is found.
 pub struct Request {
     pub(super) head: Parts,
     pub(super) body: RequestBody,
@@ -35,7 +35,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// The method; a `HEAD` request reaches the handler of `GET`, and its answer's body is left out afterwards.
+    /// The method; a `HEAD` request reaches the handler of `GET`, and its answer's body is left out
+    /// afterwards.
     pub fn method(&self) -> &Method {
         &self.head.method
     }
@@ -50,7 +51,8 @@ impl Request {
         &self.head.headers
     }
 
-    /// A header that may be given once, as text. Given twice or not as ASCII text it is a bad request.
+    /// A header that may be given once, as text. A header that is given twice or is not ASCII text
+    /// is a [`Rejection::BadRequest`].
     pub fn header(&self, name: &HeaderName) -> Result<Option<&str>, Rejection> {
         let mut values = self.head.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
@@ -61,8 +63,8 @@ impl Request {
         Ok(Some(text))
     }
 
-    /// The path segment that stands for `{name}` in the route's pattern, percent-decoded. A name that the pattern
-    /// does not have reads as empty.
+    /// The path segment that stands for `{name}` in the route's pattern, percent-decoded. For a
+    /// name that the pattern does not have it is empty.
     pub fn param(&self, name: &str) -> Result<Cow<'_, str>, Rejection> {
         let is_named = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
         let mut segments = self.pattern.split('/').zip(self.path().split('/'));
@@ -72,12 +74,13 @@ impl Request {
             .map_err(|_| Rejection::BadRequest(format!("{name} in the path is not UTF-8 after percent-decoding")))
     }
 
-    /// The pairs of the query, decoded, in their order; a name may come more than once.
+    /// The pairs of the query, decoded, in their order; a name may occur more than once.
     pub fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         form_urlencoded::parse(self.head.uri.query().unwrap_or_default().as_bytes())
     }
 
-    /// The value of a query parameter that may be given once, decoded. Given twice it is a bad request.
+    /// The value of a query parameter that may be given once, decoded. A parameter that is given
+    /// twice is a [`Rejection::BadRequest`].
     pub fn query_parameter(&self, name: &str) -> Result<Option<Cow<'_, str>>, Rejection> {
         let mut values = self.query().filter(|(given, _)| given == name).map(|(_, value)| value);
         let value = values.next();
@@ -97,7 +100,8 @@ impl Request {
         self.client.source(&self.head.headers)
     }
 
-    /// The signal that the server is about to stop. A handler that waits long waits for this too.
+    /// The signal that the server is about to stop. A handler that waits for long must wait for
+    /// this signal too.
     pub fn shutdown(&self) -> &Shutdown {
         self.client.shutdown()
     }
@@ -105,8 +109,10 @@ impl Request {
     /// Reads the whole body, once, up to `limit` bytes; trailers are ignored.
     ///
     /// # Errors
-    /// [`Rejection::PayloadTooLarge`], before anything is read when the length is announced;
-    /// [`Rejection::UnsupportedMediaType`] when it is compressed; [`Rejection::BadRequest`] when it ends early.
+    /// [`Rejection::PayloadTooLarge`] when the body is longer than `limit`, before it is read if
+    /// its length is announced; [`Rejection::UnsupportedMediaType`] when it is compressed;
+    /// [`Rejection::BadRequest`] when it ends early; [`Rejection::Unavailable`] when the bodies of
+    /// all requests leave no room for it.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         if self.body.announced_length() > limit as u64 {
             return Err(Rejection::PayloadTooLarge { limit });
@@ -122,15 +128,16 @@ impl Request {
         }
     }
 
-    /// [`Request::read_body`] of a body that has to be `application/json`; whether it is JSON remains to be seen.
+    /// [`Request::read_body`] of a body whose content type must be `application/json`. The text
+    /// itself is not checked.
     pub async fn read_json(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         let body = self.read_body(limit).await?;
         self.require_content_type("application/json")?;
         Ok(body)
     }
 
-    /// Checks that the content type is `expected`, in any case and with any parameters except a charset other than
-    /// UTF-8.
+    /// Checks that the content type is `expected`, in any case and with any parameters except a
+    /// charset other than UTF-8.
     pub fn require_content_type(&self, expected: &str) -> Result<(), Rejection> {
         match self.header(&CONTENT_TYPE)? {
             Some(found) if is_content_type(found, expected) => Ok(()),
@@ -155,18 +162,20 @@ fn is_content_type(found: &str, expected: &str) -> bool {
         })
 }
 
-/// A body on its way in.
+/// The body of a request while it is received.
 ///
-/// Closing a socket on a client that is still sending resets the connection and may take the answer with it. So what is
-/// left of an HTTP/1 body when this is dropped is read and thrown away for a short while; if it ends by then, the
-/// connection is even kept alive. HTTP/2 can refuse the rest of one stream and needs none of this.
+/// Closing the socket of a client that still sends resets the connection, and the client may lose
+/// the answer. So the rest of an HTTP/1 body is read and discarded for a short time when this value
+/// is dropped; if the body ends in that time, the connection stays open. HTTP/2 can refuse the rest
+/// of one stream and does not need this.
 pub(super) struct RequestBody {
-    /// `None` once it is read to its end.
+    /// `None` when the body is read to its end.
     unread: Option<Incoming>,
-    /// Whether the client sends the body without being asked for it (`Expect: 100-continue` waits).
+    /// Whether the client sends the body now; with `Expect: 100-continue` it waits until the body
+    /// is read.
     is_sending: bool,
     version: Version,
-    /// Room that it takes among the bodies of all requests.
+    /// Bytes that it takes of the listener's room for bodies.
     taken: Option<(Arc<Load>, usize)>,
 }
 
@@ -192,7 +201,8 @@ impl RequestBody {
         if self.unread.is_none() {
             return Ok(first);
         }
-        // Grows with what arrives and not with what is announced: an announcement costs the client nothing.
+        // The buffer grows with the bytes that arrive and not with the announced length, which
+        // costs the client nothing.
         let mut body = BytesMut::from(first);
         while let Some(data) = self.next().await? {
             if body.len() + data.len() > limit {
@@ -204,7 +214,7 @@ impl RequestBody {
         Ok(body.freeze())
     }
 
-    /// Takes room for another piece.
+    /// Takes room for another piece of the body.
     fn take(&mut self, count: usize, load: &Arc<Load>, most: usize) -> Result<(), Rejection> {
         if !load.take_body_bytes(count, most) {
             return Err(Rejection::Unavailable { retry_after: RetryAfter::SOON });
@@ -262,7 +272,7 @@ async fn discard(mut body: Incoming) {
             }
         }
     };
-    // Nothing waits for the outcome.
+    // The result is ignored, because nothing waits for it.
     let _ = tokio::time::timeout(DISCARD_TIME, reading).await;
 }
 

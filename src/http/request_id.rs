@@ -5,15 +5,16 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 /// The header that carries the id in both directions.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id that is taken over from a client.
+/// The longest id that a client may choose, in bytes.
 const MAX_LENGTH: usize = 128;
 
-/// The client's own id when it is 1 to 128 characters of `[A-Za-z0-9._-]`, otherwise a random UUID (version 4).
+/// The client's own id when it is 1 to 128 characters of `[A-Za-z0-9._-]`, otherwise a random UUID
+/// (version 4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// Reads the id from a request's headers; `random` is only asked when the client brought none that can be used.
+    /// Reads the id from a request's headers. Calls `random` only when the client sent no valid id.
     pub fn of(headers: &HeaderMap, random: impl FnOnce() -> [u8; 16]) -> Self {
         match headers.get(X_REQUEST_ID) {
             Some(value) if is_acceptable(value.as_bytes()) => Self(value.clone()),

@@ -14,10 +14,11 @@ use serde::Serialize;
 
 use super::exchange::Exchange;
 
-/// What every handler answers with.
+/// The answer of a handler.
 pub type Response = hyper::Response<Body>;
 
-/// An answer with a JSON body that caches must not store. An answer that may be stored replaces `Cache-Control`.
+/// An answer with a JSON body that caches must not store. An answer that may be stored replaces
+/// `Cache-Control`.
 ///
 /// A value that cannot be written as JSON is logged and answered with a bare 500.
 pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
@@ -26,7 +27,8 @@ pub fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
             let mut response = content(status, "application/json", text);
             let headers = response.headers_mut();
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-            // What an answer repeats of a request must not be taken for HTML by a browser that guesses types.
+            // An answer may repeat text of the request. `nosniff` keeps a browser that guesses
+            // types from reading it as HTML.
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             response
         }
@@ -52,9 +54,10 @@ pub fn empty(status: StatusCode) -> Response {
     response
 }
 
-/// An answer whose body comes piece by piece, for example server-sent events.
+/// An answer whose body is sent piece by piece, for example server-sent events.
 ///
-/// It counts as in flight until its body ends: the body has to end by itself within a bounded time and at shutdown.
+/// Its request is in flight until the body ends, so the body must end within a bounded time and at
+/// shutdown.
 pub fn stream<B>(status: StatusCode, content_type: &'static str, body: B) -> Response
 where
     B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
@@ -64,7 +67,7 @@ where
     response
 }
 
-/// The body of an answer: usually one piece of memory, sometimes a stream.
+/// The body of an answer: usually one buffer, sometimes a stream.
 #[derive(Default)]
 pub struct Body {
     content: Content,
@@ -83,7 +86,7 @@ impl Default for Content {
 }
 
 impl Body {
-    /// The length in bytes, where it is known before the end.
+    /// The length in bytes; `None` for a stream of unknown length.
     pub(super) fn exact_length(&self) -> Option<u64> {
         hyper::body::Body::size_hint(self).exact()
     }
@@ -95,7 +98,8 @@ impl Body {
     }
 }
 
-/// Keeps the exchange alive until hyper has written the bytes to the socket, also when the body has ended before.
+/// Keeps the exchange alive until hyper has written the bytes to the socket, also after hyper has
+/// dropped the body.
 struct Leaving {
     bytes: Bytes,
     _exchange: Exchange,

@@ -1,9 +1,10 @@
-//! Which handler answers which method and path.
+//! Routing: finds the handler for a method and a path.
 //!
-//! A [`Router`] is written once an interface. Interfaces that share a listening address become one [`Site`], in the
-//! order they are given: a path belongs to the first interface that has it. An interface that should answer for
-//! several of them (`/health`, `/openapi.json`) therefore goes first. An unknown path is refused in the style of the
-//! first interface that has a route with the same first segment, else in the style of the first interface.
+//! Each interface builds one [`Router`]. Interfaces that share a listening address become one
+//! [`Site`], in the order they are given: a path belongs to the first interface that has it. An
+//! interface that should answer for several of them (`/health`, `/openapi.json`) therefore goes
+//! first. An unknown path is refused in the style of the first interface that has a route with the
+//! same first segment, else in the style of the first interface.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -21,7 +22,7 @@ use super::rejection::{InterfaceError, Rejection, reject};
 use super::request::Request;
 use super::response::Response;
 
-/// The route that requests for unknown paths are counted under.
+/// The route label of requests for unknown paths.
 pub(super) const UNMATCHED: &str = "unmatched";
 
 /// How much of an unknown path its rejection repeats, in characters.
@@ -32,9 +33,9 @@ type Handler = Box<dyn Fn(Request) -> Answer + Send + Sync>;
 
 /// The routes of one interface, whose handlers share the state `S` and fail with `E`.
 ///
-/// A handler is `async fn(Arc<S>, Request) -> Result<Response, E>`. Its future is dropped when the client goes away
-/// and when the time limit is over, so work that must be finished once it has begun belongs to an actor and not into
-/// a handler.
+/// A handler is `async fn(Arc<S>, Request) -> Result<Response, E>`. Its future is dropped when the
+/// client closes its connection and when the time limit is over, so work that must not stop halfway
+/// belongs into an actor and not into a handler.
 pub struct Router<S, E> {
     routes: Routes,
     state: Arc<S>,
@@ -48,7 +49,7 @@ pub struct Routes {
     /// Renders a rejection in this interface's style.
     pub(super) reject: fn(Rejection) -> Response,
     routes: Vec<(&'static str, Route)>,
-    /// Paths that scripts of every origin may call, whatever `cors` says.
+    /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
 }
 
@@ -73,14 +74,15 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// Grants browsers of every origin access to these paths, their errors and their `OPTIONS` included.
+    /// Grants browsers of every origin access to these paths, their errors and their `OPTIONS`
+    /// included.
     pub fn open_to_all(mut self, patterns: &'static [&'static str]) -> Self {
         self.routes.open = patterns;
         self
     }
 
-    /// Adds a handler, bounded by the request timeout. In `pattern` a whole segment may be a parameter, as in
-    /// `/status/{request_id}`. `HEAD` comes with `GET`.
+    /// Adds a handler, bounded by the request timeout. In `pattern` a whole segment may be a
+    /// parameter, as in `/status/{request_id}`. A route of `GET` also answers `HEAD`.
     pub fn route<F, Fut>(self, method: Method, pattern: &'static str, handler: F) -> Self
     where
         F: Fn(Arc<S>, Request) -> Fut + Send + Sync + 'static,
@@ -117,15 +119,19 @@ impl<S, E> From<Router<S, E>> for Routes {
     }
 }
 
-/// Routes that cannot be told apart or understood: a mistake in the program.
+/// Routes that contradict each other or are malformed: an error in the program.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
+    /// An interface routes a method of a path twice.
     #[error("{interface}: {method} {pattern} is routed twice")]
     Duplicate { interface: &'static str, method: Method, pattern: &'static str },
+    /// A parameter is only a part of a segment.
     #[error("{interface}: a parameter in {pattern} is not a whole segment")]
     Parameter { interface: &'static str, pattern: &'static str },
+    /// A pattern is malformed, or conflicts with another pattern.
     #[error("{interface}: {pattern}: {source}")]
     Pattern { interface: &'static str, pattern: &'static str, source: matchit::InsertError },
+    /// A site has no interface.
     #[error("an address needs at least one interface")]
     NoInterface,
 }
@@ -218,7 +224,7 @@ impl Site {
         Ok(())
     }
 
-    /// Finds what answers for a path.
+    /// Finds the interface and the endpoint of a path.
     pub(super) fn target(&self, path: &str) -> Target<'_> {
         if let Ok(found) = self.paths.at(path) {
             let endpoint = &self.endpoints[*found.value];
@@ -267,7 +273,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The methods a path takes, as `Allow` lists them.
+/// The methods that a path takes, in the form of `Allow`.
 fn allow(routes: &[Route], has_preflight: bool) -> HeaderValue {
     let mut methods: Vec<&str> = Vec::new();
     for route in routes {

@@ -1,4 +1,4 @@
-//! Listening, and its end.
+//! Accepts connections until the shutdown, then ends them.
 
 use std::io;
 use std::pin::pin;
@@ -31,7 +31,7 @@ pub struct Server {
     pub site: Site,
     /// The limits of this address. They may change while it is served.
     pub limits: Arc<ArcSwap<Limits>>,
-    /// Tells which peers are proxies whose `Forwarded` and `X-Forwarded-For` count.
+    /// Whether a peer is a proxy whose `Forwarded` and `X-Forwarded-For` count.
     pub trusted_proxy: TrustedProxy,
     /// Random bytes for request ids.
     pub random: RandomBytes,
@@ -44,7 +44,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until the shutdown is triggered, then until the last request is answered or the grace time is over.
+    /// Serves until the shutdown is triggered, then until the last request is answered or the grace
+    /// time is over.
     ///
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: TcpListener) {
@@ -69,7 +70,8 @@ impl Server {
                         let is_proxy = (conditions.trusted_proxy)(peer.ip().to_canonical());
                         let limit = conditions.limits.load().connections_per_source;
                         let Some(permit) = Load::enter(&load, peer.ip(), limit, is_proxy) else { continue };
-                        // Answers are small and written whole; waiting to fill a segment only delays them.
+                        // Answers are small and written whole, so Nagle's algorithm would only
+                        // delay them.
                         let _ = stream.set_nodelay(true);
                         let client = Arc::new(Client::new(conditions.clone(), peer, permit));
                         connections.spawn(connection::begin(Arc::clone(&dispatcher), client, tls.clone(), stream));
@@ -90,7 +92,7 @@ impl Server {
 
 async fn after_failed_accept(error: io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    // A client that left before it was accepted is no reason to wait.
+    // The client closed its connection before it was accepted, so accepting can continue at once.
     if !matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
         tracing::warn!(%error, "connections cannot be accepted");
         sleep(ACCEPT_PAUSE).await;

@@ -1,4 +1,4 @@
-//! The signal to stop: triggered once, seen by everything that waits.
+//! The signal to stop: it is triggered once, and every task that waits for it gets it.
 
 use tokio::sync::watch;
 
@@ -8,28 +8,29 @@ pub fn shutdown() -> (ShutdownTrigger, Shutdown) {
     (ShutdownTrigger(sender), Shutdown(receiver))
 }
 
-/// Sets off its [`Shutdown`] signals. Dropping it does the same, so that a server never outlives whoever runs it.
+/// Sets off its [`Shutdown`] signals. Dropping it does the same, so that a server never outlives
+/// the owner of its trigger.
 #[derive(Debug)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 
 impl ShutdownTrigger {
-    /// Asks for the shutdown. Asking again changes nothing.
+    /// Triggers the shutdown. A second call changes nothing.
     pub fn trigger(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// Tells that the server is about to stop.
+/// The signal that the server is about to stop.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
 impl Shutdown {
-    /// Whether the shutdown was asked for.
+    /// Whether the shutdown is triggered.
     pub fn is_triggered(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 
-    /// Waits until the shutdown is asked for; returns at once if it already was.
+    /// Waits until the shutdown is triggered; returns at once when it already is.
     pub async fn triggered(&self) {
         // An error means that the trigger is gone, which counts as triggered.
         let _ = self.0.clone().wait_for(|triggered| *triggered).await;

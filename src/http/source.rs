@@ -1,4 +1,4 @@
-//! The address a request comes from, seen through the proxies that the operator trusts.
+//! The source address of a request, read through the proxies that the operator trusts.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,12 +6,14 @@ use hyper::header::{FORWARDED, HeaderMap, HeaderName};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The address of the client: `peer`, or what the proxies in front say when `peer` is one of those that are `trusted`.
+/// The address of the client: `peer`, or the address that the proxies in front name, when `peer` is
+/// a proxy that is `trusted`.
 ///
-/// Proxies append to `Forwarded` (RFC 7239) or `X-Forwarded-For`, so the list is read from its right end: the first
-/// address that is not a trusted proxy is the client; where all are trusted it is the left-most. Everything further
-/// left is the client's own word and is not read. The answer is `peer` when the header is missing or anything read of
-/// it is not an address, and when both headers are there and disagree: one of them then came from the client.
+/// Proxies append to `Forwarded` (RFC 7239) or `X-Forwarded-For`, so the list is read from its
+/// right end: the first address that is not a trusted proxy is the client; where all are trusted it
+/// is the left-most. The client can forge everything further left, so it is not read. The result is
+/// `peer` when the header is missing or an element that is read is not an address, and when both
+/// headers are there and disagree, because one of them then came from the client.
 pub fn source_address(peer: IpAddr, headers: &HeaderMap, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted(peer) {
@@ -40,7 +42,8 @@ fn client(addresses: impl Iterator<Item = Option<IpAddr>>, trusted: impl Fn(IpAd
     last
 }
 
-/// The comma-separated elements of all lines of a header, from the right; `None` for a line that is not text.
+/// The comma-separated elements of all lines of a header, from the right; `None` for a line that is
+/// not text.
 fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
     let lines = headers.get_all(name).iter().rev();
     lines.flat_map(|line| {
@@ -52,8 +55,9 @@ fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item
 
 /// The `for` parameter of one element of `Forwarded`.
 ///
-/// Addresses contain neither commas nor semicolons, so quoted strings with either in them are cut apart here and then
-/// are not addresses: the text that a trusted proxy appended stays the right-most element whatever stands before it.
+/// Addresses contain neither commas nor semicolons, so quoted strings with either in them are cut
+/// apart here and then are not addresses: the text that a trusted proxy appended stays the
+/// right-most element regardless of the text before it.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut values = element.split(';').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
@@ -67,7 +71,8 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     node(unquoted.unwrap_or(value))
 }
 
-/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80`, `2001:db8::1`.
+/// An address with or without a port: `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`, `2001:db8::1`.
 fn node(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
     let address = text

@@ -8,15 +8,19 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// Why there is no TLS.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    /// The file of the certificate chain cannot be read, or is not PEM.
     #[error("tls.certificate: {}: {error}", path.display())]
     Certificate { path: PathBuf, error: pem::Error },
+    /// The file of the certificate chain has no certificate.
     #[error("tls.certificate: {}: there is no certificate in it; give the chain in PEM, the server's own first", path.display())]
     NoCertificate { path: PathBuf },
+    /// The file of the private key cannot be read, or has no private key.
     #[error("tls.private_key: {}: {error}", path.display())]
     PrivateKey { path: PathBuf, error: pem::Error },
+    /// The private key does not belong to the certificate.
     #[error("tls: certificate and private key do not go together: {0}")]
     Mismatch(rustls::Error),
 }

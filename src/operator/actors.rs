@@ -1,4 +1,4 @@
-//! `GET /actors`: the supervision tree's actors.
+//! `GET /actors`: the actors of the supervision tree.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize)]
 pub(super) struct Actor {
     name: String,
-    /// `running`, `silent` (no answer for ten seconds).
+    /// `running`, or `silent` after 10 seconds without an answer.
     state: &'static str,
-    /// Starts after the first.
+    /// Starts after the first one.
     restarts: u64,
-    /// Calls waiting for its answers.
+    /// Calls that wait for its answers.
     waiting_calls: usize,
     /// Milliseconds since it last answered.
     silent_ms: u128,
@@ -41,7 +41,7 @@ pub async fn actors(operator: Arc<Operator>, _: Request) -> Result<Response, Ope
     Ok(json(StatusCode::OK, &all_actors(&operator)))
 }
 
-/// Every actor, as it is now.
+/// Every actor with its present state.
 pub(super) fn all_actors(operator: &Operator) -> Vec<Actor> {
     operator.service.actors().into_iter().map(Actor::from).collect()
 }

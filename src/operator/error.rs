@@ -1,4 +1,4 @@
-//! What the operator interface answers when something is wrong.
+//! The errors of the operator interface and its answers to them.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -17,16 +17,16 @@ pub enum OperatorError {
     /// A changing call without the token.
     #[error("changing calls need `Authorization: Bearer` and the text of operator.token in the data folder")]
     Unauthorized,
-    /// The body is not the object it should be.
+    /// The body is not a JSON object with the expected fields.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// A field has a value that it cannot have.
+    /// The value of a field is not valid, or the signing keys cannot be rotated now.
     #[error("{0}")]
     Field(String),
     /// No verification key is the simulator's.
     #[error("no verification key of staging is the simulator's; set verifier.keys.staging")]
     NoSimulator,
-    /// The metrics could not be written out.
+    /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
     /// The signing keys cannot be read or changed.

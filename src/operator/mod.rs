@@ -1,4 +1,5 @@
-//! The operator interface: whether the daemon is alive and ready, how it is doing, and what only the operator may change.
+//! The operator interface: whether the daemon is alive and ready, how it is doing, and what only
+//! the operator may change.
 //!
 //! | file | endpoint |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
-//! | `error.rs` | what goes wrong, as status and body |
+//! | `error.rs` | the errors, as status and body |
 
 mod actors;
 mod error;
@@ -40,9 +41,11 @@ use error::OperatorError;
 use metrics::{RegistryMetrics, VerifierMetrics};
 pub use simulator::simulation;
 
-/// What the operator interface is made from.
+/// The parts from which the operator interface is made.
 pub struct Setup {
+    /// The actors.
     pub service: Arc<Service>,
+    /// Gives the time of a root that is trusted without one.
     pub clock: Arc<dyn Clock>,
     /// The secret that changing calls carry.
     pub token: String,
@@ -54,10 +57,12 @@ pub struct Setup {
 pub struct Operator {
     service: Arc<Service>,
     clock: Arc<dyn Clock>,
-    /// SHA-256 of the token: as long as the hash of every text that a caller gives.
+    /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
+    /// for every text that a client sends.
     token_hash: [u8; 32],
     simulation: Arc<ArcSwapOption<Simulation>>,
-    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is called.
+    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
+    /// called.
     metrics: Registry,
     registry_metrics: RegistryMetrics,
     verifier_metrics: VerifierMetrics,

@@ -1,6 +1,7 @@
 //! `GET /`: a page that shows the daemon's status and keeps itself up to date.
 //!
-//! Three files, so that the policy of what a browser may load can be the strictest there is: nothing but these, from here.
+//! The page is three files, so that its Content-Security-Policy can be strict: the browser may load
+//! scripts and styles, and may connect, only at this address.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
@@ -16,12 +17,12 @@ pub async fn page() -> Result<Response, OperatorError> {
     Ok(file("text/html; charset=utf-8", include_str!("page/page.html")))
 }
 
-/// What draws the tables.
+/// The script that draws the tables.
 pub async fn script() -> Result<Response, OperatorError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/page.js")))
 }
 
-/// How they look.
+/// The style sheet of the page.
 pub async fn style() -> Result<Response, OperatorError> {
     Ok(file("text/css; charset=utf-8", include_str!("page/page.css")))
 }
@@ -32,7 +33,7 @@ fn file(content_type: &'static str, text: &'static str) -> Response {
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A new daemon's page must not be drawn by an old script.
+    // A browser must not run an old script on the page of a new daemon.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

@@ -13,18 +13,19 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize)]
 struct Ready {
     ready: bool,
-    /// What keeps the daemon from its work; empty when it is ready.
+    /// Why the daemon is not ready; empty when it is.
     reasons: Vec<String>,
 }
 
-/// Ready means: actors answer, commits succeed, queues are below their limits. (Without an open store the daemon does not run.)
+/// The daemon is ready when it is not shutting down, all actors answer, commits succeed, and the
+/// queues are below their limits. (Without an open store the daemon does not run.)
 pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(json(status, &Ready { ready: reasons.is_empty(), reasons }))
 }
 
-/// What keeps the daemon from its work; nothing when it is ready.
+/// Why the daemon is not ready; empty when it is.
 pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     let mut reasons = Vec::new();
     if request.shutdown().is_triggered() {

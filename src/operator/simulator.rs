@@ -1,4 +1,5 @@
-//! `GET /simulator`: what a simulated authenticator needs to make proofs. The simulator's secrets are public.
+//! `GET /simulator`: what a simulated authenticator needs to make proofs. The simulator's secrets
+//! are public.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
     }
 }
 
-/// The simulation; 404 when no key is the simulator's.
+/// The simulation; 404 when no verification key is the simulator's.
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let simulation = operator.simulation.load_full().ok_or(OperatorError::NoSimulator)?;
     Ok(json(StatusCode::OK, &*simulation))

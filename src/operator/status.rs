@@ -23,7 +23,8 @@ struct Status {
     actors: Vec<Actor>,
 }
 
-/// Readiness, the registry's numbers and the actors. 200 also when the daemon is not ready.
+/// Readiness, the registry's numbers and the actors. The status is 200 also when the daemon is not
+/// ready.
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = Status {

@@ -1,15 +1,15 @@
-//! Whether a caller wants a page or JSON.
+//! Whether a client wants a page or JSON.
 
 use hyper::header::ACCEPT;
 
 use crate::http::Request;
 
-/// Whether the caller is a program that wants JSON.
+/// Whether the client is a program that wants JSON.
 pub fn accepts_json(request: &Request) -> bool {
     names(request, "application/json")
 }
 
-/// Whether the caller shows pages to a person.
+/// Whether the client is a browser that wants a page.
 pub fn accepts_html(request: &Request) -> bool {
     names(request, "text/html") && !accepts_json(request)
 }

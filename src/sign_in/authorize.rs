@@ -1,4 +1,4 @@
-//! `GET` and `POST /authorize`: where a sign-in begins.
+//! `GET` and `POST /authorize`: the beginning of a sign-in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use super::redirect::{redirect_error, respond_delivery};
 use super::{SignIn, page};
 use crate::http::{InterfaceError, Request, Response, json};
 
-/// Checks an authorization request, keeps it, and answers with the page; programs get its JSON form.
+/// Checks an authorization request, stores it as a transaction, and answers with the sign-in page;
+/// a program gets JSON instead.
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let wants_json = accepts_json(&request);
     let source = request.source();
@@ -43,17 +44,18 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     }
 }
 
-/// How an authorization request goes on.
+/// The outcome of a valid authorization request.
 enum Outcome {
-    /// The person is asked.
+    /// A transaction began: the person is asked for a proof.
     Asks { begun: Begun, client_name: String },
-    /// The browser's session knows the person, and the application has its response.
+    /// The browser's session identifies the person: the response for the application is ready.
     Known(Delivery),
 }
 
-/// Why no sign-in begins, and where a browser learns of it.
+/// Why no sign-in begins, and where a browser shows it.
 enum NotBegun {
-    /// On a page: client and redirect URI are not known to belong together, or the source has begun too many.
+    /// On a page: the redirect URI is not one of a registered client, or the source is past its
+    /// rate limit.
     Page(SignInError),
     /// At the client's redirect URI.
     Redirect { target: Target, error: SignInError },
@@ -103,7 +105,7 @@ async fn begin(
     outcome.map_err(|error| NotBegun::Redirect { target, error })
 }
 
-/// Begins the sign-in of a request that is right.
+/// Begins the sign-in of a valid request.
 async fn begin_checked(
     sign_in: &SignIn,
     request: AuthorizationRequest,

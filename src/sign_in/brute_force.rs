@@ -6,8 +6,9 @@ use super::SignIn;
 use super::error::SignInEndpointError;
 use crate::http::Response;
 
-/// Runs an endpoint that takes a secret. A source that has sent too many wrong secrets is refused before the endpoint runs. Requests
-/// with a right secret are not counted, because an application's server has one address and many people.
+/// Runs an endpoint that takes a secret. A source that has sent too many wrong secrets is refused
+/// before the endpoint runs. Requests with a right secret are not counted, because an application's
+/// server has one address for many end users.
 pub async fn guard(
     sign_in: &SignIn,
     source: IpAddr,

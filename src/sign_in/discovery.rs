@@ -11,10 +11,11 @@ use super::SignIn;
 use super::error::SignInEndpointError;
 use crate::http::{Request, Response, json};
 
-/// How long clients may keep these, in seconds: shorter than a new key is published before it signs.
+/// How long clients may cache both answers. A new key is published for longer than this before it
+/// signs.
 const MAX_AGE: &str = "public, max-age=900";
 
-/// The provider's description of itself.
+/// The provider's metadata (OpenID Connect Discovery).
 pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     Ok(cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
 }

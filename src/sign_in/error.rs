@@ -1,4 +1,4 @@
-//! What the sign-in service answers when something is wrong.
+//! The errors of the sign-in interface and its answers to them.
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -15,10 +15,11 @@ pub enum SignInEndpointError {
     /// The request was rejected for a reason that all interfaces share: path, method, size, time.
     #[error(transparent)]
     Http(#[from] Rejection),
-    /// A token that is not alive, at the introspection endpoint: the answer says so in the form of RFC 7662 too.
+    /// The token at the introspection endpoint is not active. The answer has `"active": false` too,
+    /// as in RFC 7662.
     #[error(transparent)]
     Inactive(SignInRejection),
-    /// The request is wrong, or could not be carried out.
+    /// The request is rejected, or the service failed.
     #[error(transparent)]
     Failed(#[from] SignInError),
 }
@@ -36,7 +37,7 @@ impl From<TooManyRequests> for SignInEndpointError {
 }
 
 impl SignInEndpointError {
-    /// What is wrong with the request, if it is wrong.
+    /// The rejection; `None` when the request itself is not the reason.
     pub fn rejection(&self) -> Option<&SignInRejection> {
         match self {
             Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => Some(rejection),
@@ -44,13 +45,15 @@ impl SignInEndpointError {
         }
     }
 
-    /// Whether credentials, a code or a token were wrong: what a client that guesses secrets would get.
+    /// Whether credentials, a code or a token were wrong: the errors of a client that guesses
+    /// secrets.
     pub fn is_wrong_secret(&self) -> bool {
         let kinds = [ErrorKind::Unauthenticated, ErrorKind::InvalidGrant, ErrorKind::InvalidToken];
         self.rejection().is_some_and(|rejection| kinds.contains(&rejection.kind))
     }
 
-    /// The error as the client learns of it. What failed inside the service is logged instead.
+    /// The error that the client sees. An internal failure is logged here, and the client does not
+    /// see its details.
     pub fn to_client_error(&self) -> SignInRejection {
         match self {
             Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => rejection.clone(),
@@ -95,7 +98,7 @@ impl InterfaceError for SignInEndpointError {
             Self::Http(Rejection::Unavailable { .. } | Rejection::Timeout) => {
                 unavailable(&self.to_client_error(), RetryAfter::SOON)
             }
-            // Only a form is of the wrong type here, and its error is one of the interface's own.
+            // The interface has its own code for a content type, with status 400 instead of 415.
             Self::Http(Rejection::UnsupportedMediaType(_)) => answer(&self.to_client_error()),
             Self::Http(rejection) => rejection.respond(&self.to_client_error().body()),
             Self::Failed(SignInError::TooMany(TooManyRequests { retry_after })) => {

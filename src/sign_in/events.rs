@@ -1,4 +1,4 @@
-//! `GET /authorize/{transaction}/events`: where the transaction stands, as server-sent events.
+//! `GET /authorize/{transaction}/events`: the progress of a transaction, as server-sent events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,16 +22,18 @@ use crate::http::{Request, Response, Shutdown, stream};
 /// A comment is sent at least this often, so that proxies and browsers keep the connection open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// A stream ends after this time; browsers connect again by themselves.
+/// A stream ends after this time; browsers then connect again.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Tells nginx to pass each event on at once.
+/// Makes nginx forward each event at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Events with `{"state": …}`: one at once, one when it changes; the last one is `answered` or `over`.
+/// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
+/// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
-    // Checked before the stream begins, so that the status answers a caller without the secret.
+    // The secret is checked before the stream begins, so that a client without it gets an error
+    // status.
     let progress = sign_in.handle.progress(id, &secret)?;
     let shutdown = request.shutdown().clone();
     let follower = Follower { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
@@ -66,7 +68,7 @@ enum Next {
 }
 
 impl Follower {
-    /// The next piece of the stream, and what follows it; `None` at the end.
+    /// The next piece of the stream and the step after it; `None` at the end.
     async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
         let progress = match next {
             Next::Tell(progress) => progress,
@@ -81,7 +83,7 @@ impl Follower {
                     Ok(Progress::Waiting) if Instant::now() >= self.until => return None,
                     Ok(Progress::Waiting) => return Some((Bytes::from_static(b":\n\n"), Next::Wait)),
                     Ok(progress) => progress,
-                    // The page connects again.
+                    // The stream ends, and the page connects again.
                     Err(error) => {
                         tracing::error!(%error, "a transaction cannot be followed");
                         return None;

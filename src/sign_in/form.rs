@@ -18,7 +18,8 @@ pub const FORM_LIMIT: usize = 64 * 1024;
 /// The content type of forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Whether the body is a form. Parameters of the content type do not matter: forms are percent-encoded UTF-8 in any case.
+/// Whether the body is a form. Parameters of the content type are ignored, because forms are always
+/// percent-encoded UTF-8.
 pub fn is_form(request: &Request) -> Result<bool, Rejection> {
     let content_type = request.header(&CONTENT_TYPE)?.unwrap_or_default();
     Ok(content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM))
@@ -41,8 +42,8 @@ pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<
     }
 }
 
-/// Authenticates the calling client: by HTTP Basic, by `client_id` and `client_secret` in the form, or, where `public` clients may
-/// call, by `client_id` alone.
+/// Authenticates the calling client: by HTTP Basic, by `client_id` and `client_secret` in the form,
+/// or, where `public` clients may call, by `client_id` alone.
 pub fn authenticate(
     sign_in: &SignInHandle,
     request: &Request,
@@ -84,7 +85,8 @@ pub fn authenticate(
     }
 }
 
-/// Id and secret of a Basic header, each form-decoded (RFC 6749, section 2.3.1).
+/// Id and secret of a Basic header, each form-decoded (RFC 6749, section 2.3.1); `None` for a
+/// malformed header.
 fn basic(header: &str) -> Option<(String, String)> {
     let (scheme, encoded) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

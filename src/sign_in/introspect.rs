@@ -1,4 +1,4 @@
-//! `POST /introspect`: whether an access token is alive (RFC 7662).
+//! `POST /introspect`: whether an access token is active (RFC 7662).
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];
 
-/// Describes a live token of the caller. Any other token, another client's too, is answered alike.
+/// Describes an active token of the calling client. Every other token, another client's included,
+/// gets the answer for an inactive token.
 pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), describe(&sign_in, request)).await
 }

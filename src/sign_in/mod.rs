@@ -5,17 +5,17 @@
 //! | `discovery.rs` | `GET /.well-known/openid-configuration`, `GET /jwks` |
 //! | `authorize.rs` | `GET` and `POST /authorize` |
 //! | `transaction.rs` | `/authorize/{transaction}/…`: the proof request, its answer, progress, completion |
-//! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, live |
+//! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, as a stream |
 //! | `token.rs` | `POST /token` |
 //! | `introspect.rs` | `POST /introspect` |
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
-//! | `page.rs` | the pages that people see |
+//! | `page.rs` | the pages that end users see |
 //! | `form.rs` | forms, and the credentials of clients |
-//! | `accept.rs` | whether a caller wants a page or JSON |
+//! | `accept.rs` | whether a client wants a page or JSON |
 //! | `cookies.rs` | the secrets of transactions and of the session, in the browser |
 //! | `redirect.rs` | how a response travels to the application |
 //! | `brute_force.rs` | slows down sources that guess secrets |
-//! | `error.rs` | what goes wrong, as status, headers and body |
+//! | `error.rs` | the errors, as status, headers and body |
 //! | `setup.rs` | from the configuration to clients |
 
 mod accept;
@@ -50,7 +50,8 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// The path of the service as browsers see it; a proxy may serve it under a path.
+    /// The path of the service as browsers see it, without a trailing slash: a proxy may serve it
+    /// under a path.
     fn root(&self) -> &str {
         let issuer = &self.handle.provider().issuer;
         let rest = issuer.split_once("://").map_or(issuer.as_str(), |(_, rest)| rest);
@@ -58,7 +59,7 @@ impl SignIn {
     }
 }
 
-/// The routes of the sign-in service.
+/// The routes of the sign-in interface.
 pub fn routes(handle: SignInHandle) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
     Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), Arc::new(SignIn { handle }))

@@ -1,4 +1,5 @@
-//! The pages that people see. No external resource, no inline style; each page's scripts are named in its policy.
+//! The pages that end users see. They have no external resources and no inline styles; the
+//! Content-Security-Policy of each page names its scripts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +23,8 @@ use crate::http::{Response, content};
 /// Posts the form of a page; the button is for browsers that run no scripts.
 const SUBMIT: &str = "document.forms[0].submit();";
 
-/// The page of a sign-in: what the application will receive, and how to answer. `root` is the path that the service is at.
+/// The page of a sign-in: it says what the application will receive and how to answer. `root` is
+/// the path that the service is at.
 pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
@@ -41,7 +43,8 @@ pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, 
                     figcaption { "Scan this with your authenticator" }
                 }
             }
-            // Opened in another tab: this page continues by itself once there is an answer.
+            // The link opens another tab, because this page continues by itself when there is an
+            // answer.
             p.action { a.button href=(request_url) target="_blank" rel="nofollow noopener" { "Use the authenticator on this device" } }
             p #progress role="status" aria-live="polite" { "Waiting for your answer." }
             p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
@@ -53,7 +56,7 @@ pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, 
     respond(root, StatusCode::OK, &format!("Sign in to {client_name}"), &body, policy)
 }
 
-/// For a person whose sign-in cannot begin; the application is not told.
+/// The page for a person whose sign-in cannot begin. The application gets no response.
 pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Response {
     let body = html! {
         main {
@@ -69,7 +72,7 @@ pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Respons
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// For a browser that opened the address of an authenticator.
+/// The page for a browser that opened the address for authenticators.
 pub fn for_authenticators(root: &str, request_url: &str) -> Response {
     let body = html! {
         main {
@@ -88,7 +91,7 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
     )
 }
 
-/// For a person whose sign-in does not continue; `again` is the path where they may try again.
+/// The page for a person whose sign-in does not continue; `again` is the path for another try.
 pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
     let body = html! {
         main {
@@ -103,7 +106,7 @@ pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: O
     respond(root, status, "Sign-in", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// For a person whose address has begun too many sign-ins.
+/// The page for a person whose source address has begun too many sign-ins.
 pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
     let body = html! {
         main {
@@ -118,7 +121,7 @@ pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
     response
 }
 
-/// A page that posts itself to the application.
+/// A page whose form posts itself to the application.
 pub fn form_post(root: &str, action: &str, fields: &[(&'static str, String)]) -> Response {
     let body = html! {
         main {
@@ -130,19 +133,20 @@ pub fn form_post(root: &str, action: &str, fields: &[(&'static str, String)]) ->
         }
         script { (PreEscaped(SUBMIT)) }
     };
-    // The script is known by its hash. Where the form goes is not restricted: it is a registered URI, which may send the browser
-    // on to anywhere, and a policy would hold for that as well.
+    // The policy names the script by its hash. It has no `form-action`: the target is a registered
+    // URI, which may redirect the browser to any address, and `form-action` would also apply to
+    // that redirect.
     let hash = STANDARD.encode(Sha256::digest(SUBMIT));
     let policy = format!("script-src 'sha256-{hash}'; style-src 'self'; img-src data:");
     respond(root, StatusCode::OK, "Back to the application", &body, &policy)
 }
 
-/// How the pages look.
+/// The style sheet of the pages.
 pub async fn style() -> Result<Response, SignInEndpointError> {
     Ok(file("text/css; charset=utf-8", include_str!("page/sign-in.css")))
 }
 
-/// What keeps the page of a sign-in up to date.
+/// The script that keeps the page of a sign-in up to date.
 pub async fn script() -> Result<Response, SignInEndpointError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/sign-in.js")))
 }
@@ -188,6 +192,6 @@ fn respond(root: &str, status: StatusCode, title: &str, body: &Markup, policy: &
 fn qr_code(text: &str) -> Option<String> {
     let code = QrCode::new(text).ok()?;
     let image = code.render::<svg::Color<'_>>().min_dimensions(220, 220).quiet_zone(true).build();
-    // Only the element: the declaration before it belongs to files.
+    // Only the element: the XML declaration before it is not allowed in HTML.
     image.find("<svg").map(|start| image[start..].to_owned())
 }

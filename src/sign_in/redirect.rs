@@ -1,4 +1,4 @@
-//! How a response, or an error, travels through the browser to the application's redirect URI.
+//! Sends a response or an error through the browser to the application's redirect URI.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};

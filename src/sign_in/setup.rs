@@ -1,4 +1,4 @@
-//! From the configuration to what sign-in works with.
+//! Makes the settings of sign-in from the configuration.
 
 use selfsame_actors::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::Client;
@@ -26,7 +26,7 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
     }
 }
 
-/// What bounds sign-in.
+/// The limits of sign-in.
 pub fn limits(config: &Config) -> SignInLimits {
     SignInLimits {
         per_source: config.limits.sign_ins_per_source.map(RateLimit::limit),
@@ -35,7 +35,7 @@ pub fn limits(config: &Config) -> SignInLimits {
     }
 }
 
-/// The applications that sign people in: active ones with a redirect URI.
+/// The applications that use sign-in: active ones with a redirect URI.
 pub fn clients(config: &Config) -> Vec<SignInClient> {
     let signs_in = |app: &&App| app.status == Status::Active && !app.redirect_uris.is_empty();
     config.apps.iter().filter(signs_in).map(client).collect()
@@ -52,7 +52,7 @@ fn client(app: &App) -> SignInClient {
         },
         name: app.name().to_owned(),
         secret: secret.map(|secret| ClientSecret { salt: secret.salt(), digest: *secret.digest() }),
-        // People sign in to an application that accepts both environments with proofs of production.
+        // An application that accepts both environments gets sign-ins with proofs of production.
         environment: app.environments().iter().copied().min().unwrap_or(Environment::Production),
         proof: app.proof,
     }

@@ -1,4 +1,4 @@
-//! `POST /token`: an authorization code for tokens.
+//! `POST /token`: exchanges an authorization code for tokens.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
-/// Exchanges a code. In this order: form, client, grant type, code.
+/// Exchanges a code. The checks run in this order: form, client, grant type, code.
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), exchange(&sign_in, request)).await
 }

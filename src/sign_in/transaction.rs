@@ -1,4 +1,5 @@
-//! `/authorize/{transaction}/…`: what an authenticator reads and answers, and how the browser goes on.
+//! `/authorize/{transaction}/…`: the proof request, the authenticator's answer, and the completion
+//! in the browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +24,14 @@ use crate::http::{InterfaceError, Request, Response, json};
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
 
-/// How long the progress of a transaction is held back while nothing happens, in seconds.
+/// How long the progress of a transaction is held back while its state does not change, in seconds.
 const HOLD: u64 = 25;
 
-/// Holding back is exempt from the request timeout; this bounds it all the same.
+/// Time limit of the progress route, instead of the request timeout: 10 seconds more than `HOLD`.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
-/// What the authenticator is asked for. A browser gets a page that says what the address is for.
+/// The proof request that the authenticator answers. A browser gets a page that says what the
+/// address is for.
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let asked = sign_in.handle.proof_request(id)?;
@@ -53,7 +55,8 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
     Ok(json(StatusCode::OK, &answer))
 }
 
-/// The authenticator's answer: a verification request with exactly one proof, or `{"error":"access_denied"}`.
+/// The authenticator's answer: a verification request with exactly one proof, or
+/// `{"error":"access_denied"}`.
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     sign_in.handle.charge_source(request.source())?;
@@ -72,7 +75,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     Ok(json(StatusCode::OK, &value!({"success": true})))
 }
 
-/// Where the transaction stands, for clients that cannot follow [`super::events`]. The answer is held back while nothing happens.
+/// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
+/// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let deadline = Instant::now() + Duration::from_secs(HOLD);
@@ -83,7 +87,7 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
 }
 
-/// The state as pages and programs get it.
+/// The state as the answers name it.
 pub(super) fn state_name(progress: Progress) -> &'static str {
     match progress {
         Progress::Waiting => "waiting",

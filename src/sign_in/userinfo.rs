@@ -1,4 +1,4 @@
-//! `GET` and `POST /userinfo`: the claims of an access token's person.
+//! `GET` and `POST /userinfo`: the claims about the person of an access token.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ async fn claims(sign_in: &SignIn, mut request: Request) -> Result<Response, Sign
     Ok(json(StatusCode::OK, &claims))
 }
 
-/// The token of the header, or of a posted form (RFC 6750, sections 2.1 and 2.2); two of them are one too many.
+/// The token of the header, or of a posted form (RFC 6750, sections 2.1 and 2.2); a request with
+/// both is rejected.
 async fn access_token(request: &mut Request) -> Result<String, SignInEndpointError> {
     let missing =
         || SignInRejection::new(ErrorKind::TokenMissing, "the access token is missing; send it as a Bearer header");

@@ -1,4 +1,4 @@
-//! What the verification endpoint answers when something is wrong.
+//! The errors of the verification interface and its answers to them.
 
 use hyper::StatusCode;
 use selfsame_actors::{TooManyRequests, VerificationError};
@@ -14,19 +14,20 @@ use crate::http::{InterfaceError, Rejection, Response, json};
 /// A request that was not answered with success.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// The request was rejected for a reason that all interfaces share: path, method, size, content type, time.
+    /// The request was rejected for a reason that all interfaces share: path, method, size, content
+    /// type, time.
     #[error(transparent)]
     Http(#[from] Rejection),
-    /// The source address has asked too often.
+    /// The source address is past its rate limit.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
     /// The body is not JSON.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The body is not a request.
+    /// The body is not a verification request.
     #[error(transparent)]
     Validation(#[from] ValidationError),
-    /// The request is refused, or no proof verified.
+    /// The relying party may not ask, no proof verified, or the verifier failed.
     #[error(transparent)]
     Verification(#[from] VerificationError),
 }
@@ -36,7 +37,7 @@ impl InterfaceError for VerifyError {
         match self {
             Self::Http(rejection) => rejection.reason(),
             Self::Body(error) => error.reason(),
-            // The detail may quote the field.
+            // The detail may quote the value of the field, so only its name is logged.
             Self::Validation(ValidationError { attribute, .. }) => {
                 format!("{} is missing or malformed", attribute.as_deref().unwrap_or("the body"))
             }
@@ -91,7 +92,7 @@ fn rejected(rejection: &Rejection, detail: String) -> Response {
         Rejection::PayloadTooLarge { .. } => "request_too_large",
         Rejection::BadRequest(_) | Rejection::UnsupportedMediaType(_) => "invalid_request",
         Rejection::Internal => "internal_error",
-        // Clients know only the first of these two.
+        // The interface description has no code for a timeout, so it is answered as overload.
         Rejection::Unavailable { .. } | Rejection::Timeout => return unavailable(detail),
     };
     rejection.respond(&body(code, detail))
@@ -133,7 +134,7 @@ fn all_failed(app_id: String, results: Vec<ItemResult>, detail: String) -> Respo
     bad_request(VerificationErrorBody { app_id, results, ..body("all_verifications_failed", detail) })
 }
 
-/// The details are for the operator, in the log.
+/// The log has the details for the operator; the client is asked to try again.
 fn store_failed(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())

@@ -1,9 +1,9 @@
-//! Proof verification: relying parties ask whether proofs hold.
+//! The verification interface: checks proofs for relying parties.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `endpoint.rs` | `POST /api/v4/verify/{rp_id}` |
-//! | `error.rs` | what goes wrong, as status and body |
+//! | `error.rs` | the errors, as status and body |
 //! | `setup.rs` | from the configuration to keys, relying parties and issuers |
 
 mod endpoint;

@@ -12,13 +12,14 @@ use crate::schema::requests::{FinalState, RequestRecord};
 use crate::store::Store;
 
 impl Store {
-    /// The result of a block that was applied.
+    /// The result of the block at `height`; `None` when it is not applied.
     pub fn applied_block(&self, height: u64) -> Result<Option<AppliedBlock>, StoreError> {
         self.database().get(&family::RESULTS, &height)
     }
 }
 
-/// The right to change accounts, addresses, tree and roots: the only type that commits applied blocks.
+/// The right to change accounts, addresses, tree and roots: the only type that commits applied
+/// blocks.
 pub struct BlockWriter {
     store: Store,
 }
@@ -29,13 +30,15 @@ impl BlockWriter {
         Self { store }
     }
 
-    /// Commits an applied block: accounts, addresses, tree pages, roots, the result, and for each of its requests the final
-    /// state, the released locks and the end of its wait in the queue. All of it or nothing.
+    /// Commits an applied block atomically: accounts, addresses, tree pages, roots and the result.
+    /// For each of its requests, it writes the final state, releases the locks and deletes the
+    /// entry in the queue.
     ///
-    /// Not synced: the sealed block is, and applying it again gives the same.
+    /// The commit is not synced: the sealed block is, and applying it again gives the same result.
     ///
     /// # Errors
-    /// [`StoreError::StaleCommit`] when the store has moved on since the effects were computed.
+    /// [`StoreError::StaleCommit`] when another block was committed after the effects were
+    /// computed.
     pub fn commit(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
         let _one_at_a_time = self.store.block_commit().lock().unwrap_or_else(PoisonError::into_inner);
         let applied: AppliedTip = self.store.database().get(&family::APPLIED, &())?.unwrap_or_default();
@@ -70,7 +73,8 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Writes the final state of each request and takes it out of the queue.
+    /// Writes the final state of each request, releases its locks and deletes its entry in the
+    /// queue.
     fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
         let seal = &effects.tip.seal;
         let mut last_sequence = 0;
@@ -98,7 +102,8 @@ impl BlockWriter {
     }
 }
 
-/// The replaced root keeps the time of its replacement; the newest has none, also when it was the newest before.
+/// Writes the time of replacement to the replaced root's record. The newest root gets a record
+/// without that time, even when it was the newest root once before.
 fn put_roots(changes: &mut Changes, before: &Tip, after: &Tip) {
     if before.root == after.root {
         return;

@@ -19,7 +19,7 @@ pub(crate) struct Database {
     unsynced: WriteOptions,
 }
 
-/// Something that records can be read from: the database as it is now, or a snapshot.
+/// A source of records: the database as it is now, or a snapshot.
 pub(crate) trait RecordSource {
     fn read(&self, family: &'static str, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError>;
 
@@ -54,17 +54,20 @@ impl Database {
         };
         let mut options = Options::default();
         options.create_if_missing(create);
-        // All of them: a first start may have been cut off before it had made the last one.
+        // RocksDB creates families one after the other: an interrupted first start leaves some
+        // missing.
         options.create_missing_column_families(true);
         options.increase_parallelism(2);
         options.set_max_open_files(512);
         options.set_max_total_wal_size(512 << 20);
         options.set_keep_log_file_num(4);
         options.set_bytes_per_sync(1 << 20);
-        // A write that was cut off was never answered and is dropped. Damage anywhere else in the log refuses to open: what comes
-        // behind it was acknowledged, and RocksDB's own default would leave it out without a word.
+        // In this mode RocksDB drops an incomplete last write, which was never answered, and
+        // refuses to open a log that is damaged anywhere else: the records behind the damage were
+        // acknowledged. Its default mode would drop them silently.
         options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-        // Nor does it notice by itself that a log before the last one is missing or short.
+        // Without this option, RocksDB does not notice that a log before the last one is missing or
+        // short.
         options.set_track_and_verify_wals_in_manifest(true);
         if let Some(environment) = environment {
             options.set_env(environment);
@@ -87,7 +90,7 @@ impl Database {
         Ok(Self { db, synced, unsynced: WriteOptions::default() })
     }
 
-    /// Whether no record was ever written.
+    /// Whether the database holds no record.
     pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
         for family in family::ALL {
             if self.raw_records(family)?.next().is_some() {
@@ -97,7 +100,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Writes a family out and starts another log, as a full write buffer does.
+    /// Flushes a family and starts another log, as a full write buffer does.
     #[cfg(test)]
     pub(crate) fn flush(&self, family: &'static str) {
         self.db.flush_cf(self.handle(family).expect("a family")).expect("flushed");
@@ -108,8 +111,12 @@ impl Database {
         self.db.cf_handle(family).ok_or_else(missing)
     }
 
-    /// Writes changes atomically. With `sync` they are on disk when this returns; without, they survive the death of the
-    /// process, but a power failure may take them (never a part of them, and never without everything written later).
+    /// Writes changes atomically.
+    ///
+    /// With `sync` they are on disk when this returns. Without it they survive the end of the
+    /// process, but a power failure may undo all of them, together with what was written later.
+    /// Later unsynced writes can survive when a new log was begun in between; see `check_for_gaps`
+    /// in `store.rs`.
     pub(crate) fn write(&self, changes: Changes, sync: bool) -> Result<(), StoreError> {
         let mut batch = WriteBatch::default();
         for Change { family, key, value } in changes.items {
@@ -174,7 +181,8 @@ impl Database {
     }
 }
 
-/// Whether a refusal to open says that somebody else has the store open. RocksDB has no kind of error for it.
+/// Whether RocksDB's error text says that another process, or this one, has the store open. RocksDB
+/// has no error kind for it.
 fn is_locked(reason: &str) -> bool {
     reason.contains("While lock file") || reason.contains("lock hold by current process")
 }
@@ -216,7 +224,7 @@ fn family_options(name: &str, cache: &Cache) -> Options {
 struct Change {
     family: &'static str,
     key: Vec<u8>,
-    /// `None` deletes.
+    /// The new value; `None` deletes.
     value: Option<Vec<u8>>,
 }
 
@@ -249,7 +257,7 @@ impl Changes {
         self.items.iter().map(|change| (change.family, change.key.as_slice(), change.value.as_deref()))
     }
 
-    /// Adds other changes behind these.
+    /// Appends other changes to these.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.items.append(&mut other.items);
     }

@@ -14,10 +14,10 @@ use crate::store::Store;
 
 type Listener = Box<dyn Fn(u64) + Send + Sync>;
 
-/// Blocks in a column family.
+/// A ledger whose blocks are a column family of a store.
 pub struct EmbeddedLedger {
     store: Store,
-    /// The lock makes appending one at a time.
+    /// The lock is held during an append, so that appends are serial.
     head: Mutex<Head>,
     listeners: RwLock<Vec<Listener>>,
 }
@@ -26,7 +26,8 @@ pub struct EmbeddedLedger {
 #[derive(Default)]
 struct Head {
     seal: Seal,
-    /// Not while a block is written, nor after a write that failed or panicked: then what is in the store counts.
+    /// False while a block is written, and after a write that failed or panicked: the head is then
+    /// read from the store again.
     is_sure: bool,
 }
 
@@ -38,7 +39,8 @@ impl EmbeddedLedger {
         Ok(ledger)
     }
 
-    /// The head, read again from the store if it is not sure.
+    /// The head; when it is not sure, it is read from the store again, and a changed one is
+    /// reported to the listeners.
     fn settled(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         if !head.is_sure {
@@ -71,7 +73,7 @@ impl LedgerReader for EmbeddedLedger {
     fn head(&self) -> Seal {
         match self.settled() {
             Ok(head) => head.seal,
-            // The next one to append finds out.
+            // The next append reads the store again and returns the error.
             Err(_) => self.head.lock().unwrap_or_else(PoisonError::into_inner).seal,
         }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 
@@ -14,16 +14,16 @@ pub enum StoreError {
     /// The store could not be opened.
     #[error("cannot open the store in {}: {reason}", path.display())]
     Open { path: PathBuf, reason: String },
-    /// Another process has the store open.
+    /// Another process, or this one, has the store open.
     #[error("the store in {} is in use by another process; stop the daemon first", path.display())]
     InUse { path: PathBuf },
-    /// Nothing was ever written to it.
+    /// The store exists, but nothing was ever written to it.
     #[error("the store in {} is empty: its first start was cut off; start the daemon again", path.display())]
     Empty { path: PathBuf },
-    /// A record is not what was written.
+    /// A record does not decode.
     #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
     Damaged { family: &'static str, reason: DecodeError },
-    /// Something that must be there is not.
+    /// A record, or another part that the store must have, is missing.
     #[error("{family} lacks {what}; check the store with `selfsame registry fsck`")]
     Missing { family: &'static str, what: String },
     /// The store was written by another version of the program.
@@ -35,14 +35,14 @@ pub enum StoreError {
          {contract:#x} on chain {chain_id}; registry.chain_id and registry.verifying_contract are fixed at the first start"
     )]
     OtherRegistry { stored_chain_id: u64, stored_contract: Address, chain_id: u64, contract: Address },
-    /// A block was committed on top of a state that it was not computed from.
+    /// A block was to be committed to a state that it was not computed from.
     #[error("block {height} was computed on the state after block {computed_on}, the store is at block {applied}")]
     StaleCommit { height: u64, computed_on: u64, applied: u64 },
-    /// A fault was injected: see the crate's `faults`.
+    /// A fault was injected; see the module `faults`.
     #[cfg(feature = "fault-injection")]
     #[error("a fault was injected at {point}")]
     Injected { point: &'static str },
-    /// Work on the store panicked; whether anything was written, if it was to be, is not known.
+    /// Work on the store panicked. If it was a write, it is unknown whether the write happened.
     #[error("work on the store panicked; the log says where")]
     Panicked,
     /// The thread that commits has ended.
@@ -51,7 +51,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether it is about the moment, not about what is stored: trying again may help.
+    /// Whether a retry may help: the cause is not known to lie in the stored data.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,

@@ -1,8 +1,9 @@
 //! Fault points: places where tests and embedders can make something go wrong.
 //!
-//! Compiled in with the cargo feature `fault-injection` only. Behind each point is one of the `fail` crate with the same name, so
-//! its grammar (`3*off->1*return(error)`) and its variable `FAILPOINTS` work; what is to happen is the argument of `return`, a
-//! [`Fault`]. A process has one set of points, whatever number of services runs in it.
+//! Compiled in only with the cargo feature `fault-injection`. Each point is a fail point of the
+//! `fail` crate with the same name, so that crate's grammar (`3*off->1*return(error)`) and its
+//! variable `FAILPOINTS` work. The argument of `return` is a [`Fault`]. All services in a process
+//! share one set of points.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +21,9 @@ pub enum Fault {
     Panic,
     /// The step takes this much longer.
     Delay(Duration),
-    /// The step goes no further until the point is set anew.
+    /// The step waits until a point (this one or another) is set again.
     Stall,
-    /// The process dies at once, as by SIGKILL.
+    /// The process aborts at once: no destructor runs, as after SIGKILL.
     Crash,
 }
 
@@ -38,7 +39,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A text that names no fault.
+/// A text that is not a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFault(pub String);
 
@@ -93,11 +94,11 @@ macro_rules! fault_points {
 fault_points! {
     /// A group of commits is about to be written.
     GroupCommitBefore = "group-commit.before",
-    /// A group of commits is durable; nobody has been told.
+    /// A group of commits is durable; no callback has run.
     GroupCommitAfter = "group-commit.after",
     /// A sealed block is about to be appended to the embedded ledger.
     LedgerAppendBefore = "ledger.append.before",
-    /// A sealed block is durable; neither the head nor the listeners know.
+    /// A sealed block is durable; the head has not moved, and no listener has been notified.
     LedgerAppendAfter = "ledger.append.after",
     /// A block is read from the embedded ledger.
     LedgerRead = "ledger.read",
@@ -105,7 +106,7 @@ fault_points! {
     BlockCommitBefore = "block-commit.before",
     /// An applied block is committed; readers do not see it.
     BlockCommitAfter = "block-commit.after",
-    /// Any record is read, but through a snapshot.
+    /// A record is read, not through a snapshot.
     StoreRead = "store.read",
     /// A record is read through a snapshot.
     SnapshotRead = "snapshot.read",
@@ -123,7 +124,7 @@ fault_points! {
     BatcherHandle = "batcher.handle",
     /// The batcher is about to seal a block.
     BatcherSeal = "batcher.seal",
-    /// A block is in the ledger, whichever that is; the batcher does not know.
+    /// The ledger, embedded or not, has appended a block; the batcher has not continued.
     BatcherSealed = "batcher.sealed",
     /// The tree maintainer starts.
     TreeMaintainerStart = "tree-maintainer.start",
@@ -131,7 +132,7 @@ fault_points! {
     TreeMaintainerHandle = "tree-maintainer.handle",
     /// The tree maintainer has computed a block's effects.
     TreeMaintainerApply = "tree-maintainer.apply",
-    /// The state after a block is published; nobody who waits for it has been told.
+    /// The state after a block is published; waiting callers have not been notified.
     TreeMaintainerPublished = "tree-maintainer.published",
     /// The verifier pool starts.
     VerifierPoolStart = "verifier-pool.start",
@@ -141,15 +142,16 @@ fault_points! {
     VerifierWorkerStart = "verifier-worker.start",
     /// A verifier worker has a batch on its thread.
     VerifierWorkerCheck = "verifier-worker.check",
-    /// A verifier worker has its verdicts; nobody has been told.
+    /// A verifier worker has its verdicts; no caller has been answered.
     VerifierWorkerAnswer = "verifier-worker.answer",
-    /// A verifier worker has answered its callers; the pool takes it for busy.
+    /// A verifier worker has answered its callers; the pool still counts it as busy.
     VerifierWorkerIdle = "verifier-worker.idle",
     /// The session registry starts.
     SessionRegistryStart = "session-registry.start",
     /// The session registry has taken a message from its mailbox.
     SessionRegistryHandle = "session-registry.handle",
-    /// A record of sign-in is about to be written: a transaction, a code, a token, a session, the signing keys.
+    /// A record of sign-in is about to be written: a transaction, a code, a token, a session, the
+    /// signing keys.
     RecordsWrite = "records.write",
     /// A nullifier is about to be recorded.
     NullifierWrite = "nullifier.write",
@@ -162,17 +164,17 @@ fault_points! {
 }
 
 impl FaultPoint {
-    /// The point of a name.
+    /// The point with this name; `None` when there is no such point.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|point| point.name() == name)
     }
 
-    /// How often it was passed or struck since the process began.
+    /// Number of times that a step reached this point since the process began, struck or not.
     pub fn visits(self) -> u64 {
         VISITS[self as usize].load(Ordering::Relaxed)
     }
 
-    /// How often a fault struck at it since the process began.
+    /// Number of times that a fault struck at this point since the process began.
     pub fn strikes(self) -> u64 {
         STRIKES[self as usize].load(Ordering::Relaxed)
     }
@@ -180,28 +182,30 @@ impl FaultPoint {
 
 static VISITS: [AtomicU64; FaultPoint::ALL.len()] = [const { AtomicU64::new(0) }; FaultPoint::ALL.len()];
 static STRIKES: [AtomicU64; FaultPoint::ALL.len()] = [const { AtomicU64::new(0) }; FaultPoint::ALL.len()];
-/// Counts settings of points: who is stalled goes on when it changes.
+/// Number of times that points were set. A stalled step continues when it changes.
 static SETTINGS: AtomicU64 = AtomicU64::new(0);
 
-/// Says what happens at a point from now on, in the grammar of the `fail` crate; ends stalls at all points.
+/// Sets what happens at a point from now on, in the grammar of the `fail` crate. Ends the stalls at
+/// all points.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// A text that says what is wrong with `actions`.
 pub fn set(point: FaultPoint, actions: &str) -> Result<(), String> {
     let set = fail::cfg(point.name(), actions);
     SETTINGS.fetch_add(1, Ordering::Release);
     set
 }
 
-/// How many times points were set.
+/// Number of times that points were set since the process began.
 pub fn settings() -> u64 {
     SETTINGS.load(Ordering::Acquire)
 }
 
-/// The fault that is to strike at a point now, if one is. A crash happens in here.
+/// Counts a visit of a point and returns the fault that the caller has to carry out there: an
+/// error, a delay or a stall. A panic or a crash happens in this function.
 ///
 /// # Panics
-/// On purpose, where a panic is to strike; and where the argument of `return` is not a [`Fault`].
+/// On purpose, for [`Fault::Panic`]; also when the argument of `return` is not a [`Fault`].
 pub fn due(point: FaultPoint) -> Option<Fault> {
     VISITS[point as usize].fetch_add(1, Ordering::Relaxed);
     let fault = planned(point)?;
@@ -221,10 +225,10 @@ fn planned(point: FaultPoint) -> Option<Fault> {
     None
 }
 
-/// Passes a point in code that may block.
+/// Passes a point in code that may block: a delay or a stall blocks the thread.
 ///
 /// # Errors
-/// [`StoreError::Injected`], where an error is to strike.
+/// [`StoreError::Injected`] for [`Fault::Error`].
 pub fn pass(point: FaultPoint) -> Result<(), StoreError> {
     match due(point) {
         None => Ok(()),

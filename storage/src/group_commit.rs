@@ -1,8 +1,9 @@
-//! Group commit: many writers, one synced write.
+//! Group commit: many writers share one synced write.
 //!
-//! A sync costs far more than the bytes it makes durable, so whoever waits for one shares it: a thread takes everything that has
-//! been handed in since its last write, writes it as one batch with one sync, and tells each writer. An idle store commits a
-//! single change at once; nobody waits for a group to fill.
+//! A sync costs far more than the bytes that it makes durable, so writers that wait at the same
+//! time share it. One thread takes all changes that were handed in since its last write, writes
+//! them as one batch with one sync, and calls each writer's callback. In an idle store it commits a
+//! single change at once: the thread never waits for a group to fill.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,23 +19,24 @@ use crate::error::StoreError;
 use crate::schema::family::Family;
 use crate::store::Store;
 
-/// Called once the changes are durable, or were refused. Runs on the committing thread: it must not block.
+/// Callback that gets the outcome when the changes are durable or could not be written. It runs on
+/// the committing thread and must not block.
 pub type Durable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
-/// Called once the changes are durable, or were refused, or found other records than they were made for. Runs on the committing
-/// thread: it must not block.
+/// Callback that gets the outcome when the changes are durable, could not be written, or were
+/// dropped because a condition did not hold. It runs on the committing thread and must not block.
 pub type Decided = Box<dyn FnOnce(Result<Decision, StoreError>) + Send>;
 
-/// What became of changes under conditions.
+/// Outcome of changes under conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// They are durable.
+    /// The changes are durable.
     Written,
-    /// A record is not as it was expected, nothing was written: read again.
+    /// A record differs from its condition, and nothing was written: the caller reads again.
     Changed,
 }
 
-/// The most changes that share a sync: bounds the memory of one batch and the wait of the first in it.
+/// Most jobs that share a sync. It bounds the memory of a batch and the wait of its first job.
 const LARGEST_GROUP: usize = 4096;
 
 enum Job {
@@ -51,7 +53,7 @@ impl Job {
     }
 }
 
-/// Records that changes were made for, as they were read.
+/// Records as a caller read them, which must be unchanged when its changes are written.
 #[derive(Default)]
 pub(crate) struct Conditions {
     items: Vec<Condition>,
@@ -60,7 +62,7 @@ pub(crate) struct Conditions {
 struct Condition {
     family: &'static str,
     key: Vec<u8>,
-    /// `None`: there is no such record.
+    /// `None` when there is no such record.
     value: Option<Vec<u8>>,
 }
 
@@ -75,34 +77,39 @@ impl Conditions {
     }
 }
 
-/// Hands changes to the committing thread. They become durable in the order they were handed in, and what one call hands in
-/// stays together. Clones share the thread; it ends, after everything handed in is durable, when the last one is dropped.
+/// Hands changes to the committing thread.
+///
+/// Changes become durable in the order in which they were handed in; the changes of one call are
+/// written together or not at all. Clones share the thread. When the last clone is dropped, the
+/// thread commits what is left and ends.
 #[derive(Clone)]
 pub struct GroupCommit {
-    /// A job keeps the store open until it is done. The thread alone does not: whoever drops the last handle closes the store
-    /// there and then, not the thread at some later moment, which may be the end of the process.
+    /// Each job carries a clone of the store, which keeps the store open until the job is done. The
+    /// thread itself holds none, so that the drop of the last handle closes an idle store at once,
+    /// in the caller's thread. The committing thread might do it only when the process exits.
     store: Store,
-    /// Dropped after the store: when the thread has ended, no handle has the store open.
+    /// Declared after `store`, so dropped after it: when the thread has ended, no handle has the
+    /// store open.
     jobs: Sender<(Store, Job)>,
     state: Arc<Mutex<State>>,
-    /// Of a [`GroupCommit::by_hand`], to be able to wait.
+    /// The committer of a [`GroupCommit::by_hand`], for [`GroupCommit::barrier`].
     #[cfg(feature = "fault-injection")]
     by_hand: Option<Committer>,
 }
 
-/// Writes what was handed in to a [`GroupCommit`].
+/// Writes the changes that were handed in to a [`GroupCommit`].
 #[derive(Clone)]
 pub struct Committer {
     handed_in: Arc<Mutex<Receiver<(Store, Job)>>>,
     state: Arc<Mutex<State>>,
 }
 
-/// How committing is going.
+/// State of the committing thread, for its observers.
 #[derive(Default)]
 struct State {
     /// Why the last group could not be written; `None` when it was.
     failure: Option<StoreError>,
-    /// Since when a group is being written.
+    /// When work on the current group began; `None` between groups.
     busy_since: Option<Instant>,
 }
 
@@ -111,7 +118,11 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl GroupCommit {
-    /// Starts the committing thread. Joining the handle waits until everything is durable and all clones are gone.
+    /// Starts the committing thread. Joining it waits until all clones are dropped and everything
+    /// that they handed in is written.
+    ///
+    /// # Errors
+    /// [`StoreError::Closing`] when the thread cannot be started.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (group_commit, committer) = Self::new(store);
         let thread = std::thread::Builder::new()
@@ -121,8 +132,8 @@ impl GroupCommit {
         Ok((group_commit, thread))
     }
 
-    /// One without a thread, for simulations: nothing is written but by the [`Committer`]'s owner, and by who waits in
-    /// [`GroupCommit::barrier`].
+    /// A group commit without a thread, for simulations. Only the owner of the [`Committer`] and
+    /// the callers of [`GroupCommit::barrier`] write.
     #[cfg(feature = "fault-injection")]
     pub fn by_hand(store: Store) -> (Self, Committer) {
         let (mut group_commit, committer) = Self::new(store);
@@ -149,20 +160,22 @@ impl GroupCommit {
         lock(&self.state).failure.clone()
     }
 
-    /// For how long the group that is being written has been; zero while none is.
+    /// How long the thread has worked on the current group; zero between groups.
     pub fn busy_for(&self) -> Duration {
         lock(&self.state).busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Hands in changes; `durable` is called when they are on disk or cannot be. The caller bounds how much is handed in and
-    /// not yet durable.
+    /// Hands in changes. `durable` is called when they are on disk or could not be written. The
+    /// queue is unbounded: the caller limits how many of its changes wait.
     pub(crate) fn commit(&self, changes: Changes, durable: Durable) {
         self.hand_in(Job::Commit { changes, durable });
     }
 
-    /// Hands in changes that are written only if all `conditions` hold at that moment: compare and write, atomically.
+    /// Hands in changes that are written only if all `conditions` hold at the time of the write: an
+    /// atomic compare-and-write.
     ///
-    /// Records that are written under conditions have to be written by this call alone.
+    /// Records that are written under conditions must be written by this call alone: the comparison
+    /// does not see a change that [`GroupCommit::commit`] added to the same group.
     pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: Decided) {
         self.hand_in(Job::CommitIf { conditions, changes, decided });
     }
@@ -173,12 +186,18 @@ impl GroupCommit {
         }
     }
 
-    /// Commits nothing, to find out whether commits work again. Returns at once; [`GroupCommit::failure`] tells the outcome.
+    /// Hands in an empty commit, which shows whether commits work again. Returns at once;
+    /// [`GroupCommit::failure`] has the outcome later.
     pub fn probe(&self) {
         self.commit(Changes::default(), Box::new(|_| {}));
     }
 
-    /// Waits until everything that was handed in before is durable. Blocks the thread.
+    /// Waits until everything that was handed in before is durable or could not be written. Blocks
+    /// the thread.
+    ///
+    /// # Errors
+    /// [`StoreError::Closing`] when the committing thread has ended; otherwise the error of the
+    /// last group that was waited for.
     pub(crate) fn barrier(&self) -> Result<(), StoreError> {
         let (passed, barrier) = channel();
         let durable = move |result| drop(passed.send(result));
@@ -191,21 +210,22 @@ impl GroupCommit {
     }
 }
 
-/// What becomes of a group that is committed by hand.
+/// Outcome of a group that is committed by hand.
 #[cfg(feature = "fault-injection")]
 #[derive(Clone, Debug)]
 pub enum ByHand {
-    /// It is written.
+    /// The group is written.
     Write,
-    /// It is not written, and everybody is told so.
+    /// The group is not written, and every callback gets this error.
     Refuse(StoreError),
-    /// It is written, but everybody is told that it was not: nobody knows what a failed sync left.
+    /// The group is written, but every callback gets this error: after a failed sync, it is unknown
+    /// what reached the disk.
     WriteAndRefuse(StoreError),
 }
 
 #[cfg(feature = "fault-injection")]
 impl ByHand {
-    /// A word for it.
+    /// Short name, for traces.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Write => "written",
@@ -218,15 +238,17 @@ impl ByHand {
 impl Committer {
     /// Writes groups until every [`GroupCommit`] handle is dropped.
     fn run(&self) {
-        // Without this thread nothing would ever be written again. What may panic is looked after where it is called; should
-        // something else, its group is lost and the next one is not.
+        // The thread must survive a panic: without it, nothing is written until a restart. The
+        // comparison, the write and the callbacks are caught where they are called. A panic
+        // anywhere else loses the current group only.
         while catch_unwind(AssertUnwindSafe(|| self.commit_next())).unwrap_or_else(|_| {
             lock(&self.state).busy_since = None;
             true
         }) {}
     }
 
-    /// Waits for something to be handed in and writes it with all that waits by then. `false` when nothing ever will be.
+    /// Waits for a job and commits it in one group with the jobs that wait by then. Returns `false`
+    /// when every handle is dropped and no job is left.
     fn commit_next(&self) -> bool {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
         let Ok(first) = handed_in.recv() else { return false };
@@ -234,7 +256,7 @@ impl Committer {
         true
     }
 
-    /// Does this with a group of what waits. `false` when nothing does.
+    /// Commits the waiting jobs as one group, with this outcome. Returns `false` when no job waits.
     #[cfg(feature = "fault-injection")]
     pub fn commit_waiting(&self, how: ByHand) -> bool {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
@@ -247,7 +269,7 @@ impl Committer {
         true
     }
 
-    /// Forgets what waits, as the death of the process would: nobody is told.
+    /// Drops the waiting jobs without calling their callbacks, as the end of the process would.
     #[cfg(feature = "fault-injection")]
     pub fn forget_waiting(&self) {
         let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,11 +291,12 @@ impl Committer {
             group.add(job);
         }
         let (result, waiting) = group.write(write);
-        // Before anybody is told: who is refused finds out why.
+        // Set before the callbacks run, so that a caller that gets an error finds its reason here.
         let before = std::mem::replace(&mut lock(&self.state).failure, result.clone().err());
         tell(waiting, &result);
         lock(&self.state).busy_since = None;
-        // The first of many: a full disk is not made emptier by a log.
+        // Only the first of several failures in a row is logged: more lines would help to fill a
+        // full disk.
         match (&result, before.is_some()) {
             (Err(error), false) => tracing::error!(%error, "commits fail"),
             (Ok(()), true) => tracing::info!("commits work again"),
@@ -282,11 +305,12 @@ impl Committer {
     }
 }
 
-/// What shares a sync.
+/// Jobs that share a sync.
 struct Group<'store> {
     store: &'store Store,
     changes: Changes,
-    /// The group's own changes under conditions, which the next conditions have to see.
+    /// Records that this group's conditional jobs change, with their new values (`None` when
+    /// deleted). The conditions of later jobs are compared with these.
     decided: HashMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
     waiting: Vec<Waiting>,
 }
@@ -312,7 +336,7 @@ impl<'store> Group<'store> {
                 self.waiting.push(Waiting::Commit(durable));
             }
             Job::CommitIf { conditions, changes, decided } => {
-                // A panic costs this one.
+                // A panic fails this job only.
                 let deciding = AssertUnwindSafe(|| self.decide(&conditions));
                 let decision = catch_unwind(deciding).unwrap_or(Err(StoreError::Panicked));
                 if let Ok(Decision::Written) = decision {
@@ -339,19 +363,20 @@ impl<'store> Group<'store> {
         Ok(Decision::Written)
     }
 
-    /// Writes it; returns who waits to be told.
+    /// Writes the changes. Returns the result, and the callbacks that wait for it.
     fn write(
         self,
         write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
     ) -> (Result<(), StoreError>, Vec<Waiting>) {
         let Self { store, changes, waiting, .. } = self;
-        // A panic costs this group and not the thread, without which nothing would ever be written again.
+        // A panic fails this group; the committing thread continues.
         let writing = AssertUnwindSafe(|| write(store, changes));
         (catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)), waiting)
     }
 }
 
-/// Everybody is told after the write: who was refused for a change of the same group finds it when it reads again.
+/// Calls the callbacks. They run after the write, so that a caller whose condition failed on a
+/// change of the same group finds that change when it reads again.
 fn tell(waiting: Vec<Waiting>, result: &Result<(), StoreError>) {
     for waiting in waiting {
         let telling = AssertUnwindSafe(|| match waiting {

@@ -1,4 +1,4 @@
-//! The ledger: where blocks are kept in order.
+//! The ledger: a store of blocks in their order.
 
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
@@ -9,7 +9,7 @@ use crate::schema::registry::Place;
 /// Why a block was not appended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Another block was appended in the meantime; read on from the new head.
+    /// Another block was appended first; the caller continues from the new head.
     #[error("block {found} does not follow block {head}, the ledger's last")]
     NotNext { found: u64, head: u64 },
     /// The ledger's own store failed.
@@ -19,8 +19,9 @@ pub enum LedgerError {
 
 /// Blocks in order, for readers.
 ///
-/// The embedded ledger ([`crate::EmbeddedLedger`]) is a column family of the local store. Nothing above this trait may assume that:
-/// other appenders can add blocks, so a follower reads on from the last height it knows whenever it is notified of a new one.
+/// The embedded ledger ([`crate::EmbeddedLedger`]) is a column family of the local store. Users of
+/// this trait may not assume that: other appenders can add blocks. A follower that is notified of a
+/// new height therefore reads every block after the last one that it has applied.
 ///
 /// The calls block on I/O; call them from a thread that may block.
 pub trait LedgerReader: Send + Sync + 'static {
@@ -33,19 +34,22 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// The height of the block with this hash.
     fn height_of(&self, block_hash: &B256) -> Result<Option<u64>, StoreError>;
 
-    /// Where a request stands, if it is in a block.
+    /// The place of a request; `None` when it is not in a block.
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError>;
 
-    /// Calls `listener` with its height whenever a block has become durable. The listener must return quickly and must not call this
-    /// ledger.
+    /// Registers a listener. The ledger calls it with the height of each block that becomes
+    /// durable. The listener must return quickly and must not call this ledger.
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>);
 }
 
-/// A ledger that blocks can be appended to. A service gives it to its batcher; every other part gets a [`LedgerReader`].
+/// A ledger that blocks can be appended to. A service gives it to its batcher only; the other parts
+/// get a [`LedgerReader`].
 pub trait Ledger: LedgerReader {
-    /// Appends the block that follows the head. When this returns, the block is durable and every listener was notified.
+    /// Appends the block that follows the head. When this returns `Ok`, the block is durable and
+    /// every listener was notified.
     ///
     /// # Errors
-    /// [`LedgerError::NotNext`] when another block was appended first.
+    /// [`LedgerError::NotNext`] when another block was appended first. After
+    /// [`LedgerError::Store`], the block may be in the ledger nevertheless.
     fn append(&self, block: &Block) -> Result<(), LedgerError>;
 }

@@ -4,17 +4,18 @@
 //!
 //! | commit | written by | synced |
 //! |---|---|---|
-//! | an accepted request ([`RequestWriter::admit`]) | the request tracker, many requests sharing one sync ([`GroupCommit`]) | before it is answered |
+//! | an admitted request ([`RequestWriter::admit`]) | the request tracker, many requests sharing one sync ([`GroupCommit`]) | before it is answered |
 //! | a sealed block ([`Ledger::append`]) | the batcher | before its requests read `submitted` |
-//! | an applied block ([`BlockWriter::commit`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same |
+//! | an applied block ([`BlockWriter::commit`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same result |
 //!
-//! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is its only writer: [`BlockWriter`],
-//! [`RequestWriter`], [`VerificationRecords`], [`EmbeddedRecords`], and the [`Ledger`] for blocks.
+//! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is
+//! its only writer: [`BlockWriter`], [`RequestWriter`], [`VerificationRecords`],
+//! [`EmbeddedRecords`], and the [`Ledger`] for blocks.
 //!
-//! Readers take a [`Snapshot`]: accounts, addresses and tree pages of one block.
+//! Readers take a [`Snapshot`]: accounts, addresses, tree pages and roots after one block.
 
-/// Passes a fault point (of [`faults`]) in code that may block and returns `Result<_, E>` with `E: From<StoreError>`; nothing at all
-/// without the feature `fault-injection`.
+/// Passes a fault point (of [`faults`]) in code that may block and returns `Result<_, E>` with `E:
+/// From<StoreError>`. Without the feature `fault-injection`, it expands to nothing.
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
     ($point:ident) => {

@@ -1,16 +1,21 @@
-//! Looking through a store's logs before the database does.
+//! Checks a store's logs before RocksDB reads them.
 //!
-//! RocksDB's reader of logs (write-ahead logs, and the list of files, MANIFEST) takes some damage for the log's end, drops what lies
-//! behind it without a word, and deletes the files that are not listed any more; on a damaged type it never ends. So what it would
-//! not notice is looked for here first.
+//! RocksDB's log reader reads the write-ahead logs and MANIFEST, the list of files. It takes some
+//! damage for the end of the log, silently drops the records behind it, and deletes the files that
+//! are then no longer listed; on a damaged record type it loops forever. This module therefore
+//! looks first for the damage that RocksDB does not report.
 //!
-//! A log may end in the middle of a record, or in zeros. The last one may also have a last record that is torn: from a page's
-//! beginning on there are zeros up to the file's end. That is what a loss of power leaves where a file's length was on the disk before
-//! its pages were (ext4 can do so with space that was made ready); nobody was told of that write, because its sync had not come to its
-//! end. RocksDB would refuse such a log; it is cut off before the record ([`Torn::cut`]). Anything else is damage.
+//! A log may end in the middle of a record, or in zeros. The last write-ahead log and MANIFEST may
+//! also end in a torn record: from a page boundary on, the file holds only zeros. A power failure
+//! leaves such a record when the file's length reaches the disk before its pages (ext4 can do so
+//! with preallocated space). No client was answered for that write, because its sync had not
+//! completed. When RocksDB refuses the log, [`Torn::cut`] removes that end. Everything else is
+//! damage.
 //!
-//! The format (`db/log_format.h`): blocks of 32 KiB; records of a masked CRC-32C over type and payload, the payload's length
-//! (2 bytes), a type, the payload; a record that does not fit its block is several pieces.
+//! The format (`db/log_format.h` of RocksDB): a log consists of blocks of 32 KiB. A record is a
+//! header of 7 bytes and a payload. The header holds a masked CRC-32C over type and payload (4
+//! bytes), the payload's length (2 bytes) and the type (1 byte). A record that does not fit into
+//! its block is split into pieces.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -19,17 +24,18 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// The list of files of a store whose first start did not come to its end.
+/// MANIFEST of a store whose first start was interrupted.
 const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
-/// A log that ends in a way that RocksDB may not have: in a write that lacks pages, or in zeros.
+/// An undamaged log whose end RocksDB may refuse: a last write that lacks pages, or zeros.
 pub(crate) struct Torn {
     log: PathBuf,
     at: u64,
 }
 
 impl Torn {
-    /// Takes that end away. Nobody else may have the store open: try RocksDB first, which says so.
+    /// Truncates the log at the beginning of that end, and syncs it. No other process may have the
+    /// store open: the caller tries to open RocksDB first, which reports that.
     pub fn cut(&self) -> io::Result<()> {
         tracing::warn!(log = %self.log.display(), at = self.at, "the log ends in what a loss of power left of a write, which is taken away; nobody was told of it");
         let log = File::options().write(true).open(&self.log)?;
@@ -38,18 +44,19 @@ impl Torn {
     }
 }
 
-/// Looks whether the files of the store in `path` are all there and their logs undamaged, as far as RocksDB would not notice.
-/// Returns the logs that it may notice although they are undamaged.
+/// Checks the store in `path` for missing files and damaged logs that RocksDB does not report.
+/// Returns the undamaged logs that RocksDB may refuse.
 ///
 /// # Errors
-/// [`StoreError::Open`], naming the file. Nothing is changed: opening would go on without what is missing, and delete the rest.
+/// [`StoreError::Open`], naming the file. The check changes nothing. RocksDB would continue without
+/// the missing data and delete the files that it no longer lists.
 pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
     let refuse = |reason: String| StoreError::Open { path: path.to_owned(), reason };
     let found = files(path).map_err(|error| refuse(error.to_string()))?;
     let of_kind =
         |kind: &str| found.iter().filter(|file| file.extension() == Some(OsStr::new(kind))).collect::<Vec<_>>();
     let mut logs = of_kind("log");
-    // By their numbers.
+    // In the order of their numbers: a longer name has a greater number.
     logs.sort_by_key(|log| (log.as_os_str().len(), *log));
     let unreadable = |file: &Path, error| refuse(format!("{}: {error}", file.display()));
     let current = path.join("CURRENT");
@@ -70,7 +77,8 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
         ));
     }
     let manifest = Some(path.join(manifest)).filter(|manifest| manifest.is_file());
-    // RocksDB syncs a log before the last one with the next synced write, and remembers how long it was.
+    // Only the last log may be torn: RocksDB syncs every earlier log with the next synced write,
+    // and MANIFEST records its length.
     let last = logs.last().copied();
     let mut torn = Vec::new();
     for log in logs.iter().copied().chain(&manifest) {
@@ -92,11 +100,11 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
     Ok(torn)
 }
 
-/// The files of a folder; none if there is no such folder.
+/// The files in a folder; empty when the folder does not exist.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     match std::fs::read_dir(path) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
-        // The database says what is wrong with something else than a folder.
+        // RocksDB reports a path that is not a folder.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -105,22 +113,23 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 const BLOCK: usize = 32 << 10;
 const HEADER: usize = 7;
 
-/// Whole records and their pieces: what is written with this store's settings.
+/// Record types that RocksDB writes with this store's settings: a full record (1), and the first,
+/// middle and last piece of a split one (2 to 4).
 const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
 
-/// What a disk writes at a time, at least.
+/// Bytes of a page, the smallest unit in which a file reaches the disk.
 const PAGE: usize = 4096;
 
-/// How a log ends.
+/// How a log ends. Numbers are byte offsets in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// With a whole record, or one that was cut off.
+    /// With a whole record, or with a record that is cut off.
     Whole,
-    /// With zeros from here on.
+    /// With zeros from this offset on.
     Zeros(u64),
-    /// With a record from here on of which pages are missing.
+    /// With a record that begins at this offset and lacks its last pages.
     Torn(u64),
-    /// It is damaged here.
+    /// Damaged at this offset.
     Damaged(u64),
 }
 
@@ -148,14 +157,17 @@ impl Found {
         }
     }
 
-    /// Whether a record in this block, which is not whole, is the last one and lacks whole pages.
+    /// Decides whether the record at `at` in this block, which is not whole, is the log's last and
+    /// lacks pages, or is damaged. `begin` is the block's offset in the log.
     fn damaged(mut log: impl Read, begin: u64, mut block: Vec<u8>, at: usize) -> io::Result<Self> {
         let damaged = begin + at as u64;
         let claimed = block.get(at..at + HEADER).map_or(HEADER, |header| HEADER + length(header));
         let written = block.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        // Pages begin where blocks do.
+        // A block begins at a page boundary, so this is one too.
         let zeros_from = written.next_multiple_of(PAGE);
-        // Zeros that were written say nothing; nor do those of a record that should have ended before, or with records behind it.
+        // Zeros show missing pages only when they begin at a page boundary before the record's end:
+        // earlier zeros may be payload. A record that leads out of its block, or has a record
+        // behind it, is damaged.
         let lacks_pages = zeros_from < block.len() && (zeros_from < at + claimed || zeros_from < at + HEADER);
         if !lacks_pages || at + claimed > BLOCK || has_records(&block[at..]) {
             return Ok(Self::Damaged(damaged));
@@ -173,11 +185,11 @@ impl Found {
     }
 }
 
-/// What was found in a block.
+/// Result of reading one block. Numbers are byte offsets in the block.
 enum Walked {
     /// Whole records, the last of which may be cut off by the log's end.
     Whole,
-    /// From here on zeros: space that was made ready, if there is nothing else in the blocks behind.
+    /// Zeros from this offset on: preallocated space, if all following blocks are zeros too.
     Zeros(usize),
     Damaged(usize),
 }
@@ -187,7 +199,8 @@ impl Walked {
         let mut at = 0;
         loop {
             let rest = &block[at..];
-            // The end, a header that was cut off, or a rest in which none has room.
+            // The end of the log, a header that is cut off, or a rest of the block too short for a
+            // header.
             if rest.len() < HEADER {
                 return Self::Whole;
             }
@@ -197,7 +210,9 @@ impl Walked {
             match Record::first_of(rest) {
                 Some(record) if record.is_whole() => at += HEADER + record.payload.len(),
                 Some(_) => return Self::Damaged(at),
-                // It is longer than what is there: cut off, unless there is more behind, or what is there is all of it.
+                // The record's length leads beyond the data. It is cut off if the log ends here, no
+                // record follows, and the checksum does not match the bytes that are there. If it
+                // matches, the length is damaged.
                 None => {
                     let fits = block.len() < BLOCK && TYPES.contains(&rest[6]) && at + HEADER + length(rest) <= BLOCK;
                     let is_cut_off = fits && !is_whole(rest, &rest[HEADER..]) && !has_records(rest);
@@ -214,7 +229,7 @@ struct Record<'log> {
 }
 
 impl<'log> Record<'log> {
-    /// What begins here; `None` when its length leads out of the block or the log.
+    /// The record at the beginning of `bytes`; `None` when its length leads beyond them.
     fn first_of(bytes: &'log [u8]) -> Option<Self> {
         let payload = bytes.get(HEADER..HEADER + length(bytes))?;
         Some(Self { bytes, payload })
@@ -229,14 +244,15 @@ fn length(header: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([header[4], header[5]]))
 }
 
-/// Whether the header's checksum is that of its type and this payload.
+/// Whether the header's checksum is that of its type and this payload. RocksDB masks the CRC: it
+/// rotates it right by 15 bits and adds a constant (`util/crc32c.h`).
 fn is_whole(header: &[u8], payload: &[u8]) -> bool {
     let checksum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let crc = !payload.iter().fold(step(!0, header[6]), |crc, byte| step(crc, *byte));
     checksum == crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Whether a whole record begins anywhere behind the first byte.
+/// Whether a whole record with a payload begins at any offset after the first byte.
 fn has_records(rest: &[u8]) -> bool {
     (1..rest.len().saturating_sub(HEADER))
         .any(|at| Record::first_of(&rest[at..]).is_some_and(|record| !record.payload.is_empty() && record.is_whole()))
@@ -246,7 +262,7 @@ fn step(crc: u32, byte: u8) -> u32 {
     (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)]
 }
 
-/// CRC-32C, byte by byte.
+/// Table for CRC-32C (polynomial 0x82f63b78, reflected), indexed by byte.
 static TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

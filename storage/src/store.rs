@@ -1,7 +1,7 @@
 //! The store: opening it for one registry, and reading it.
 //!
-//! Reads of one topic stand with the writer of that topic: [`crate::RequestWriter`], [`crate::BlockWriter`],
-//! [`crate::VerificationRecords`].
+//! The functions that read one kind of record are defined beside its writer:
+//! [`crate::RequestWriter`], [`crate::BlockWriter`], [`crate::VerificationRecords`].
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,24 +15,25 @@ use crate::log_check;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 
-/// Layout of the records. Raised when it changes; checked when a store is opened.
+/// Version of the records' layout. A change of the layout raises it; opening a store checks it.
 pub const SCHEMA_VERSION: u32 = 1;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
 
-/// How many of the last applied blocks are looked for when a store is opened. Each seal of a block syncs every commit before it, and at
-/// most two blocks are sealed ahead of the applied ones, so a loss of power can take only the last few applied blocks.
+/// Number of the last applied blocks whose results are looked up when a store is opened. Sealing a
+/// block syncs every commit before it, and at most two blocks are sealed ahead of the applied ones,
+/// so a power failure can undo only the last few applied blocks.
 const RECENT_BLOCKS: u64 = 8;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// The registry that the store is, or will be, for.
+    /// The registry that the store belongs to, or will belong to when it is created.
     pub domain: RegistryDomain,
-    /// Bytes of memory for cached blocks of the database's files.
+    /// Memory for cached blocks of the database's files, in bytes.
     pub block_cache: usize,
-    /// Keeps everything in memory, for simulations: opening takes no disk, and nothing outlives the last handle.
+    /// Keeps all files in memory, for simulations. They last as long as a clone of this [`Memory`].
     #[cfg(feature = "fault-injection")]
     pub in_memory: Option<Memory>,
 }
@@ -48,7 +49,7 @@ impl OpenOptions {
         }
     }
 
-    /// Where files are kept, if not on the machine's disks.
+    /// The place of the store's files; `None` for the machine's disks.
     fn environment(&self) -> Option<&rocksdb::Env> {
         #[cfg(feature = "fault-injection")]
         if let Some(Memory(environment)) = &self.in_memory {
@@ -58,7 +59,7 @@ impl OpenOptions {
     }
 }
 
-/// A disk in memory. A store that is opened again on a clone finds the files of the one before.
+/// A disk in memory. A store that is opened on a clone finds the files of the store before it.
 #[cfg(feature = "fault-injection")]
 #[derive(Clone)]
 pub struct Memory(rocksdb::Env);
@@ -80,8 +81,9 @@ impl std::fmt::Debug for Memory {
 
 /// An open store. Cheap to clone; closed when the last clone is dropped.
 ///
-/// It only reads. Each kind of write has a type of its own: [`crate::BlockWriter`], [`crate::RequestWriter`],
-/// [`crate::VerificationRecords`], [`crate::EmbeddedRecords`], [`crate::EmbeddedLedger`].
+/// A `Store` only reads. Each kind of write has a type of its own: [`crate::BlockWriter`],
+/// [`crate::RequestWriter`], [`crate::VerificationRecords`], [`crate::EmbeddedRecords`],
+/// [`crate::EmbeddedLedger`].
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<StoreInner>,
@@ -95,11 +97,12 @@ struct StoreInner {
 }
 
 impl Store {
-    /// Opens the store in `path`, creating it if there is none.
+    /// Opens the store in `path`; creates it when there is none.
     ///
     /// # Errors
-    /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`], [`StoreError::SchemaVersion`],
-    /// [`StoreError::OtherRegistry`], [`StoreError::Missing`] where a block was applied and one before it was not.
+    /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`],
+    /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], and [`StoreError::Missing`]
+    /// when the result of an applied block is missing.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let database = Database::open(path, options.block_cache, true, options.environment())?;
         claim(&database, &options.domain)?;
@@ -107,17 +110,19 @@ impl Store {
         Ok(Self::over(database, options.domain))
     }
 
-    /// Opens a store that must exist, for the registry it was made for.
+    /// Opens a store that must exist, for the registry that it was created for.
     ///
     /// # Errors
-    /// [`StoreError::Empty`] for a store whose first start ended before anything was written; otherwise as [`Store::open`].
+    /// [`StoreError::Empty`] when the store's first start ended before anything was written;
+    /// [`StoreError::Open`], [`StoreError::InUse`] and [`StoreError::SchemaVersion`];
+    /// [`StoreError::Missing`] when the store does not name its registry.
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
-        // RocksDB would make it.
+        // RocksDB would create the folder.
         if !path.exists() {
             return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
         }
         let empty = || StoreError::Empty { path: path.to_owned() };
-        // RocksDB makes LOCK first and CURRENT last.
+        // RocksDB creates LOCK first and CURRENT last.
         let is_begun = path.join("LOCK").is_file() && !path.join("CURRENT").exists();
         let database = Database::open(path, block_cache, false, None);
         let database = match database {
@@ -148,13 +153,15 @@ impl Store {
         &self.inner.database
     }
 
-    /// Held while a block is committed, so that two tree maintainers (one that is dying, one that starts) cannot interleave.
+    /// A lock for the commit of a block: the tree maintainer that ends and the one that a restart
+    /// starts cannot interleave their commits.
     pub(crate) fn block_commit(&self) -> &Mutex<()> {
         &self.inner.block_commit
     }
 }
 
-/// Writes the registry's domain and the schema version into a new store; refuses a store of another registry or schema.
+/// Writes the registry's domain and the schema version into a new store; refuses a store of another
+/// registry or schema.
 fn claim(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
     match stored_domain(database)? {
         None => {
@@ -194,10 +201,11 @@ fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<Option<Value
     decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
 }
 
-/// Refuses a store that lacks one of the last applied blocks although a later one was applied.
+/// Refuses a store that lacks the result of one of the last applied blocks although a later block
+/// was applied.
 ///
-/// Applied blocks are not synced. When the first of two log files becomes full in between, a loss of power can take the end of the first
-/// and leave the second, and RocksDB does not notice.
+/// Applied blocks are not synced. When a new log file is begun between two of them, a power failure
+/// can undo the end of the first file and leave the second, and RocksDB does not notice.
 fn check_for_gaps(database: &Database) -> Result<(), StoreError> {
     let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
     let height = applied.tip.seal.height;

@@ -1,4 +1,5 @@
-//! The records of the verification endpoint: nullifiers, actions made by their first proof, trusted roots that the operator added.
+//! The records of the verification endpoint: nullifiers, actions that their first proof made, and
+//! trusted roots that the operator added.
 
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
@@ -10,12 +11,12 @@ use crate::group_commit::{Conditions, Decided, Durable, GroupCommit};
 use crate::schema::family;
 use crate::store::Store;
 
-/// What a verified request writes, if the records are still those that it was decided on.
+/// What a verified request writes if the records are still as they were when it was decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NullifierWrite {
     /// Each nullifier with its record as it was read, and its new record.
     pub nullifiers: Vec<(NullifierKey, Option<NullifierRecord>, NullifierRecord)>,
-    /// The action, if there was no record of it.
+    /// The action, when there was no record of it.
     pub new_action: Option<(ActionKey, ActionRecord)>,
 }
 
@@ -31,17 +32,18 @@ impl VerificationRecords {
         Self { store, group_commit }
     }
 
-    /// What is known about a nullifier.
+    /// The record of a nullifier; `None` when no proof has shown it yet.
     pub fn nullifier(&self, key: &NullifierKey) -> Result<Option<NullifierRecord>, StoreError> {
         self.store.database().get(&family::NULLIFIERS, key)
     }
 
-    /// An action that its first proof made.
+    /// The record of an action; `None` when no proof has made it.
     pub fn action(&self, key: &ActionKey) -> Result<Option<ActionRecord>, StoreError> {
         self.store.database().get(&family::ACTIONS, key)
     }
 
-    /// Writes nullifiers, and their action if it is new, if every record is still as it was read.
+    /// Writes nullifiers, and their action if it is new, when every record is still as it was read;
+    /// otherwise writes nothing. `decided` gets the outcome.
     pub fn write(&self, write: &NullifierWrite, decided: Decided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         for (key, before, after) in &write.nullifiers {
@@ -60,7 +62,8 @@ impl VerificationRecords {
         self.store.database().records(&family::TRUSTED_ROOTS)?.map(|record| record.map(|(root, ())| root)).collect()
     }
 
-    /// Adds a trusted root. Adding it again changes nothing.
+    /// Adds a trusted root; adding it again changes nothing. `durable` is called when it is on disk
+    /// or could not be written.
     pub fn trust_root(&self, root: &TrustedRoot, durable: Durable) {
         let mut changes = Changes::default();
         changes.put(&family::TRUSTED_ROOTS, root, &());

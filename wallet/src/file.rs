@@ -1,7 +1,8 @@
-//! The wallet file: one authenticator's seed and the services it talks to, as JSON.
+//! The wallet file: one authenticator's seed and the services that it calls, as JSON.
 //!
-//! The file is readable by its owner only (mode 600); one that others can read is refused. It is written once, whole and
-//! durable, before the key is used; which account the key belongs to is the registry's to say.
+//! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
+//! read. It is written once, whole and durable, before the key is used. It does not name the
+//! account: the registry maps the key's address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::keys::AuthenticatorKey;
 
-/// No wallet file is longer, in bytes.
+/// Longest wallet file, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// What is wrong with a wallet file.
@@ -34,7 +35,7 @@ pub enum FileError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A wallet file in memory.
+/// The contents of a wallet file.
 #[derive(Debug)]
 pub struct WalletFile {
     path: PathBuf,
@@ -50,9 +51,9 @@ pub struct WalletFile {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
-    /// 64 hex digits: the one secret.
+    /// The authenticator's only secret: 64 hex digits.
     seed: Zeroizing<String>,
-    /// The seed's address, for people and as a check.
+    /// Address of the seed's key, for readers of the file and as a check.
     address: String,
     gateway: String,
     indexer: String,
@@ -62,7 +63,7 @@ impl WalletFile {
     /// Writes a new wallet file.
     ///
     /// # Errors
-    /// [`FileError::Exists`] when there is a file of that name, and [`FileError::Io`].
+    /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
         let wallet = Self { path: path.to_owned(), key, gateway: gateway.to_owned(), indexer: indexer.to_owned() };
         let file = wallet.write_beside()?;
@@ -77,7 +78,8 @@ impl WalletFile {
     /// Reads a wallet file.
     ///
     /// # Errors
-    /// Every other [`FileError`]. None shows anything of the seed.
+    /// Every [`FileError`] except [`FileError::Exists`]. No text of an error contains a part of the
+    /// seed.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let io_error = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => FileError::Missing(path.to_owned()),
@@ -93,7 +95,7 @@ impl WalletFile {
         if mode & 0o077 != 0 {
             return Err(FileError::ReadableByOthers { path: path.to_owned(), mode });
         }
-        // Reserved at once: growing would leave copies of the seed behind.
+        // Allocated at full size: growing the buffer would leave copies of the seed in memory.
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH + 1));
         file.take(MAX_LENGTH as u64 + 1).read_to_end(&mut text).map_err(io_error)?;
         if text.len() > MAX_LENGTH {
@@ -115,7 +117,7 @@ impl WalletFile {
         Ok(Self { path: path.to_owned(), key, gateway, indexer })
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,15 +1,16 @@
-//! The development authenticator: what the command line, tests and benchmarks hold keys and act on accounts with.
+//! The development authenticator: the command line, tests and benchmarks use it to hold keys and to
+//! act on accounts.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`keys`] | an authenticator's keys from one seed: secp256k1 for signatures, BabyJubJub for proofs |
 //! | [`mod@file`] | the wallet file: one authenticator, readable by its owner only |
 //! | [`operations`] | builds and signs the eight operations; pure |
-//! | [`client`] | calls gateway and indexer |
+//! | [`client`] | calls the gateway and the indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
-//! | [`prove`] | makes proofs: genuine legacy ones, current ones by the simulator |
-//! | [`sign_in`] | answers a sign-in, and plays the browser where there is none |
-//! | [`operator`] | asks the daemon's operator for what such proofs need |
+//! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
+//! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
+//! | [`operator`] | calls the operator interface for the values that such proofs need |
 //! | [`command`] | `selfsame wallet …` |
 
 pub mod account;
@@ -22,5 +23,6 @@ pub mod operator;
 pub mod prove;
 pub mod sign_in;
 
-/// Where random bytes come from: fills 32 bytes, of cryptographic quality where keys are made.
+/// A source of random bytes: each call fills 32 bytes. It must be cryptographically secure where
+/// keys are made.
 pub type Random<'a> = dyn FnMut(&mut [u8; 32]) + Send + 'a;

@@ -13,23 +13,26 @@ use super::state::Sealer;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::Traced;
 
-/// Sealed blocks that may wait to be applied: while one block is applied the next is sealed, and no more, so that a block takes as many
-/// requests as have come in the meantime.
+/// The most sealed blocks that wait to be applied. The batcher seals a block while the one before
+/// is applied, but not a third, so that the next block takes the requests that come in the
+/// meantime.
 const BLOCKS_AHEAD: u64 = 2;
 
 /// The actor.
 pub(crate) struct Batcher;
 
-/// What the batcher remembers. After a restart it reads all of it from queue and ledger.
+/// State of the batcher. After a restart the batcher reads the sequence numbers from the store.
 pub(crate) struct BatcherState {
     sealer: Arc<Sealer>,
     /// Requests up to this sequence number are in blocks.
     sealed: u64,
-    /// Requests up to this sequence number may be in a block that this batcher has not sealed. Before it seals one of them it asks the ledger.
+    /// Requests up to this sequence number may be in a block that this batcher has not sealed.
+    /// Before the batcher seals such a request, it looks the request up in the ledger.
     uncertain: u64,
     /// When the oldest waiting request was first seen.
     waiting_since: Option<Instant>,
-    /// Sealing failed, and a [`BatcherMessage::Retry`] is on its way. Wake-ups before it are ignored.
+    /// Sealing failed, and a [`BatcherMessage::Retry`] is on its way. Wake-ups before it are
+    /// ignored.
     awaits_retry: bool,
 }
 
@@ -45,7 +48,8 @@ impl Actor for Batcher {
     ) -> Result<BatcherState, ActorProcessingErr> {
         sealer.wakeup.slot.occupy(myself.clone());
         fault_point!(BatcherStart);
-        // What a predecessor is sealing at the moment counts as uncertain.
+        // Waits for the block that a killed predecessor is sealing. Its requests count as
+        // uncertain.
         sealer.work.until_idle().await;
         let uncertain = sealer.last_sequence()?;
         let oldest = sealer.queued_after(0, 1)?;
@@ -79,7 +83,7 @@ impl Actor for Batcher {
 }
 
 impl BatcherState {
-    /// Seals a block if one is due.
+    /// Seals a block when one is due.
     async fn wake(&mut self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         let sealer = Arc::clone(&self.sealer);
         sealer.wakeup.take();
@@ -90,7 +94,8 @@ impl BatcherState {
         }
         let limits = sealer.limits;
         let since = *self.waiting_since.get_or_insert_with(|| {
-            // The time is taken before the timer starts: a timer that fired a moment too early would be the last wake-up.
+            // `now` is read before the timer starts. Otherwise the timer could fire before
+            // `max_wait` has passed since `now`, and no later wake-up would come.
             let now = Instant::now();
             myself.send_after(limits.max_wait, || BatcherMessage::Wake.into());
             now
@@ -109,7 +114,8 @@ impl BatcherState {
                 self.sealer.step.record_success();
             }
             Err(error) => {
-                // Another appender's block, or this one although its append was called failed, may have any of these requests.
+                // Any of these requests may be in a block: in another appender's, or in this one,
+                // because an append that returns an error may have been written.
                 self.sealed = 0;
                 self.uncertain = durable;
                 if let LedgerError::Store(error) = error {
@@ -127,14 +133,16 @@ impl BatcherState {
     }
 }
 
-/// Seals the requests after sequence number `after`, up to `durable`, into a block. Returns the sequence number up to which all requests
-/// are in blocks.
+/// Seals the requests after sequence number `after`, up to and including `durable`, into a block.
+/// Returns the sequence number up to which all requests are in blocks.
 ///
-/// Requests past `durable` are left out, so that only these can be in a block of which it is not known whether it was written.
+/// Requests after `durable` are left out: when the append fails, the batcher treats the requests up
+/// to `durable` as uncertain, and the block must not hold others.
 fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64, LedgerError> {
     blocking_fault_point!(BatcherSeal);
-    // The head is read before the queue: if it moves meanwhile, the append is refused and the batcher looks again. `durable` was read
-    // before the queue too: a request up to it that is not in the queue has been applied.
+    // The head is read before the queue: when another block is appended in the meantime, the append
+    // is refused and the batcher reads both again. `durable` was read before the queue too: a
+    // request up to it that is not in the queue has been applied.
     let head = sealer.head();
     let limits = &sealer.limits;
     let mut queued = sealer.queued_after(after, limits.max_operations)?;

@@ -1,4 +1,4 @@
-//! What the registry's actors are told.
+//! Messages to the registry's actors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use selfsame_storage::SweepPosition;
 use super::submission::{Submission, SubmitError};
 use crate::support::slot::Ping;
 
-/// What the tree maintainer is told.
+/// A message to the tree maintainer.
 pub(crate) enum TreeMaintainerMessage {
     /// The ledger has blocks that are not applied yet.
     Follow,
@@ -21,9 +21,10 @@ pub(crate) enum TreeMaintainerMessage {
     Ping(RpcReplyPort<()>),
 }
 
-/// What the batcher is told.
+/// A message to the batcher.
 pub(crate) enum BatcherMessage {
-    /// There may be something to seal: a request became durable, a block was applied, a waiting time is over.
+    /// There may be requests to seal: a request became durable, a block was applied, or the time
+    /// that a request may wait is over.
     Wake,
     /// Sealing failed a while ago; retry.
     Retry,
@@ -31,23 +32,24 @@ pub(crate) enum BatcherMessage {
     Ping(RpcReplyPort<()>),
 }
 
-/// What the request tracker is told.
+/// A message to the request tracker.
 pub(crate) enum RequestTrackerMessage {
-    /// Judge a submission and make it durable. The signer is what its signature recovers to.
+    /// Check a submission, and make it durable when it is admitted. The signer is what its
+    /// signature recovers to.
     Admit(Box<Submission>, RecoveredSigner, RpcReplyPort<Result<RequestId, SubmitError>>),
     /// A block was applied: its requests are final and hold no locks any more.
     Applied(Arc<Block>),
     /// The commit that admitted a request failed.
     NotDurable(RequestId),
-    /// Delete what has expired.
+    /// Delete expired requests and idempotency keys.
     Sweep,
-    /// Continue a sweep from where it came to.
+    /// Continue a sweep after the last record that it looked at.
     ContinueSweep(SweepProgress),
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
 }
 
-/// How far a sweep has come.
+/// The last records that a sweep looked at; `None` before the first.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SweepProgress {
     pub requests: Option<SweepPosition<RequestId>>,

@@ -1,13 +1,13 @@
-//! The registry: admission, blocks, the tree, and the handle that the outside calls.
+//! The registry: admission, blocks, the tree, and the handle that front-ends and embedders call.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`messages`] | what the three actors are told |
+//! | [`messages`] | messages to the three actors |
 //! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
-//! | [`publication`], [`waiters`] | what readers see; clients that wait for it |
-//! | [`submission`] | a request as it is submitted, and why it can be refused |
-//! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order that a request meets them |
-//! | [`handle`] | the registry from outside |
+//! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
+//! | [`submission`] | a request as it is submitted, and why it is refused |
+//! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
+//! | [`handle`] | the registry's handle |
 
 pub(crate) mod batcher;
 pub(crate) mod handle;

@@ -1,4 +1,4 @@
-//! What readers see, and how far each stage of a request's way has come.
+//! The published state, and marks of how far the registry has processed the requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,8 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// Starts from a stored state: every open request counts as taken into a batch.
+    /// Starts from a stored state: every open request counts as taken into a batch, and as durable.
+    /// At most `waiters` clients wait at a time.
     pub fn new(snapshot: Snapshot, last_sequence: u64, waiters: usize) -> Self {
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -40,7 +41,8 @@ impl Publication {
         self.snapshot.load().tip().seal.height
     }
 
-    /// Publishes a snapshot unless a newer one is published: a tree maintainer that is being killed may come late.
+    /// Publishes a snapshot unless a newer one is published: the blocking work of a tree maintainer
+    /// that was killed may end after its successor has published.
     pub fn publish(&self, snapshot: Snapshot) {
         let snapshot = Arc::new(snapshot);
         self.snapshot.rcu(|current| {
@@ -54,7 +56,7 @@ impl Publication {
         self.batching.load(Ordering::Acquire)
     }
 
-    /// Requests up to `sequence` have been taken into a batch.
+    /// Marks requests up to `sequence` as taken into a batch.
     pub fn mark_batching(&self, sequence: u64) {
         self.batching.fetch_max(sequence, Ordering::AcqRel);
     }
@@ -64,7 +66,7 @@ impl Publication {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Requests up to `sequence` are durable.
+    /// Marks requests up to `sequence` as durable.
     pub fn mark_durable(&self, sequence: u64) {
         self.durable.fetch_max(sequence, Ordering::AcqRel);
     }

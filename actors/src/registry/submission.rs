@@ -1,4 +1,4 @@
-//! Submitting a request: the input, and why it can be refused.
+//! A request as it is submitted, and why it is refused.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,10 @@ use selfsame_storage::StoreError;
 /// A request for the registry.
 #[derive(Clone, Debug)]
 pub struct Submission {
+    /// What the request asks for, with its signature where the operation has one.
     pub operation: Operation,
-    /// The client's address, for the limit by source. `None` is never limited: an embedder's own request.
+    /// The client's address, for the limit by source. `None` is exempt from the limit: for an
+    /// embedder's own requests.
     pub source: Option<IpAddr>,
     /// The client's idempotency key, if it sent one.
     pub idempotency_key: Option<String>,
@@ -24,13 +26,16 @@ impl From<Operation> for Submission {
     }
 }
 
-/// Why a request was not accepted. Nothing was recorded.
+/// Why a submission was not answered with success.
+///
+/// After [`SubmitError::Store`] and [`SubmitError::Unavailable`] the request may have been recorded
+/// all the same: see [`crate::RegistryHandle::submit`]. After every other error it was not.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SubmitError {
-    /// The operation is refused whatever the registry's state is.
+    /// The operation is refused in every state of the registry.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A rule of the registry is broken, on the state that readers see now.
+    /// The operation violates a rule of the registry on the published state.
     #[error("{}", .0.message())]
     Rule(#[from] RuleViolation),
     /// An open request holds a lock that this one needs.
@@ -41,19 +46,21 @@ pub enum SubmitError {
         /// The open request, when its operation is the same as this one's.
         same_as: Option<RequestId>,
     },
-    /// The idempotency key was used for another request.
+    /// The idempotency key stands for an earlier request with another operation.
     #[error("the Idempotency-Key was used with another body; use a new key for a new request")]
     IdempotencyKeyReused,
-    /// Too many requests from this source, or for this account.
+    /// The source address, or the account, has used up its limit.
     #[error("{scope}; try again in {retry_after}")]
     RateLimited { scope: RateLimitScope, retry_after: RetryAfter },
-    /// The queue is full.
+    /// As many requests are open as the limit allows.
     #[error("{limit} requests are waiting, the queue is full; try again")]
     QueueFull { limit: usize },
-    /// Too many calls wait, a step of the registry fails, or the request tracker is restarting or stopping.
+    /// Sealing or applying fails; or too many calls wait for the request tracker; or the tracker is
+    /// not running, or did not answer; or the earlier request that the idempotency key stands for
+    /// was not recorded. `reason` says which.
     #[error("the registry is not accepting requests at the moment ({reason}); try again")]
     Unavailable { reason: String },
-    /// The store failed.
+    /// The store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -61,8 +68,10 @@ pub enum SubmitError {
 /// Whose limit was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateLimitScope {
+    /// The limit by source address.
     #[error("too many requests from this address")]
     Source,
+    /// The limit by account.
     #[error("too many requests for this account")]
     LeafIndex,
 }

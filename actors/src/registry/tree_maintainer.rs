@@ -1,4 +1,5 @@
-//! The tree maintainer: applies blocks. It alone has the [`Applier`], and so is the only writer of accounts, addresses, tree and roots.
+//! The tree maintainer: applies blocks. It has the only [`Applier`], which the service uses before
+//! the actor starts, so it is the only writer of accounts, addresses, tree and roots.
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use crate::support::traced::Traced;
 /// The actor.
 pub(crate) struct TreeMaintainer;
 
-/// What the tree maintainer remembers; the registry's state is in the store.
+/// State of the tree maintainer. The registry's state is in the store.
 pub(crate) struct TreeMaintainerState {
     applier: Arc<Applier>,
-    /// Applying failed, and a [`TreeMaintainerMessage::Retry`] is on its way. Notifications before it are ignored.
+    /// Applying failed, and a [`TreeMaintainerMessage::Retry`] is on its way. Notifications before
+    /// it are ignored.
     awaits_retry: bool,
 }
 
@@ -33,7 +35,8 @@ impl Actor for TreeMaintainer {
     ) -> Result<TreeMaintainerState, ActorProcessingErr> {
         applier.slot.occupy(myself.clone());
         fault_point!(TreeMaintainerStart);
-        // A predecessor may be in its last commit, or may have died before it published or notified.
+        // A predecessor may still be in its last commit, or may have failed before it published or
+        // notified.
         applier.work.until_idle().await;
         applier.publish_stored()?;
         myself.cast(TreeMaintainerMessage::Follow.into())?;
@@ -75,11 +78,12 @@ impl TreeMaintainerState {
                 self.applier.reader.publication.waiters.notify_block(&block);
                 self.applier.batcher.cast(BatcherMessage::Wake);
                 self.applier.request_tracker.cast(RequestTrackerMessage::Applied(block));
-                // One block a message, so that pings are answered in between.
+                // The actor applies one block per message, so that it answers pings between blocks.
                 myself.cast(TreeMaintainerMessage::Follow.into())?;
             }
             Ok(None) => self.applier.step.record_success(),
-            // The store is ahead of the published state. A restart publishes the stored state.
+            // The store has a later block than the published snapshot. After a restart the actor
+            // publishes the stored state.
             Err(error @ StoreError::StaleCommit { .. }) => return Err(error.into()),
             Err(error) => {
                 self.applier.step.record_failure(error);

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::support::notify::Notifiers;
 
-/// The clients that wait for a final state; a bounded number.
+/// The clients that wait for a final state. Their number is bounded.
 pub(crate) struct Waiters {
     waiting: Mutex<Waiting>,
 }
@@ -27,12 +27,13 @@ pub(crate) struct Waiter<'all> {
 }
 
 impl Waiters {
-    /// No waiters; at most `limit` at a time.
+    /// An empty list, for at most `limit` waiters at a time.
     pub fn new(limit: usize) -> Self {
         Self { waiting: Mutex::new(Waiting { limit, count: 0, notifiers: Notifiers::default() }) }
     }
 
-    /// Registers a waiter; `None` when as many wait as the limit allows. Register first, then read the state: then no change is missed.
+    /// Registers a waiter; `None` when the limit is reached. The caller registers first and then
+    /// reads the state, so that it misses no change.
     pub fn register(&self, request_id: RequestId) -> Option<Waiter<'_>> {
         let mut waiting = self.lock();
         if waiting.count >= waiting.limit {
@@ -43,7 +44,7 @@ impl Waiters {
         Some(Waiter { waiters: self, request_id, changes })
     }
 
-    /// Changes how many clients may wait.
+    /// Changes how many clients may wait at a time. Registered waiters stay.
     pub fn set_limit(&self, limit: usize) {
         self.lock().limit = limit;
     }
@@ -72,10 +73,11 @@ impl Waiters {
 }
 
 impl Waiter<'_> {
-    /// Waits until the state may have changed since the waiter was registered, or since the last call.
+    /// Waits until the state may have changed since the waiter was registered, or since the last
+    /// call.
     pub async fn changed(&mut self) {
         if let Some(changes) = &mut self.changes {
-            // The channel lives as long as it has receivers; an error cannot occur.
+            // The channel exists while it has receivers, so an error cannot occur.
             let _ = changes.changed().await;
         }
     }

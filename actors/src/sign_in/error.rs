@@ -1,4 +1,4 @@
-//! Why a step of a sign-in did not happen.
+//! Why a step of a sign-in failed.
 
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::RetryAfter;
@@ -10,42 +10,43 @@ use crate::support::rate::TooManyRequests;
 use crate::support::slot::CallError;
 use crate::verification::error::VerificationError;
 
-/// Why a step of a sign-in did not happen.
+/// Why a step of a sign-in failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The request is wrong.
+    /// The request is not valid.
     #[error(transparent)]
     Rejected(#[from] SignInRejection),
     /// The proof does not hold.
     #[error("{0}")]
     Proof(ItemError),
-    /// The source address has begun, answered or got wrong as much as its limit allows.
+    /// The source address has used up its limit of sign-ins begun or answered and of wrong secrets.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
-    /// The service cannot do it now.
+    /// The service cannot take the step now.
     #[error("{reason}; try again in {retry_after}")]
     Unavailable { reason: String, retry_after: RetryAfter },
     /// The signing keys cannot be used.
     #[error(transparent)]
     Signing(#[from] SigningError),
-    /// The state could not be read or written.
+    /// The store could not be read or written. After a failed write the records may have been
+    /// written all the same.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl SignInError {
-    /// The service cannot do it now, but very soon.
+    /// The service cannot take the step now; a retry after [`RetryAfter::SOON`] may succeed.
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into(), retry_after: RetryAfter::SOON }
     }
 
-    /// There is no such transaction, or none for this caller.
+    /// There is no such transaction, or the caller may not use it.
     pub(super) fn no_transaction(reason: &'static str) -> Self {
         let detail = "no such sign-in is under way; it may have expired";
         SignInRejection::new(ErrorKind::NotFound, detail).because(reason).into()
     }
 
-    /// The transaction has its answer.
+    /// The transaction was answered before.
     pub(super) fn already_answered() -> Self {
         let detail = "this sign-in has been answered; begin another one";
         SignInRejection::new(ErrorKind::InvalidRequest, detail).into()

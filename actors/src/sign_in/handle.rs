@@ -1,8 +1,9 @@
-//! Sign-in from outside: one handle for authorization requests, answers, codes, tokens and keys.
+//! Sign-in's handle, for authorization requests, answers, codes, tokens and keys.
 //!
-//! Every step is one compare-and-write of the records that it read: of two steps that race only one succeeds, and what was answered
-//! is durable. The steps are methods of the handle in files of their own: `transactions`, `progress`, `sessions`, `grants` and
-//! `tokens`. Here is what they share, and what concerns the provider as a whole.
+//! Every step that changes records is one compare-and-write of the records that it read: of two
+//! racing steps only one succeeds, and a successful step is durable. The steps are methods of the
+//! handle in files of their own: `transactions`, `progress`, `sessions`, `grants` and `tokens`.
+//! This file has what they share, and what concerns the provider as a whole.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use super::state::{KEY_PATIENCE, SignInState};
 use crate::support::rate::TooManyRequests;
 use crate::verification::handle::VerificationHandle;
 
-/// Sign-in, for front-ends and embedders. Cheap to clone; finds its actor again after it was restarted.
+/// Sign-in, for front-ends and embedders. Cheap to clone. The handle stays valid when its actor
+/// restarts.
 #[derive(Clone)]
 pub struct SignInHandle {
     pub(super) state: Arc<SignInState>,
@@ -46,7 +48,7 @@ impl SignInHandle {
         self.state.settings.session_lifetime
     }
 
-    /// The client with an id.
+    /// The client with an id; `None` when no such client is configured.
     pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
         self.state.client(id)
     }
@@ -63,14 +65,16 @@ impl SignInHandle {
         self.state.limits.store(Arc::new(limits));
     }
 
-    /// Whether a source address (IPv6: its /64) is within its limit. Counts nothing.
+    /// Checks that a source address (IPv6: its /64) is within its limit, and counts nothing.
     pub fn check_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
         self.state.per_source.check(source, self.state.clock.now())
     }
 
-    /// Counts an authorization request, an answer to one, or a wrong secret of a source address, or refuses it.
+    /// Counts an authorization request, an answer to one, or a wrong secret against the limit of
+    /// its source address (IPv6: its /64). A request beyond the limit is refused and not counted.
     ///
-    /// Requests with a right secret are not to be counted: an application's server has one address and many people.
+    /// The caller does not count requests with a right secret: an application's server has one
+    /// address and many end users.
     pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
         self.state.per_source.charge(source, self.state.clock.now())
     }
@@ -91,8 +95,8 @@ impl SignInHandle {
         Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
     }
 
-    /// Promotes the next signing key. Refused while clients may not know it yet, unless `force`. Continues when the caller is
-    /// cancelled.
+    /// Promotes the next signing key. Without `force`, this is refused while clients may not have
+    /// fetched that key. The rotation continues when the caller is cancelled.
     pub async fn rotate_keys(&self, force: bool) -> Rotation {
         self.state.call(|reply| SessionRegistryMessage::RotateKeys { force, reply }, KEY_PATIENCE).await?
     }

@@ -1,4 +1,4 @@
-//! What records of sign-in are found by: a transaction's id, or the hash of a secret.
+//! The keys of sign-in's records: a transaction's id, or the hash of a secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use selfsame_protocol::B256;
 use selfsame_storage::{RecordKey, RecordKind};
 use sha2::{Digest, Sha256};
 
-/// A transaction's public name: 128 random bits, written as 32 lower-case hex digits.
+/// A transaction's public id: 128 random bits, written as 32 lower-case hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub(super) [u8; 16]);
 
-/// A text that is not the name of a transaction.
+/// A text that is not a transaction's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a transaction's id is 32 lower-case hex digits")]
 pub struct InvalidTransactionId;

@@ -11,11 +11,12 @@ use super::error::SignInError;
 use super::state::TRANSACTION_LIFETIME;
 use crate::support::rate::{RateLimiter, TooManyRequests};
 
-/// How long a sign-in counts as open, also after it was completed: its record is kept as long.
+/// How long a sign-in counts as open, even after it was completed, because its record is stored for
+/// that time.
 const OPEN_FOR: Duration = Duration::from_secs(TRANSACTION_LIFETIME);
 
-/// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each source address. Each has a record, and
-/// any client can begin one.
+/// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each
+/// source address. Their number is limited because each has a record and any client can begin one.
 pub(super) struct OpenSignIns {
     all: RateLimiter<()>,
     of_source: RateLimiter<IpAddr>,
@@ -27,8 +28,9 @@ impl OpenSignIns {
         Self { all: RateLimiter::new(), of_source: RateLimiter::new() }
     }
 
-    /// Counts a sign-in that `source` begins at `now` (time since the Unix epoch), if fewer than `limit` are open. A source may have a
-    /// quarter of the limit, so that it cannot use up all of it.
+    /// Counts a sign-in that `source` begins at `now` (time since the Unix epoch), if fewer than
+    /// `limit` are open. A source may have a quarter of the limit (rounded up), so that it cannot
+    /// use up all of it.
     pub fn open(&mut self, source: Option<IpAddr>, limit: usize, now: Duration) -> Result<(), SignInError> {
         let source = source.map(network_of);
         if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
@@ -47,7 +49,7 @@ impl OpenSignIns {
         Ok(())
     }
 
-    /// Takes back the sign-in that `source` began last: it was not recorded.
+    /// Takes back the last sign-in of `source`, which was not recorded.
     pub fn give_back(&mut self, source: Option<IpAddr>, limit: usize) {
         if let Some(windows) = self.all(limit) {
             windows.give_back(&());

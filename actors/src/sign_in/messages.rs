@@ -1,4 +1,4 @@
-//! What the session registry is told.
+//! Messages to the session registry.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use super::ids::TransactionId;
 use super::signing_keys::LoadedKeys;
 use crate::support::slot::Ping;
 
-/// What the session registry is told.
+/// A message to the session registry.
 pub(crate) enum SessionRegistryMessage {
-    /// Count a sign-in that this source address begins, if there is room for it.
+    /// Count a sign-in that this source address begins, or refuse it when the limit is reached.
     OpenSignIn(Option<IpAddr>, RpcReplyPort<Result<(), SignInError>>),
     /// The sign-in that was counted for this source address was not recorded.
     GiveBackSignIn(Option<IpAddr>),
     /// Register a follower of a transaction.
     Follow(TransactionId, RpcReplyPort<watch::Receiver<()>>),
-    /// A follower of a transaction has gone.
+    /// A follower of a transaction was dropped.
     Unfollow(TransactionId),
     /// A transaction was answered: wake its followers.
     Answered(TransactionId),
-    /// Load the signing keys, and make them if there are none.
+    /// Load the signing keys, and make the first ones if no keys are stored.
     LoadKeys(RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
-    /// Promote the next signing key; `force` also when clients may not know it yet.
+    /// Promote the next signing key; with `force` even when clients may not have fetched it yet.
     RotateKeys { force: bool, reply: RpcReplyPort<Rotation> },
-    /// A task has written signing keys, or failed to.
+    /// A task that changes the signing keys has ended.
     KeysChanged(KeysChanged),
-    /// Delete what has expired, and rotate the signing keys if it is time.
+    /// Delete expired records, and rotate the signing keys when they are due.
     Sweep,
-    /// A task has deleted so many expired records.
+    /// A task has deleted this number of expired records, or failed.
     Swept(Result<usize, StoreError>),
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
@@ -42,11 +42,11 @@ pub(crate) enum SessionRegistryMessage {
 /// The outcome of rotating the signing keys.
 pub(crate) type Rotation = Result<Result<(), KeyTooYoung>, SignInError>;
 
-/// What a task that changes the signing keys has done.
+/// The outcome of a task that changes the signing keys.
 pub(crate) enum KeysChanged {
-    /// It has made the first keys, if there were none.
+    /// The task made the first keys, if there were none.
     Made(Result<(), SignInError>, RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
-    /// It has rotated the keys. Without a reply port, because they were due.
+    /// The task rotated the keys. There is no reply port when the sweep began the rotation.
     Rotated(Rotation, Option<RpcReplyPort<Rotation>>),
 }
 

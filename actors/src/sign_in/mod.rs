@@ -2,14 +2,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`ids`] | what records are found by |
-//! | [`settings`], [`error`] | how sign-in is set up; why a step does not happen |
-//! | [`signing_keys`] | keys: loaded, published and made |
-//! | [`messages`] | what the session registry is told |
-//! | [`state`] | what session registry and handle share |
-//! | [`limits`], [`keys`] | components of the session registry: the open sign-ins; changes of the signing keys |
+//! | [`ids`] | the keys of records |
+//! | [`settings`], [`error`] | settings of sign-in; why a step fails |
+//! | [`signing_keys`] | keys: loading, publishing and making them |
+//! | [`messages`] | messages to the session registry |
+//! | [`state`] | what the session registry and the handle share |
+//! | [`limits`], [`keys`] | counts of open sign-ins; changes of the signing keys |
 //! | [`session_registry`] | the actor |
-//! | [`handle`] | sign-in from outside, with its methods in `transactions`, `progress`, `sessions`, `grants` and `tokens` |
+//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `progress`, `sessions`, `grants`, `tokens` |
 
 pub(crate) mod error;
 pub(crate) mod grants;

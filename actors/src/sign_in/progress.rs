@@ -1,4 +1,4 @@
-//! Following a transaction: a caller that has its secret learns when it was answered.
+//! The progress of a transaction: a caller that has its secret can wait for the answer.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::support::slot::RESTART_PATIENCE;
 /// Where a transaction stands, for a caller that has its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The person has not answered.
+    /// The person has not answered yet.
     Waiting,
-    /// A proof was accepted, or the person refused: complete it.
+    /// A proof was accepted, or the person refused: the caller can complete the transaction.
     Answered,
-    /// It was completed, or has expired.
+    /// The transaction was completed, has expired, or never existed.
     Over,
 }
 
@@ -39,7 +39,7 @@ impl SignInHandle {
         })
     }
 
-    /// Waits until a transaction is no longer waiting, or until `deadline`.
+    /// Waits until a transaction is no longer [`Progress::Waiting`], or until `deadline`.
     pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInError> {
         // Only a caller that has the secret may become a follower.
         let progress = self.progress(id, secret)?;
@@ -56,7 +56,7 @@ impl SignInHandle {
                 match timeout_at(deadline, follower.changes.changed()).await {
                     Err(_) => return Ok(progress),
                     Ok(Ok(())) => {}
-                    // The session registry died with its followers.
+                    // The session registry stopped, so the follower registers again.
                     Ok(Err(_)) => break,
                 }
             }
@@ -64,13 +64,14 @@ impl SignInHandle {
     }
 }
 
-/// Checks that the caller has the transaction's secret. For other callers the transaction does not exist.
+/// Checks that the caller has the transaction's secret. For other callers the transaction does not
+/// exist.
 pub(super) fn check_secret(transaction: &Transaction, secret: &str) -> Result<(), SignInError> {
     let is_owner: bool = hash_of(secret).as_slice().ct_eq(transaction.secret_hash.as_slice()).into();
     if is_owner { Ok(()) } else { Err(SignInError::no_transaction("the transaction's secret is wrong")) }
 }
 
-/// A registered follower; dropping it ends that.
+/// A registered follower. Dropping it ends the registration.
 struct Follower {
     state: Arc<SignInState>,
     id: TransactionId,
@@ -78,7 +79,8 @@ struct Follower {
 }
 
 impl Follower {
-    /// Sees every change from now on: register first, then read the transaction.
+    /// The follower sees every change from now on. The caller registers first and then reads the
+    /// transaction.
     async fn register(state: &Arc<SignInState>, id: TransactionId) -> Result<Self, SignInError> {
         let changes = state.call(|reply| SessionRegistryMessage::Follow(id, reply), RESTART_PATIENCE).await?;
         Ok(Self { state: Arc::clone(state), id, changes })
@@ -87,7 +89,8 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // The registry counts receivers, so this one has to go before the message.
+        // The session registry counts receivers, so this receiver is dropped before the message is
+        // sent.
         self.changes = watch::Sender::new(()).subscribe();
         self.state.session_registry.cast(SessionRegistryMessage::Unfollow(self.id));
     }

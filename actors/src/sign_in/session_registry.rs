@@ -1,9 +1,10 @@
-//! The session registry: keeps what is alive about sign-ins. It has the followers of open transactions, counts the open sign-ins,
+//! The session registry: it holds the followers of open transactions, counts the open sign-ins,
 //! deletes expired records, and loads and rotates the signing keys.
 //!
-//! Authorization codes, tokens and browser sessions are records that the handle ([`crate::SignInHandle`]) reads and changes by
-//! compare-and-write, so nothing of an answer waits in this mailbox but the count of a new sign-in. When the actor dies, followers
-//! register again, and the counts start from zero.
+//! Authorization codes, tokens and browser sessions are records that the handle
+//! ([`crate::SignInHandle`]) reads and changes by compare-and-write. Only new sign-ins, new
+//! followers, the first use of the signing keys and an operator's rotation wait for this mailbox.
+//! After a restart, followers register again, and the counts start from zero.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,27 +23,27 @@ use super::state::SignInState;
 use crate::support::notify::Notifiers;
 use crate::support::traced::Traced;
 
-/// How often expired records are deleted, and due keys rotated.
+/// Time between two sweeps, which delete expired records and rotate due keys.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time to the next sweep when there is more to delete.
 const NEXT_BATCH: Duration = Duration::from_millis(100);
 
-/// Expired records that are deleted in one sweep.
+/// The most expired records that one sweep deletes.
 const SWEEP_BATCH: usize = 2000;
 
 /// The actor.
 pub(crate) struct SessionRegistry;
 
-/// What the session registry keeps.
+/// State of the session registry.
 pub(crate) struct SessionRegistryState {
     shared: Arc<SignInState>,
     followers: Notifiers<TransactionId>,
     open: OpenSignIns,
     keys: KeyKeeper,
-    /// A task rotates keys that were due.
+    /// Whether a task that a sweep began is rotating the keys.
     is_rotating: bool,
-    /// A task deletes expired records.
+    /// Whether a task is deleting expired records.
     is_sweeping: bool,
 }
 
@@ -56,12 +57,13 @@ impl Actor for SessionRegistry {
         myself: ActorRef<Self::Msg>,
         shared: Arc<SignInState>,
     ) -> Result<SessionRegistryState, ActorProcessingErr> {
-        // The slot first, then the keys: a change of the keys that ends meanwhile is told to this mailbox.
+        // The actor occupies the slot before it loads the keys, so that the message about a change
+        // of the keys that ends meanwhile reaches this mailbox.
         shared.session_registry.occupy(myself.clone());
         fault_point!(SessionRegistryStart);
         let keys = KeyKeeper::new(Arc::clone(&shared));
         if let Err(error) = keys.publish_stored() {
-            // Their first use tries again, and answers with the error.
+            // The first use of the keys tries again, and returns the error.
             tracing::error!(%error, "the signing keys cannot be loaded");
         }
         myself.send_interval(SWEEP_INTERVAL, || SessionRegistryMessage::Sweep.into());
@@ -86,8 +88,8 @@ impl Actor for SessionRegistry {
 }
 
 impl SessionRegistryState {
-    /// Handles a message. Nothing here waits, so that a mailbox full of sign-ins is worked off quickly. Callers that have gone need no
-    /// answer.
+    /// Handles a message without waiting, so that a long queue of sign-ins is handled quickly. An
+    /// error of `send` means that the caller no longer waits.
     fn handle(&mut self, message: SessionRegistryMessage, myself: &ActorRef<Traced<SessionRegistryMessage>>) {
         let limit = || self.shared.limits.load().open_sign_ins;
         match message {
@@ -118,7 +120,8 @@ impl SessionRegistryState {
         }
     }
 
-    /// Publishes the stored keys after a change, then answers. What is stored counts, also when its write was answered with an error.
+    /// Publishes the stored keys after a change, then answers. The stored keys are published even
+    /// when their write returned an error, because it may have been written.
     fn publish_keys(&mut self, changed: KeysChanged) {
         let published = self.keys.publish_stored();
         match changed {
@@ -134,7 +137,7 @@ impl SessionRegistryState {
                 match rotation.and_then(|rotation| published.map(|_| rotation)) {
                     Ok(Ok(())) => tracing::info!("the signing keys were rotated"),
                     Ok(Err(error)) => tracing::warn!(%error, "the signing keys are due but not rotated yet"),
-                    // The old key continues to sign; the next sweep tries again.
+                    // The old key continues to sign. The next sweep tries again.
                     Err(error) => tracing::error!(%error, "the signing keys could not be rotated"),
                 }
             }

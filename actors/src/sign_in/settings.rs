@@ -1,4 +1,4 @@
-//! How sign-in is set up.
+//! Settings of sign-in.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use selfsame_protocol::verification::{Environment, ProofKind};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// How sign-in is set up.
+/// Settings of sign-in.
 #[derive(Clone, Debug)]
 pub struct SignInSettings {
+    /// The issuer, and the values of claims that come from the configuration.
     pub provider: Provider,
-    /// The applications that people can sign in to.
+    /// The applications that end users can sign in to.
     pub clients: Vec<SignInClient>,
     /// How long an authorization code can be used.
     pub code_lifetime: Duration,
@@ -21,18 +22,21 @@ pub struct SignInSettings {
     pub key_rotation: Duration,
     /// How long a browser's session lasts.
     pub session_lifetime: Duration,
-    /// Whether introspection answers a token that is not alive with status 200, as RFC 7662 has it, instead of 401.
+    /// Whether introspection answers an invalid token with status 200, as RFC 7662 says, instead of
+    /// 401.
     pub answers_inactive_tokens_plainly: bool,
-    /// What can be changed while the service runs.
+    /// The limits, which can be changed while the service runs.
     pub limits: SignInLimits,
 }
 
-/// What bounds sign-in. Can be changed while the service runs.
+/// Limits of sign-in. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignInLimits {
-    /// Limit, by source address (IPv6 by /64), of sign-ins that are begun or answered and of wrong secrets; `None` is off.
+    /// Limit, by source address (IPv6 by /64), of sign-ins begun or answered and of wrong secrets;
+    /// `None` is off.
     pub per_source: Option<RateLimit>,
-    /// Sign-ins that may have been begun within a transaction's lifetime. One source address may have begun a quarter of them.
+    /// The most sign-ins that are begun within [`crate::TRANSACTION_LIFETIME`]. One source address
+    /// may begin a quarter of them (rounded up).
     pub open_sign_ins: usize,
     /// Calls that may wait for the session registry's answer at a time.
     pub waiting_calls: usize,
@@ -65,27 +69,32 @@ impl Default for SignInSettings {
     }
 }
 
-/// An application that people can sign in to.
+/// An application that end users can sign in to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInClient {
+    /// Its OAuth parameters, such as id and redirect URIs.
     pub client: Client,
-    /// The name that people see.
+    /// The name that end users see.
     pub name: String,
+    /// The client secret; `None` for a public client.
     pub secret: Option<ClientSecret>,
+    /// The environment of the proofs that it accepts.
     pub environment: Environment,
     /// The kind of proof that it accepts. The two kinds give different subjects.
     pub proof: ProofKind,
 }
 
-/// A client secret as it is stored: a salt, and SHA-256 of the salt and the secret.
+/// A client secret as it is stored: never in plain text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientSecret {
+    /// The salt.
     pub salt: [u8; 16],
+    /// SHA-256 of the salt, followed by the secret.
     pub digest: [u8; 32],
 }
 
 impl ClientSecret {
-    /// Whether this is the secret. Takes the same time for every wrong secret.
+    /// Whether `secret` is the client's secret. The comparison of the hashes takes constant time.
     pub fn is(&self, secret: &str) -> bool {
         let given: [u8; 32] = Sha256::new().chain_update(self.salt).chain_update(secret).finalize().into();
         given.ct_eq(&self.digest).into()

@@ -1,4 +1,4 @@
-//! Noticing an actor that is stuck rather than dead: each is asked for an answer every second.
+//! Detects actors that are stuck: each is asked for an answer every second.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,32 +12,33 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::support::slot::MonitoredSlot;
 use crate::verification::state::VerifierState;
 
-/// Without an answer for this long, the service is not ready.
+/// The service is not ready when an actor has given no answer for this long or longer.
 pub const UNREADY_AFTER: Duration = Duration::from_secs(10);
 
-/// Without an answer for this long, the service has failed.
+/// The service has failed when an actor has given no answer for this long or longer.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The name of the thread that makes commits. It is watched like an actor.
+/// The name of the thread that makes commits. The heartbeat watches it like an actor.
 const COMMITTING_THREAD: &str = "group-commit";
 
-/// How an actor is doing.
+/// Health of an actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActorHealth {
     /// Its name in the actor registry.
     pub name: String,
-    /// Starts after the first.
+    /// Number of starts after the first.
     pub restarts: u64,
     /// Calls that wait for its answers.
     pub waiting_calls: usize,
-    /// Time since it last answered; of a verifier worker, time since it took the batch that it is busy with.
+    /// Time since the actor last answered; of a verifier worker, time since it took its present
+    /// batch, and zero while it is idle.
     pub silent_for: Duration,
 }
 
 impl ActorHealth {
-    /// Whether it has answered within [`UNREADY_AFTER`].
+    /// Whether the actor has answered within [`UNREADY_AFTER`] (exclusive).
     pub fn is_responsive(&self) -> bool {
         self.silent_for < UNREADY_AFTER
     }
@@ -68,7 +69,7 @@ impl Heartbeat {
         Self { started: Instant::now(), actors, verifier, group_commit }
     }
 
-    /// How the actors are doing now.
+    /// The health of the actors now.
     pub fn health(&self) -> Vec<ActorHealth> {
         let actors = self.actors.iter().map(|pulse| ActorHealth {
             name: pulse.slot.name().to_owned(),
@@ -83,16 +84,16 @@ impl Heartbeat {
         actors.chain(workers).collect()
     }
 
-    /// How long the present commit has taken, once that is too long.
+    /// How long the present commit has taken; `None` below [`UNREADY_AFTER`].
     pub fn delayed_commit(&self) -> Option<Duration> {
         Some(self.group_commit.busy_for()).filter(|busy| *busy >= UNREADY_AFTER)
     }
 
-    /// Asks until an actor is stuck; returns its name.
+    /// Asks the actors until one is stuck, and returns its name.
     pub async fn watch(&self) -> String {
         let asked = self.actors.iter().map(|pulse| Box::pin(self.ask(pulse)));
         tokio::select! {
-            // Polled in the same order each time, so that simulations repeat.
+            // The branches are polled in the same order each time, so that simulations repeat.
             biased;
             (stuck, ..) = select_all(asked) => stuck,
             worker = self.stuck_worker() => worker,
@@ -105,7 +106,8 @@ impl Heartbeat {
         (self.started + Duration::from_millis(pulse.last_answer.load(Ordering::Relaxed))).elapsed()
     }
 
-    /// Asks one actor every second; returns its name when it has been silent for too long.
+    /// Asks one actor every second. Returns its name when it has given no answer for
+    /// [`STUCK_AFTER`].
     async fn ask(&self, pulse: &Pulse) -> String {
         loop {
             let asked = Instant::now();
@@ -122,7 +124,8 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the name of a verifier worker that has been busy with one batch for too long. A worker is not asked while it works.
+    /// Returns the name of a verifier worker that has been busy with one batch for [`STUCK_AFTER`].
+    /// Workers are not pinged: a worker answers no message while it checks a batch.
     async fn stuck_worker(&self) -> String {
         loop {
             let stuck = self.verifier.workers.iter().map(|worker| worker.busy()).find(|(_, busy)| *busy >= STUCK_AFTER);
@@ -133,14 +136,15 @@ impl Heartbeat {
         }
     }
 
-    /// Returns when one commit has taken too long: a disk that does not answer.
+    /// Returns when one commit has taken [`STUCK_AFTER`], as on a disk that does not answer.
     async fn stuck_commit(&self) {
         while self.group_commit.busy_for() < STUCK_AFTER {
             sleep(INTERVAL).await;
         }
     }
 
-    /// While commits fail, makes one every second, so that the service notices when they work again, also when no request comes.
+    /// While commits fail, makes an empty commit every second, so that the service detects when
+    /// commits work again even when no request comes.
     async fn probe_commits(&self) -> Infallible {
         loop {
             sleep(INTERVAL).await;

@@ -1,10 +1,10 @@
-//! The supervision tree: starting and stopping it, and noticing actors that are stuck.
+//! The supervision tree: it starts and stops the actors, and detects actors that are stuck.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`heartbeat`] | asks every actor for a sign of life |
-//! | [`tree`] | the one list of the actors, and who restarts them |
-//! | [`service`] | what embedders hold |
+//! | [`heartbeat`] | asks every actor for an answer, every second |
+//! | [`tree`] | the only list of the actors, with their supervisors |
+//! | [`service`] | the running service, for embedders |
 
 pub(crate) mod heartbeat;
 pub(crate) mod service;

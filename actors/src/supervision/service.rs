@@ -1,4 +1,4 @@
-//! The service: the supervision tree and what embedders hold of it.
+//! The running service: the supervision tree, and the handles that embedders take from it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,23 +26,24 @@ use crate::verification::handle::{VerificationHandle, VerificationParts};
 use crate::verification::settings::VerificationSettings;
 use crate::verification::state::VerifierState;
 
-/// How long stopping waits for an actor, which may be stuck, and for handles that are still held elsewhere.
+/// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
+/// other parts of the process still hold.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of a service.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Prefix of all actor names: two services can live in one process.
+    /// Prefix of all actor names, so that several services can run in one process.
     pub instance: String,
     /// The rule parameters that new blocks carry.
     pub rules: RuleParameters,
-    /// How requests become blocks.
+    /// Limits of a block.
     pub batch: BatchLimits,
-    /// What bounds admission.
+    /// Limits of admission.
     pub limits: AdmissionLimits,
-    /// How proofs are verified.
+    /// Settings of proof verification.
     pub verification: VerificationSettings,
-    /// How people sign in.
+    /// Settings of sign-in.
     pub sign_in: SignInSettings,
 }
 
@@ -60,25 +61,27 @@ impl Settings {
     }
 }
 
-/// Why a service did not start, or ended.
+/// Why a service did not start, or ended by itself.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An actor could not be started, usually because a service of the same instance name is running.
+    /// An actor could not be started, usually because a service of the same instance name is
+    /// running.
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
     Start { instance: String, reason: String },
-    /// Actors failed more often than supervisors restart them.
+    /// Actors failed more often than their supervisors restart them.
     #[error("the supervisors gave up, actors failed too often within {} s: {reason}", RESTART_WINDOW.as_secs())]
     GaveUp { reason: String },
-    /// An actor gave no answer for [`crate::STUCK_AFTER`]; or a verifier worker's batch, or a commit (`group-commit`), took as long;
-    /// or the part that looks for these failures failed itself (`heartbeat`).
+    /// An actor gave no answer for [`crate::STUCK_AFTER`]; or a verifier worker's batch, or a
+    /// commit (`group-commit`), took as long; or the task that detects these failures panicked
+    /// (`heartbeat`).
     #[error("{actor} is stuck")]
     Stuck { actor: String },
 }
 
-/// A running service. Dropping it does not stop it; [`Service::stop`] does.
+/// A running service. A service continues to run when it is dropped; [`Service::stop`] stops it.
 pub struct Service {
     registry: RegistryHandle,
     verification: VerificationHandle,
@@ -91,7 +94,7 @@ pub struct Service {
     committing: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a service is started with.
+/// The parts that a service is started with.
 pub(crate) struct Parts {
     pub settings: Settings,
     pub store: Store,
@@ -100,10 +103,10 @@ pub(crate) struct Parts {
     pub random: Arc<dyn Random>,
 }
 
-/// What does the work that blocks threads.
+/// The group commit, and where blocking work runs.
 pub(crate) struct Machinery {
     pub group_commit: GroupCommit,
-    /// The committing thread; `None` in a simulation, which commits by hand.
+    /// The committing thread; `None` in a simulation, which calls the committer itself.
     pub committing: Option<JoinHandle<()>>,
     pub blocking: Blocking,
 }
@@ -116,7 +119,11 @@ impl Machinery {
 }
 
 impl Service {
-    /// Starts a service that stands on its own. [`Service::failed`] returns when it ends by itself.
+    /// Starts a service without an embedder's supervisor. [`Service::failed`] returns when the
+    /// service ends by itself.
+    ///
+    /// # Errors
+    /// [`ServiceError::Store`] and [`ServiceError::Start`].
     pub async fn start(
         settings: Settings,
         store: Store,
@@ -136,8 +143,11 @@ impl Service {
         Ok(service)
     }
 
-    /// Starts a service under an embedder's supervisor, which gets the supervision events of the service's root. The service
-    /// never ends its host.
+    /// Starts a service under an embedder's supervisor, which gets the supervision events of the
+    /// service's root. The service never ends the process.
+    ///
+    /// # Errors
+    /// [`ServiceError::Store`] and [`ServiceError::Start`].
     pub async fn start_linked(
         settings: Settings,
         store: Store,
@@ -151,7 +161,7 @@ impl Service {
         Self::start_under(parts, supervisor, watch::channel(None), machinery).await
     }
 
-    /// Starts a service under a supervisor, with the machinery that it is given.
+    /// Starts a service under a supervisor, with the given group commit and threads.
     pub(crate) async fn start_under(
         parts: Parts,
         supervisor: ActorCell,
@@ -217,22 +227,22 @@ impl Service {
         self.registry.clone()
     }
 
-    /// Proof verification's handle.
+    /// The handle of proof verification.
     pub fn verification(&self) -> VerificationHandle {
         self.verification.clone()
     }
 
-    /// Sign-in's handle.
+    /// The handle of sign-in.
     pub fn sign_in(&self) -> SignInHandle {
         self.sign_in.clone()
     }
 
-    /// How the actors are doing.
+    /// The health of the actors.
     pub fn actors(&self) -> Vec<ActorHealth> {
         self.heartbeat.health()
     }
 
-    /// What keeps the service from writing at the moment, a sentence each; empty when it can write.
+    /// The failures that keep the service from writing, a sentence each; empty when it can write.
     pub fn failures(&self) -> Vec<String> {
         let delayed = self.heartbeat.delayed_commit();
         let delayed = delayed.map(|delay| format!("a commit has been taking {} s", delay.as_secs()));
@@ -244,7 +254,9 @@ impl Service {
         self.root.get_cell()
     }
 
-    /// Waits until the service ends by itself, and returns why: its supervisors gave up, or an actor is stuck.
+    /// Waits until the service ends by itself, and returns why: its supervisors gave up, or an
+    /// actor is stuck. With [`Service::start_linked`] it returns only for a stuck actor; the
+    /// embedder's supervisor gets the event when the supervisors give up.
     pub async fn failed(&self) -> ServiceError {
         let mut failure = self.failure.clone();
         loop {
@@ -252,13 +264,14 @@ impl Service {
                 return error;
             }
             if failure.changed().await.is_err() {
-                // All senders are gone: the service is linked to an embedder's supervisor, which gets the events instead.
+                // All senders are dropped: the service was stopped, and reports no further failure.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Stops the actors. Calls that wait for answers are refused, and so are later calls; reads continue.
+    /// Stops the actors. Calls that wait for answers return errors, and so do later calls; reads
+    /// continue.
     pub async fn stop_actors(&self) {
         self.watching.abort();
         for cell in [Some(self.root.get_cell()), self.guardian.clone()].into_iter().flatten() {
@@ -268,13 +281,16 @@ impl Service {
         }
     }
 
-    /// Stops the actors, then waits until everything that was handed in is durable and the service no longer uses the store.
+    /// Stops the actors. Then waits, for at most 5 s, until everything that was handed in is
+    /// durable and no part of the process uses the store. A clone of a handle that the embedder
+    /// still holds keeps the store in use.
     pub async fn stop(self) {
         self.stop_actors().await;
         drop((self.registry, self.verification, self.sign_in, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
-            // The thread ends when the last handle of the group commit is dropped. Every part that uses the store has one.
+            // The thread ends when the last handle of the group commit is dropped. Every part that
+            // uses the store holds such a handle.
             let joined = spawn_blocking(move || thread.join());
             if tokio::time::timeout(STOP_PATIENCE, joined).await.is_err() {
                 tracing::debug!("handles of the service outlive it");
@@ -283,7 +299,8 @@ impl Service {
     }
 }
 
-/// Watches the actors until one is stuck. A panic of the heartbeat itself counts as such: without it, stuck actors would go unnoticed.
+/// Watches the actors until one is stuck. A panic of the heartbeat is reported like a stuck actor,
+/// because without the heartbeat stuck actors would stay undetected.
 async fn watch_actors(heartbeat: Arc<Heartbeat>, failed: watch::Sender<Option<ServiceError>>) {
     let watched = AssertUnwindSafe(heartbeat.watch()).catch_unwind().await;
     let actor = watched.unwrap_or_else(|_| "heartbeat".to_owned());
@@ -295,7 +312,8 @@ fn start_error(settings: &Settings) -> impl Fn(SpawnErr) -> ServiceError + use<>
     move |error| ServiceError::Start { instance: instance.clone(), reason: error.to_string() }
 }
 
-/// Stands above the root of a service that has no other supervisor, to learn why it ended.
+/// Supervises the root of a service that has no embedder's supervisor, and reports why the root
+/// ended.
 struct Guardian;
 
 impl Actor for Guardian {

@@ -1,6 +1,7 @@
 //! The supervision tree: which actors there are, and which supervisor restarts them.
 //!
-//! [`Tree`] is the one list of the actors: the supervisors start from it, and the heartbeat watches it.
+//! [`Tree`] is the only list of the actors: the supervisors start from it, and the heartbeat
+//! watches its slots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,17 @@ use crate::support::slot::{MonitoredSlot, Ping, Slot};
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
 
-/// Restarts of its actors within [`RESTART_WINDOW`] that a group's supervisor makes before it gives up.
+/// The most restarts of its actors that the supervisor of the registry's group makes within
+/// [`RESTART_WINDOW`]. At the next failure within the window it gives up.
 const MAX_RESTARTS: usize = 10;
 
-/// Restarts of whole groups that the root makes within the same time: so at most 3 × 10 restarts happen before the service ends.
+/// The most restarts of its children (the registry's group, the verifier pool, the session
+/// registry; counted together) that the root makes within [`RESTART_WINDOW`]. At the next failure
+/// within the window the service ends. Within one window the registry's actors are therefore
+/// restarted at most 4 × 10 times: 10 times by each of four successive supervisors of the group.
 const MAX_GROUP_RESTARTS: usize = 3;
 
-/// See [`MAX_RESTARTS`].
+/// The time within which restarts are counted.
 pub(super) const RESTART_WINDOW: Duration = Duration::from_secs(60);
 
 /// An actor of the tree: how its supervisor starts it, and where it is reached.
@@ -35,12 +40,13 @@ struct Child {
     slot: Arc<dyn MonitoredSlot>,
 }
 
-/// The actors.
+/// All actors of a service, grouped by supervisor.
 pub(super) struct Tree {
     instance: String,
-    /// One group, restarted together: when one fails, those after it are restarted too.
+    /// The registry's group, in the order of its start. When an actor fails, it and those after it
+    /// are restarted.
     registry: [Child; 3],
-    /// Each restarted on its own.
+    /// Actors that are restarted separately.
     others: [Child; 2],
 }
 
@@ -71,7 +77,8 @@ impl Tree {
         self.registry.iter().chain(&self.others).map(|child| Arc::clone(&child.slot))
     }
 
-    /// Starts the root (one for one) over the registry's group (rest for one) and the other actors.
+    /// Starts the root (one for one), which supervises the registry's group (rest for one) and the
+    /// other actors.
     pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
         let actors: Vec<ChildSpec> = self.registry.iter().map(|child| child.spec.clone()).collect();
         let group = spec(format!("{}/registry", self.instance), move |supervisor, name| {
@@ -86,7 +93,7 @@ impl Tree {
     }
 }
 
-/// An actor under the name of its slot, started with a share of `arguments`.
+/// An actor with the name of its slot. Each of its starts gets a clone of `arguments`.
 fn child<A, M, S>(slot: &Arc<Slot<M>>, arguments: &Arc<S>, actor: fn() -> A) -> Child
 where
     A: Actor<Arguments = Arc<S>>,

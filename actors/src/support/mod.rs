@@ -1,12 +1,12 @@
-//! What every wing stands on. Imports none of the wings.
+//! Components that the other modules use. Imports no other module of this crate.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`slot`] | finds an actor after a restart; counts and bounds the calls to it |
+//! | [`slot`] | finds an actor after a restart; counts and limits the calls to it |
 //! | [`traced`] | messages that carry the span of their request |
-//! | [`blocking`], [`serial_blocking`] | work that blocks a thread, the latter one piece at a time |
+//! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
 //! | [`retry`] | steps that are retried while they fail |
-//! | [`notify`] | waiting for something to happen to a key |
+//! | [`notify`] | waiting for a change of a key |
 //! | [`rate`] | limits by source address |
 
 pub(crate) mod blocking;

@@ -1,14 +1,14 @@
-//! Waiting for something to happen to a key: a request that becomes final, a transaction that is answered.
+//! Waiting for a change of a key: a request that becomes final, a transaction that is answered.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use tokio::sync::watch;
 
-/// The keys that are waited for. The waiters of a key share one channel.
+/// The keys that have waiters. The waiters of a key share one channel.
 ///
-/// When the whole map is dropped, every waiter's [`watch::Receiver::changed`] returns an error: a waiter then knows that it has to register
-/// again, and no notification is lost.
+/// When the whole map is dropped, every waiter's [`watch::Receiver::changed`] returns an error. The
+/// waiter then registers again and reads the state, so no change is missed.
 pub(crate) struct Notifiers<Key> {
     channels: HashMap<Key, watch::Sender<()>>,
 }
@@ -20,12 +20,13 @@ impl<Key> Default for Notifiers<Key> {
 }
 
 impl<Key: Eq + Hash> Notifiers<Key> {
-    /// Registers a waiter. It sees every [`Notifiers::notify`] from now on: register first, then read the state.
+    /// Registers a waiter. It sees every [`Notifiers::notify`] from now on. The caller registers
+    /// first and then reads the state.
     pub fn register(&mut self, key: Key) -> watch::Receiver<()> {
         self.channels.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
-    /// Forgets a key that no waiter is left for. Call it after a waiter has dropped its receiver.
+    /// Removes a key that has no waiters. Call it after a waiter has dropped its receiver.
     pub fn release(&mut self, key: &Key) {
         if self.channels.get(key).is_some_and(|channel| channel.receiver_count() == 0) {
             self.channels.remove(key);

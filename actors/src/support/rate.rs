@@ -9,14 +9,14 @@ use selfsame_protocol::net::network_of;
 use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
 use selfsame_protocol::time::RetryAfter;
 
-/// Keys whose events are counted at a time.
+/// The most keys whose events are counted at a time.
 const MAX_KEYS: usize = 100_000;
 
-/// A source address has made as many requests as its limit allows for now.
+/// A source address has used up its limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests from this address; try again in {retry_after}")]
 pub struct TooManyRequests {
-    /// Time until the next request is accepted.
+    /// Time until the next request is within the limit.
     pub retry_after: RetryAfter,
 }
 
@@ -31,7 +31,7 @@ impl<Key: Eq + Hash> RateLimiter<Key> {
         Self { windows: None }
     }
 
-    /// The windows under `limit`; `None` when it is off. A new limit starts with empty windows.
+    /// The windows under `limit`; `None` when `limit` is. A new limit starts with empty windows.
     pub fn under(&mut self, limit: Option<RateLimit>) -> Option<&mut SlidingWindows<Key>> {
         if self.windows.as_ref().map(SlidingWindows::limit) != limit {
             self.windows = limit.map(|limit| SlidingWindows::new(limit, MAX_KEYS));
@@ -51,7 +51,7 @@ struct Limited {
 }
 
 impl SourceLimiter {
-    /// A limiter under `limit`; `None` is no limit.
+    /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
         Self { limited: Mutex::new(Limited { limit, limiter: RateLimiter::new() }) }
     }
@@ -61,14 +61,16 @@ impl SourceLimiter {
         self.lock().limit = limit;
     }
 
-    /// Whether a request of `source` at `now` (time since the Unix epoch) is within the limit. Counts nothing.
+    /// Whether a request of `source` at `now` (time since the Unix epoch) is within the limit.
+    /// Counts nothing.
     pub fn check(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
         windows.check(&network_of(source), now).map_err(|wait| TooManyRequests { retry_after: RetryAfter(wait) })
     }
 
-    /// Counts a request of `source` at `now`, if it is within the limit.
+    /// Counts a request of `source` at `now` (time since the Unix epoch). A request beyond the
+    /// limit is refused and not counted.
     pub fn charge(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };

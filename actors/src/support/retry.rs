@@ -1,14 +1,15 @@
 //! Steps that are retried while they fail: a full disk, a record that cannot be read.
 //!
-//! An actor whose step fails does not stop. It records the failure, retries after [`RETRY_INTERVAL`], and continues when the cause is
-//! gone. Until then the registry refuses requests; reads continue.
+//! An actor whose step fails does not stop. It records the failure, retries after
+//! [`RETRY_INTERVAL`], and continues when the step succeeds. Until then the registry refuses
+//! requests; reads continue.
 
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use selfsame_storage::StoreError;
 
-/// Time from a failure to the next try.
+/// Time from a failure to the next attempt.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A step that is retried while it fails.
@@ -23,7 +24,7 @@ impl RetriedStep {
         Self { name, failure: ArcSwapOption::empty() }
     }
 
-    /// Records a failure; only the first of a row is logged.
+    /// Records a failure. It is logged only when the step worked before.
     pub fn record_failure(&self, error: StoreError) {
         if self.failure.load().is_none() {
             tracing::error!(step = self.name, %error, "a step of the registry failed and is retried");
@@ -39,7 +40,7 @@ impl RetriedStep {
         }
     }
 
-    /// The step's name while it fails.
+    /// The step's name while it fails; `None` while it works.
     pub fn failing(&self) -> Option<&'static str> {
         self.failure.load().as_ref().map(|_| self.name)
     }

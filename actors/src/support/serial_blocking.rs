@@ -1,4 +1,4 @@
-//! Blocking work that runs one piece at a time, also when the actor that began a piece is killed meanwhile.
+//! Blocking work that runs one piece at a time, even when the actor that began a piece is killed.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use super::blocking::Blocking;
 
 /// Runs blocking work in series.
 ///
-/// A killed actor's blocking work continues: it is inside a commit, which cannot be interrupted. The actor's successor waits for its end
-/// before it reads the store, so that the store does not change after that read.
+/// When an actor is killed, its blocking work continues: it is inside a commit, which cannot be
+/// interrupted. The successor waits until that work ends before it reads the store, so that the
+/// store does not change after the read.
 #[derive(Default)]
 pub(crate) struct SerialBlocking {
     permit: Arc<Mutex<()>>,
@@ -18,12 +19,12 @@ pub(crate) struct SerialBlocking {
 }
 
 impl SerialBlocking {
-    /// No work yet; work will be done by `blocking`.
+    /// An idle instance whose work runs on `blocking`.
     pub fn new(blocking: Blocking) -> Self {
         Self { permit: Arc::default(), blocking }
     }
 
-    /// Runs `work` after the work before it.
+    /// Runs `work` after the work before it. The error means that `work` panicked.
     pub async fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JoinError> {
         let permit = Arc::clone(&self.permit).lock_owned().await;
         let work = move || {

@@ -1,4 +1,4 @@
-//! Where an actor can be reached, also after it was restarted.
+//! Where an actor can be reached, even after a restart.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,27 +14,29 @@ use super::traced::Traced;
 /// How long a call waits for an actor that restarts, unless its caller has less time.
 pub(crate) const RESTART_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a call got no answer. In all cases but [`CallError::NoAnswer`] the actor has not seen the message.
+/// Why a call got no answer. In all cases but [`CallError::NoAnswer`] the actor did not get the
+/// message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// As many calls wait for answers as the slot's limit allows.
     #[error("too many calls are waiting")]
     Overloaded,
-    /// The actor is not running and did not come back in time.
+    /// The actor was not running before the deadline, or stopped just before the message was sent.
     #[error("the actor is restarting")]
     Restarting,
-    /// The actor stopped, or took too long, with the message in its mailbox or in work.
+    /// The actor stopped, or did not answer before the deadline. It may have handled the message.
     #[error("the actor did not answer")]
     NoAnswer,
 }
 
-/// A message that asks its actor for a sign of life.
+/// A message that asks its actor for an answer, to show that the actor is not stuck.
 pub(crate) trait Ping: Send + 'static {
     /// The message; the actor answers it as soon as it handles it.
     fn ping(reply: RpcReplyPort<()>) -> Self;
 }
 
-/// Where one actor is reached. Its mailbox has no bound, so the calls that wait for answers are counted here.
+/// Where one actor is reached. Its mailbox has no bound, so the calls that wait for answers are
+/// counted here.
 pub(crate) struct Slot<M> {
     name: String,
     occupant: watch::Sender<Option<ActorRef<Traced<M>>>>,
@@ -45,7 +47,8 @@ pub(crate) struct Slot<M> {
 }
 
 impl<M: Send + 'static> Slot<M> {
-    /// An empty slot for the actor `name`. At most `limit` calls wait for answers at a time; with `None` the callers bound themselves.
+    /// An empty slot for the actor `name`. At most `limit` calls wait for answers at a time; with
+    /// `None` the callers limit their calls themselves.
     pub fn new(name: String, limit: Option<usize>) -> Self {
         Self {
             name,
@@ -61,14 +64,15 @@ impl<M: Send + 'static> Slot<M> {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Registers a starting actor. Messages sent from now on wait in its mailbox until it has started, so an actor that loads state calls
-    /// this first and misses nothing.
+    /// Registers a starting actor. Messages that are sent from now on wait in its mailbox until it
+    /// has started. An actor that loads state therefore calls this first and misses no message.
     pub fn occupy(&self, actor: ActorRef<Traced<M>>) {
         self.starts.fetch_add(1, Ordering::Relaxed);
         self.occupant.send_replace(Some(actor));
     }
 
-    /// Sends a message if the actor is there. Senders keep what must not be lost in the store, where the actor finds it when it starts.
+    /// Sends a message if an actor is registered. A sender keeps what must not be lost in the
+    /// store, where the actor finds it when it starts.
     pub fn cast(&self, message: M) {
         let occupant = self.occupant.borrow().clone();
         if let Some(actor) = occupant
@@ -98,7 +102,7 @@ impl<M: Send + 'static> Slot<M> {
         match actor.call(|reply| Traced::call(message(reply)), Some(patience)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
             Ok(CallResult::Timeout | CallResult::SenderError) => Err(CallError::NoAnswer),
-            // It stopped between our look and the send.
+            // The actor stopped after `running` returned it and before the message was sent.
             Err(_) => Err(CallError::Restarting),
         }
     }
@@ -138,18 +142,19 @@ impl<M> Drop for WaitingCall<'_, M> {
     }
 }
 
-/// A slot as the heartbeat sees it, whatever messages its actor takes.
+/// A slot as the heartbeat sees it, for every type of message.
 pub(crate) trait MonitoredSlot: Send + Sync {
     /// The actor's name in the actor registry.
     fn name(&self) -> &str;
 
-    /// Starts after the first.
+    /// Number of starts after the first.
     fn restarts(&self) -> u64;
 
     /// Calls that wait for answers.
     fn waiting_calls(&self) -> usize;
 
-    /// Asks the actor for a sign of life. Not counted as a waiting call, and not refused when too many wait.
+    /// Asks the actor for an answer. The ping does not count as a waiting call, and the limit does
+    /// not refuse it.
     fn ping(&self, deadline: Instant) -> BoxFuture<'_, Result<(), CallError>>;
 }
 

@@ -4,8 +4,8 @@ use tracing::Span;
 
 /// A message with the span that its actor handles it in.
 ///
-/// A call carries the span of its caller, so that the actor's log events have the id of the request. A notification carries none: the work
-/// that it starts serves many requests.
+/// A call carries the span of its caller, so that the actor's log events have the id of the
+/// request. A notification carries no span, because the work that it starts serves many requests.
 pub(crate) struct Traced<M> {
     pub span: Span,
     pub message: M,

@@ -1,13 +1,13 @@
-//! What decides whether proofs hold.
+//! Checks whether proofs hold.
 
 use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
 
 use crate::clock::Random;
 
-/// Decides which of several proofs of one key hold. Runs on a worker's thread. When it panics, the proofs of the batch are answered
-/// as not checked.
+/// Checks which of several proofs of one key hold. Runs on a worker's thread. When it panics, the
+/// callers get the error that their proofs were not checked.
 pub trait ProofChecker: Send + Sync + 'static {
-    /// One answer for each claim, in their order.
+    /// Returns whether each claim holds, in the claims' order.
     ///
     /// # Errors
     /// When a claim has another number of public inputs than the key.

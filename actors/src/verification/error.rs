@@ -17,11 +17,13 @@ pub enum VerificationError {
     /// A nullifier has been verified as often as its action allows.
     #[error("{limit}")]
     MaxVerifications { app_id: String, limit: MaxVerificationsReached },
-    /// Too many proofs wait, or the verifier is restarting, or it took too long. In the last case the nullifiers may have been
-    /// recorded.
+    /// Too many proofs or requests wait; or the verifier is not running or did not answer; or the
+    /// checks or the recording took longer than the deadline allows. When the recording took too
+    /// long, the nullifiers may have been recorded. `reason` says which.
     #[error("{reason}; try again")]
     Unavailable { reason: String },
-    /// The state could not be read or written.
+    /// The store could not be read or written. After a failed write the nullifiers may have been
+    /// recorded all the same.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

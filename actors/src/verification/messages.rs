@@ -1,4 +1,4 @@
-//! What the verifier pool and its workers are told.
+//! Messages to the verifier pool and its workers.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use tokio::time::Instant;
 
 use crate::support::slot::Ping;
 
-/// What the pool is told.
+/// A message to the pool.
 pub(crate) enum VerifierPoolMessage {
-    /// Check a proof and answer whether it holds. When the reply port is dropped, the proof was not checked.
+    /// Check a proof and answer whether it holds. When the reply port is dropped instead, the
+    /// caller gets no verdict.
     Check(Box<Job>),
     /// A worker has finished its batch.
     Idle(ActorId),
@@ -29,14 +30,14 @@ impl Ping for VerifierPoolMessage {
 pub(crate) struct Job {
     pub key: Arc<PreparedKey>,
     pub claim: Claim,
-    /// The caller does not wait longer than this.
+    /// The caller waits until this time.
     pub deadline: Instant,
     pub reply: RpcReplyPort<bool>,
-    /// One proof's permit; given back when the job is done or dropped.
+    /// One proof's permit, released when the job is done or dropped.
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What a worker is told.
+/// A message to a worker.
 pub(crate) enum WorkerMessage {
     /// Check these proofs and answer.
     Check(Batch),

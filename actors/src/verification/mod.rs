@@ -1,15 +1,16 @@
-//! Proof verification: the pool, its workers, and the handle that takes a request through all its checks.
+//! Proof verification: the pool, its workers, and the handle that takes a request through all its
+//! checks.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`messages`] | what pool and workers are told |
+//! | [`messages`] | messages to the pool and its workers |
 //! | [`checker`] | what decides whether proofs hold |
-//! | [`settings`], [`error`] | how verification is set up; why a request fails |
-//! | [`state`] | what pool, workers and handle share |
+//! | [`settings`], [`error`] | settings of verification; why a request fails |
+//! | [`state`] | what the pool, the workers and the handle share |
 //! | [`worker`], [`pool`] | the actors |
 //! | [`roots`] | the roots that proofs may be made against |
 //! | [`recording`] | the record of verified nullifiers |
-//! | [`handle`] | verification from outside |
+//! | [`handle`] | verification's handle |
 
 pub(crate) mod checker;
 pub(crate) mod error;

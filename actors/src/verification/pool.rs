@@ -1,10 +1,11 @@
-//! The verifier pool: proofs wait here for a worker, and waiting proofs of one key are checked together.
+//! The verifier pool: proofs wait here for a worker, and waiting proofs of one key are checked
+//! together.
 //!
-//! The pool does not wait for a batch to fill: an idle worker takes the proofs that are there. Under load more are there, and each
-//! proof costs less.
+//! The pool does not wait for a batch to fill: an idle worker takes its share of the proofs that
+//! wait. Under load more proofs wait, batches are larger, and each proof costs less.
 //!
-//! Ractor's own worker pools (`ractor::factory`) are not used: they route each message to a worker, and batching by key needs a queue
-//! that hands out several messages at once.
+//! The worker pools of ractor (`ractor::factory`) are not used: they route each message to a
+//! worker, and batching by key needs a queue that yields several messages at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,11 +20,12 @@ use super::state::VerifierState;
 use super::worker::{VerifierWorker, WorkerArguments};
 use crate::support::traced::Traced;
 
-/// The most proofs that are checked together. Beyond it, the fixed costs are shared well enough, and a bad proof costs the others of
-/// its batch little.
+/// The most proofs that are checked together. Larger batches would hardly lower the cost of a
+/// proof, and a bad proof would cost the others of its batch more.
 const LARGEST_BATCH: usize = 64;
 
-/// Failed workers within [`RESTART_WINDOW`] that are replaced before the pool fails as a whole.
+/// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
+/// within the window the pool itself fails.
 const MAX_RESTARTS: usize = 20;
 
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
@@ -31,16 +33,16 @@ const RESTART_WINDOW: Duration = Duration::from_secs(60);
 /// The actor.
 pub(crate) struct VerifierPool;
 
-/// What the pool remembers. When it is lost, callers get no answer, never a wrong one.
+/// State of the pool. When it is lost, callers get errors, and never a wrong verdict.
 pub(crate) struct VerifierPoolState {
     verifier: Arc<VerifierState>,
     /// One queue for each key that has waiting proofs.
     queues: Vec<Queue>,
-    /// Jobs so far; numbers them, to find the oldest.
+    /// Number of jobs that have arrived. It numbers them, so that the pool finds the oldest.
     arrived: u64,
     idle: Vec<Worker>,
     busy: Vec<Worker>,
-    /// When workers failed.
+    /// When workers failed, within [`RESTART_WINDOW`].
     failures: VecDeque<Instant>,
 }
 
@@ -83,7 +85,8 @@ impl Actor for VerifierPool {
         Ok(state)
     }
 
-    /// Handles no message in its request's span: what a message starts, the dispatch of batches, serves many requests.
+    /// Ignores the spans of messages: the dispatch of batches, which a message starts, serves many
+    /// requests.
     async fn handle(
         &self,
         _: ActorRef<Self::Msg>,
@@ -146,7 +149,8 @@ impl VerifierPoolState {
         })
     }
 
-    /// Counts a failed worker; an error when too many have failed.
+    /// Counts a failed worker. Returns an error when more than [`MAX_RESTARTS`] have failed within
+    /// [`RESTART_WINDOW`].
     fn record_failure(&mut self, reason: String) -> Result<(), ActorProcessingErr> {
         let now = Instant::now();
         self.failures.push_back(now);
@@ -177,7 +181,8 @@ impl VerifierPoolState {
                 self.idle.push(worker);
                 return;
             };
-            // A stopped worker drops the batch: its callers are answered as not checked, and the supervision event replaces it.
+            // A stopped worker drops the batch. Its callers then get errors, and the pool replaces
+            // the worker when its supervision event arrives.
             if let Err(error) = worker.actor.cast(WorkerMessage::Check(batch)) {
                 tracing::debug!(%error, "a batch was sent to a stopped worker");
             }
@@ -187,7 +192,7 @@ impl VerifierPoolState {
 
     fn next_batch(&mut self, now: Instant, idle_workers: usize) -> Option<Batch> {
         for queue in &mut self.queues {
-            // The callers of the other jobs have gone.
+            // Removes jobs whose callers no longer wait.
             queue.waiting.retain(|(_, job)| job.deadline > now && !job.reply.is_closed());
         }
         self.queues.retain(|queue| !queue.waiting.is_empty());

@@ -1,4 +1,4 @@
-//! How verification is set up.
+//! Settings of verification.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,32 +14,37 @@ use super::checker::{PairingChecker, ProofChecker};
 /// The verification key of a kind of proof in an environment.
 #[derive(Clone)]
 pub struct ConfiguredKey {
+    /// The environment of the proofs.
     pub environment: Environment,
+    /// The kind of the proofs.
     pub kind: ProofKind,
-    /// Entries with the same key should share one `Arc`, so that their proofs share batches.
+    /// The key. Entries with the same key should share one `Arc`, so that their proofs share
+    /// batches.
     pub key: Arc<PreparedKey>,
 }
 
-/// How verification is set up.
+/// Settings of verification.
 #[derive(Clone)]
 pub struct VerificationSettings {
-    /// Proofs that are checked at a time: one worker each.
+    /// Number of workers, each of which checks one batch of proofs at a time; 0 counts as 1.
     pub workers: usize,
-    /// Proofs that may wait or be checked at a time; more are refused.
+    /// The most proofs that may wait or be checked at a time. Further proofs are refused.
     pub queue: usize,
-    /// What can be changed while the service runs.
+    /// The limits, which can be changed while the service runs.
     pub limits: VerificationLimits,
     /// The verification keys.
     pub keys: Vec<ConfiguredKey>,
     /// Relying parties, actions and issuers.
     pub directory: Directory,
-    /// Roots that are trusted beside those of the registry and those that the operator added.
+    /// Roots that are trusted in addition to those of the registry and those that the operator
+    /// added.
     pub trusted_roots: Vec<TrustedRoot>,
-    /// What decides whether proofs hold. Only fault injection needs another one than [`PairingChecker`].
+    /// Checks whether proofs hold. Only fault injection needs another checker than
+    /// [`PairingChecker`].
     pub checker: Arc<dyn ProofChecker>,
 }
 
-/// What bounds verification requests. Can be changed while the service runs.
+/// Limits of verification requests. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerificationLimits {
     /// Time from a request to its answer; see [`crate::VerificationHandle::deadline`].

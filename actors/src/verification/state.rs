@@ -12,7 +12,7 @@ use super::settings::VerificationSettings;
 use crate::clock::Random;
 use crate::support::slot::Slot;
 
-/// The pool's slot, what its workers work with, and how they are doing.
+/// The pool's slot, what its workers use, and the workers' records.
 pub(crate) struct VerifierState {
     pub pool: Arc<Slot<VerifierPoolMessage>>,
     pub workers: Vec<WorkerRecord>,
@@ -40,8 +40,8 @@ impl VerifierState {
         }
     }
 
-    /// A new name for the worker `index`. No worker had it before: a worker that is being replaced may still be registered under
-    /// its own name.
+    /// A new name for the worker `index`, which no worker had before: a worker that is being
+    /// replaced may still be registered under its name.
     pub fn next_worker_name(&self, index: usize) -> String {
         let record = &self.workers[index];
         let start = record.starts.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl VerifierState {
     }
 }
 
-/// What is known about a worker, across its restarts.
+/// A worker's record, kept across its restarts.
 #[derive(Default)]
 pub(crate) struct WorkerRecord {
     starts: AtomicU64,
@@ -60,28 +60,28 @@ pub(crate) struct WorkerRecord {
 
 #[derive(Default)]
 struct Activity {
-    /// The name of the worker that runs now.
+    /// The name of the present worker.
     name: String,
     busy_since: Option<Instant>,
 }
 
 impl WorkerRecord {
-    /// The worker begins a batch.
+    /// Records that the worker begins a batch.
     pub fn begin(&self) {
         self.lock().busy_since = Some(Instant::now());
     }
 
-    /// The worker is idle.
+    /// Records that the worker is idle.
     pub fn end(&self) {
         self.lock().busy_since = None;
     }
 
-    /// Starts after the first.
+    /// Number of starts after the first.
     pub fn restarts(&self) -> u64 {
         self.starts.load(Ordering::Relaxed).saturating_sub(1)
     }
 
-    /// The worker's name, and for how long it has been busy with one batch.
+    /// The worker's name, and for how long it has been busy with one batch; zero while it is idle.
     pub fn busy(&self) -> (String, Duration) {
         let activity = self.lock();
         (activity.name.clone(), activity.busy_since.map_or(Duration::ZERO, |since| since.elapsed()))

@@ -20,12 +20,12 @@ pub(crate) struct WorkerArguments {
 /// The actor.
 pub(crate) struct VerifierWorker;
 
-/// What a worker remembers.
+/// State of a worker.
 pub(crate) struct WorkerState {
     verifier: Arc<VerifierState>,
     index: usize,
-    /// The curve library divides its work among the threads of the rayon pool that it is called in. Here that is one thread, so
-    /// that workers do not compete for each other's cores.
+    /// The curve library divides its work among the threads of the rayon pool that it is called in.
+    /// Here that is one thread, so that workers do not compete for each other's cores.
     thread: Arc<rayon::ThreadPool>,
 }
 
@@ -54,7 +54,7 @@ impl Actor for VerifierWorker {
     ) -> Result<(), ActorProcessingErr> {
         let (verifier, thread) = (Arc::clone(&state.verifier), Arc::clone(&state.thread));
         state.verifier.workers[state.index].begin();
-        // A panic of the checker ends this actor, not the process.
+        // A panic of the checker makes this actor fail; the process continues.
         spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
         fault_point!(VerifierWorkerIdle);
         state.verifier.workers[state.index].end();
@@ -63,8 +63,8 @@ impl Actor for VerifierWorker {
     }
 }
 
-/// Checks a batch and answers. When checking fails or panics, the reply ports are dropped: their callers learn that nothing was
-/// checked.
+/// Checks a batch and answers. When the check fails or panics, the reply ports are dropped, and
+/// their callers get errors.
 fn check(Batch { key, claims, replies }: Batch, verifier: &VerifierState) -> Result<(), StoreError> {
     blocking_fault_point!(VerifierWorkerCheck);
     let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
@@ -79,7 +79,7 @@ fn check(Batch { key, claims, replies }: Batch, verifier: &VerifierState) -> Res
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
     for ((reply, _permit), holds) in std::iter::zip(replies, verdicts) {
-        // The caller may have gone.
+        // An error of `send` means that the caller no longer waits.
         drop(reply.send(holds));
     }
     Ok(())

@@ -1,9 +1,11 @@
-//! Whether proofs hold.
+//! The pairing check: whether proofs hold.
 //!
-//! A proof (A, B, C) for inputs x holds when `e(A, B) = e(α, β) · e(IC(x), γ) · e(C, δ)`. For many proofs of one key, each
-//! equation is raised to a random power of its own and all are multiplied: what belongs to the key then costs as much as for one
-//! proof, and the final exponentiation is shared. With 128 random bits a false proof passes once in 2¹²⁸ tries, whatever the
-//! others are. A product that is wrong does not say why, so the batch is divided until the bad proofs stand alone.
+//! A proof (A, B, C) for inputs x holds when `e(A, B) = e(α, β) · e(IC(x), γ) · e(C, δ)`. For many
+//! proofs of one key, each equation is raised to a random power of its own, and the equations are
+//! multiplied. The pairings with the key's points and the final exponentiation are then computed
+//! once for the whole batch. With 128 random bits a batch with a false proof passes once in 2¹²⁸
+//! tries, for any other proofs in the batch. A wrong product does not show which proof is false, so
+//! the batch is halved until each false proof is found.
 
 use ark_bn254::{Bn254, Fr, G1Affine, G1Projective};
 use ark_ec::pairing::Pairing;
@@ -14,14 +16,15 @@ use ark_groth16::Groth16;
 use super::key::PreparedKey;
 use super::proof::Proof;
 
-/// A proof and what it is said to prove.
+/// A proof and the public inputs that it claims to prove.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub(super) proof: Proof,
     pub(super) inputs: Vec<Fr>,
 }
 
-/// The wrong number of public inputs: a proof could hold with one too few or too many, so they are counted.
+/// A claim has the wrong number of public inputs. They are counted, because the equation alone does
+/// not detect a missing or a surplus input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found} public inputs are given; proofs of this key have {expected}")]
 pub struct InputCountError {
@@ -38,12 +41,19 @@ impl Claim {
 
 impl PreparedKey {
     /// Whether one proof holds.
+    ///
+    /// # Errors
+    /// The claim has the wrong number of public inputs.
     pub fn holds(&self, claim: &Claim) -> Result<bool, InputCountError> {
         self.count_inputs(claim)?;
         Ok(self.holds_alone(claim))
     }
 
-    /// Which of many proofs hold. `coefficient` gives 128 bits from a cryptographic random source at each call.
+    /// Which of many proofs hold, in the order of `claims`. Each call of `coefficient` must return
+    /// 128 bits from a cryptographic random source.
+    ///
+    /// # Errors
+    /// A claim has the wrong number of public inputs. Then none of the proofs is checked.
     pub fn which_hold(
         &self,
         claims: &[Claim],
@@ -60,8 +70,10 @@ impl PreparedKey {
         if found == expected { Ok(()) } else { Err(InputCountError { found, expected }) }
     }
 
-    /// Adds the answers of `claims`; whether all hold. `some_fail` when that is known already: a product of good proofs never
-    /// fails, so where one half of a failed batch holds, the other need not be checked to be divided.
+    /// Appends the answers of `claims` to `hold` and returns whether all of them hold. With
+    /// `some_fail` the caller has found that at least one of them fails, and the product is not
+    /// checked again: a product of good proofs does not fail, so when the left half of a failed
+    /// batch holds, the right half has a false proof.
     fn divide(
         &self,
         claims: &[Claim],
@@ -88,7 +100,8 @@ impl PreparedKey {
     fn holds_alone(&self, claim: &Claim) -> bool {
         let inputs = self.combine(Fr::one(), &claim.inputs);
         let proof = claim.proof.to_ark();
-        // It has no reason to refuse: a pairing of any points exists.
+        // This call returns no error in practice, because every combination of points has a
+        // pairing.
         Groth16::<Bn254>::verify_proof_with_prepared_inputs(&self.ark, &proof, &inputs).unwrap_or(false)
     }
 

@@ -1,4 +1,4 @@
-//! Verification keys: from JSON, checked, prepared.
+//! Verification keys: reading from JSON, checking, preparing.
 
 use std::sync::OnceLock;
 
@@ -18,10 +18,11 @@ pub const LEGACY_INPUTS: usize = 4;
 /// Public inputs of a current proof; [`crate::verification::items::CurrentInputs`] lists them.
 pub const CURRENT_INPUTS: usize = 15;
 
-/// The most public inputs that a key may be for: bounds the memory of its tables (0.5 MiB an input).
+/// The most public inputs of a key. It bounds the memory of the key's tables (0.5 MiB for each
+/// input).
 const MOST_INPUTS: usize = 64;
 
-/// A Groth16 verification key, its points checked.
+/// A Groth16 verification key. Its points are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationKey {
     pub(super) alpha: G1Affine,
@@ -32,7 +33,7 @@ pub struct VerificationKey {
     pub(super) inputs: Vec<G1Affine>,
 }
 
-/// Why a text is no verification key.
+/// Why a text is not a valid verification key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("it is not the JSON of a Groth16 verification key: {0}")]
@@ -51,7 +52,8 @@ pub enum KeyError {
     Point { point: String, error: PointError },
 }
 
-/// The JSON that circuit tools write: numbers as decimal texts, points with a third coordinate that is 1.
+/// The JSON that circuit tools write: numbers as decimal texts, points with a third coordinate that
+/// is 1.
 #[derive(Deserialize)]
 struct KeyJson {
     protocol: String,
@@ -80,6 +82,9 @@ impl VerificationKey {
     }
 
     /// Reads a key for proofs with `inputs` public inputs and checks all of it.
+    ///
+    /// # Errors
+    /// The first check that fails.
     pub fn from_json(text: &str, inputs: usize) -> Result<Self, KeyError> {
         let json: KeyJson = serde_json::from_str(text).map_err(|error| KeyError::NotJson(error.to_string()))?;
         if json.protocol != "groth16" || !["bn128", "bn254"].contains(&json.curve.as_str()) {
@@ -107,7 +112,7 @@ impl VerificationKey {
     }
 }
 
-/// The keys that are part of the program are as fixed as its code, and read by a test.
+/// Reads a key that is compiled into the program. A test reads it too, so reading it does not fail.
 #[expect(clippy::expect_used, reason = "a constant that a test reads")]
 fn builtin(text: &str, inputs: usize) -> VerificationKey {
     VerificationKey::from_json(text, inputs).expect("a key of the program")
@@ -132,7 +137,7 @@ fn read(name: &str, text: &str) -> Result<U256, KeyError> {
     number::parse(text).map_err(|error| KeyError::Number { point: name.to_owned(), error })
 }
 
-/// A key with everything that does not depend on the proof computed once.
+/// A verification key with the values that do not depend on the proof, computed once.
 pub struct PreparedKey {
     pub(super) ark: ark_groth16::PreparedVerifyingKey<Bn254>,
     pub(super) beta: G2Prepared<ark_bn254::Config>,
@@ -140,8 +145,9 @@ pub struct PreparedKey {
 }
 
 impl PreparedKey {
-    /// Computes the pairing of alpha and beta and the lines of the fixed points: milliseconds. The tables of the inputs' points
-    /// are computed when they are first used, or by [`PreparedKey::warm_up`].
+    /// Computes the pairing of alpha and beta and the lines of the fixed points, which takes
+    /// milliseconds. The tables of the inputs' points are computed when they are first used, or by
+    /// [`PreparedKey::warm_up`].
     pub fn new(key: &VerificationKey) -> Self {
         let VerificationKey { alpha, beta, gamma, delta, inputs } = key.clone();
         let ark = ark_groth16::prepare_verifying_key(&ark_groth16::VerifyingKey {
@@ -154,7 +160,7 @@ impl PreparedKey {
         Self { ark, beta: beta.into(), tables: OnceLock::new() }
     }
 
-    /// Computes the tables now: about ten milliseconds and half a MiB an input, paid once.
+    /// Computes the tables now, unless they are there: about 10 ms and 0.5 MiB for each input.
     pub fn warm_up(&self) {
         self.tables();
     }
@@ -173,7 +179,8 @@ impl PreparedKey {
         self.ark.vk.alpha_g1
     }
 
-    /// The combination of the key's input points: the constant's taken `constant` times, the others as often as the inputs say.
+    /// The sum of the key's input points, the first multiplied by `constant` and the others by
+    /// `inputs`.
     pub(super) fn combine(&self, constant: Fr, inputs: &[Fr]) -> G1Projective {
         let first = self.ark.vk.gamma_abc_g1.first().copied().unwrap_or(G1Affine::zero());
         let first = if constant == Fr::from(1u64) { first.into_group() } else { first * constant };
@@ -184,7 +191,8 @@ impl PreparedKey {
     }
 }
 
-/// The multiples of a point that make any product an addition a byte: `256^i · d` times the point, d from 1 to 255.
+/// The multiples `256^i · d` of a point, d from 1 to 255. With them a product by a scalar takes one
+/// addition for each byte of the scalar.
 struct Multiples(Vec<G1Affine>);
 
 impl Multiples {
@@ -204,7 +212,7 @@ impl Multiples {
         Self(G1Projective::normalize_batch(&multiples))
     }
 
-    /// Adds the scalar times the point.
+    /// Adds the product of the scalar and the point to `sum`.
     fn add_multiple(&self, sum: &mut G1Projective, scalar: Fr) {
         for (window, digit) in self.0.chunks_exact(Self::DIGITS).zip(scalar.into_bigint().to_bytes_le()) {
             // Digit 0 adds nothing.

@@ -1,14 +1,15 @@
-//! Groth16 proofs on BN254: read strictly, checked one by one or many together.
+//! Groth16 proofs on BN254: strict readers, and checks of single proofs and of batches.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`point`] | curve points from numbers, plain and compressed, and back |
 //! | [`proof`] | the encodings of proofs, legacy and current |
 //! | [`key`] | verification keys from JSON, checked once, and prepared for checking |
-//! | [`check`] | whether proofs hold: one, or a batch at the price of little more than its own pairings |
+//! | [`check`] | whether proofs hold: one, or a batch with one pairing for each proof |
 //! | [`simulator`] | a key whose setup secrets are public, and proofs for it |
 //!
-//! Proofs are malleable: whoever has one can make another for the same public inputs. Nothing may be keyed on a proof's bytes.
+//! Proofs are malleable: from one proof, a second proof for the same public inputs can be computed
+//! without its secrets. The bytes of a proof must therefore not be a key of anything.
 
 pub mod check;
 pub mod key;

@@ -1,11 +1,12 @@
 //! Points of BN254's two groups, from numbers and back.
 //!
-//! A point is written as its affine coordinates, or compressed as the Solidity verifiers do it: for G1 one word, `x·2 + sign`;
-//! for G2 two words, `x0·4 + hint·2 + sign` and `x1` (x = x0 + x1·i). The sign tells which of the two square roots y is; the
-//! hint, which of two candidates leads to a root in the extension field.
+//! A point is written as its affine coordinates, or in the compressed form of the Solidity
+//! verifiers: for G1 one word, `x·2 + sign`; for G2 two words, `x0·4 + hint·2 + sign` and `x1` (x =
+//! x0 + x1·i). The sign chooses one of the two square roots y. The hint chooses one of the two
+//! candidates for the root in the extension field.
 //!
-//! Reading refuses what a verifier must not work with: coordinates that are not below the modulus, points off the curve or
-//! outside the subgroup, and the point at infinity in every spelling.
+//! The readers refuse what a verifier must not accept: coordinates that are not below the modulus,
+//! points off the curve or outside the subgroup, and the point at infinity in every form.
 
 use ark_bn254::{Fq, Fq2, G1Affine, G2Affine};
 use ark_ec::short_weierstrass::SWCurveConfig;
@@ -13,7 +14,7 @@ use ark_ff::{AdditiveGroup, BigInt, Field, MontFp, PrimeField};
 
 use crate::U256;
 
-/// Why numbers are no point that a proof can have.
+/// Why numbers are not a point that a proof or a key can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PointError {
     #[error("a coordinate is not below the modulus of the curve's base field")]
@@ -36,7 +37,7 @@ pub fn coordinate_number(value: &Fq) -> U256 {
     U256::from_limbs(value.into_bigint().0)
 }
 
-/// Reads a G1 point from its affine coordinates. All of the curve is the subgroup.
+/// Reads a G1 point from its affine coordinates. Every point of this curve is in the subgroup.
 pub fn g1(x: &U256, y: &U256) -> Result<G1Affine, PointError> {
     if x.is_zero() && y.is_zero() {
         return Err(PointError::Infinity);
@@ -91,7 +92,8 @@ pub fn compress_g1(point: &G1Affine) -> U256 {
     coordinate_number(&x) << 1 | U256::from(u8::from(!is_root))
 }
 
-/// The compressed form of a G2 point that is not at infinity: the word with hint and sign, and the imaginary part of x.
+/// The compressed form of a G2 point that is not at infinity: the word with hint and sign, and the
+/// imaginary part of x.
 pub fn compress_g2(point: &G2Affine) -> (U256, U256) {
     let (x, y) = (point.x, point.y);
     let square = y_squared(x);
@@ -105,12 +107,13 @@ fn y_squared(x: Fq2) -> Fq2 {
     x.square() * x + ark_bn254::g2::Config::COEFF_B
 }
 
-/// The square root that is itself a square: as p is 3 mod 4, the one at the power (p + 1) / 4.
+/// The square root that is itself a square. Because p is 3 mod 4, it is the power (p + 1) / 4.
 fn root(square: Fq) -> Option<Fq> {
     square.sqrt()
 }
 
-/// The square root of a + b·i with the real part √((a ± d)/2), where d = √(a² + b²); the hint chooses minus.
+/// The square root of a + b·i with the real part √((a ± d)/2), where d = √(a² + b²); the hint
+/// chooses minus.
 fn root_in_extension(square: Fq2, hint: bool) -> Option<Fq2> {
     let norm = root(square.c0.square() + square.c1.square())?;
     let norm = if hint { -norm } else { norm };

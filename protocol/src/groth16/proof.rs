@@ -8,7 +8,7 @@ use crate::U256;
 /// Words of a legacy proof.
 pub const LEGACY_WORDS: usize = 8;
 
-/// Words of a current proof without the root behind it.
+/// Words of a current proof without the root that follows them.
 pub const CURRENT_WORDS: usize = 4;
 
 /// A proof whose points are on their curves, in their subgroups and not at infinity.
@@ -19,7 +19,7 @@ pub struct Proof {
     pub(super) c: G1Affine,
 }
 
-/// Why words are no proof: which point is wrong, and how.
+/// Why words are not a valid proof: the point that is wrong, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("point {point}: {error}")]
 pub struct ProofError {
@@ -29,11 +29,11 @@ pub struct ProofError {
 }
 
 impl Proof {
-    /// Reads the legacy encoding: A.x A.y B.x.c1 B.x.c0 B.y.c1 B.y.c0 C.x C.y, or the compressed words of [`Self::from_current`]
-    /// and four zero words.
+    /// Reads the legacy encoding: A.x A.y B.x.c1 B.x.c0 B.y.c1 B.y.c0 C.x C.y, or the compressed
+    /// words of [`Self::from_current`] and four zero words.
     pub fn from_legacy(words: &[U256; LEGACY_WORDS]) -> Result<Self, ProofError> {
         let [ax, ay, bx1, bx0, by1, by0, cx, cy] = words;
-        // A plain C cannot be (0, 0), so nothing can be read both ways.
+        // C cannot be (0, 0) in the plain form, so no words are valid in both forms.
         if [by1, by0, cx, cy].into_iter().all(U256::is_zero) {
             return Self::from_current(&[*ax, *ay, *bx1, *bx0]);
         }

@@ -1,7 +1,9 @@
 //! The simulator: a verification key whose setup secrets are public, and proofs for it.
 //!
-//! Who knows the secrets of a setup can prove anything, in two multiplications. So the key says nothing about people; it lets
-//! sign-in and verification be tried out and loaded with proofs that pass a real pairing check. For staging only.
+//! With the secrets of a setup, a program can make a proof for any statement. A proof for this key
+//! therefore shows nothing about a person. Developers use the simulator to try out sign-in and
+//! verification, and to test them under load, with proofs that pass the real pairing check. Its
+//! keys are for the staging environment only.
 
 use ark_bn254::{Fr, G1Affine, G2Affine};
 use ark_ec::{AffineRepr, CurveGroup};
@@ -12,7 +14,8 @@ use super::key::VerificationKey;
 use super::proof::Proof;
 use crate::keccak256;
 
-/// The setup secrets, all from a seed: whoever has the seed has the key.
+/// The setup secrets, all derived from a seed: a program that has the seed can make proofs for the
+/// key.
 pub struct Simulator {
     alpha: Fr,
     beta: Fr,
@@ -23,7 +26,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// The secrets of a seed, for proofs with so many public inputs.
+    /// Derives the secrets from a seed, for proofs with `inputs` public inputs.
     pub fn from_seed(seed: &[u8], inputs: usize) -> Self {
         let secret = |name: &str, index: u64| {
             let mut counter = 0u64;
@@ -31,7 +34,7 @@ impl Simulator {
                 let text =
                     [b"selfsame simulator ", name.as_bytes(), &index.to_be_bytes(), &counter.to_be_bytes(), seed];
                 let secret = Fr::from_be_bytes_mod_order(&keccak256(text.concat()).0);
-                // Zero would make the key degenerate; nobody has met it.
+                // A secret of zero would make the key degenerate. Its probability is about 2⁻²⁵⁴.
                 if !secret.is_zero() {
                     return secret;
                 }
@@ -58,7 +61,11 @@ impl Simulator {
         }
     }
 
-    /// A proof for any public inputs. `random` are two numbers that are not zero; other ones give another proof.
+    /// A proof for any public inputs. `random` are two random numbers, and other numbers give
+    /// another proof. A zero counts as 1.
+    ///
+    /// # Errors
+    /// The number of inputs is not that of the key.
     pub fn prove(&self, inputs: &[Fr], random: [Fr; 2]) -> Result<Proof, InputCountError> {
         let (found, expected) = (inputs.len(), self.inputs.len() - 1);
         if found != expected {
@@ -69,7 +76,8 @@ impl Simulator {
         let sum =
             std::iter::zip(&self.inputs[1..], inputs).fold(constant, |sum, (secret, input)| sum + *secret * input);
         let rest = a * b - self.alpha * self.beta - self.gamma * sum;
-        // The inverse exists: delta is not zero. A rest of zero would put C at infinity, once in 2^254 tries.
+        // `delta` is not zero, so the inverse exists. `rest` is zero once in about 2²⁵⁴ tries; C
+        // would then be the point at infinity.
         let c = rest * self.delta.inverse().unwrap_or_default();
         Ok(Proof { a: times_g1(a), b: times_g2(b), c: times_g1(c) })
     }

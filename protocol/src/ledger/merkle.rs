@@ -1,7 +1,7 @@
 //! The Merkle trees over a block's operations and over its outcomes (`rs_merkle`, keccak256).
 //!
-//! A leaf is keccak256(0x00 ‖ encoding), a node keccak256(0x01 ‖ left ‖ right); a node without a right sibling moves up
-//! unchanged. The prefixes keep a node from passing as a leaf.
+//! A leaf is keccak256(0x00 ‖ encoding), a node keccak256(0x01 ‖ left ‖ right); a node without a
+//! right sibling moves up unchanged. Because of the prefixes, a node cannot be presented as a leaf.
 
 use alloy_primitives::{B256, Keccak256};
 use rs_merkle::{Hasher, MerkleProof, MerkleTree};
@@ -34,7 +34,7 @@ impl Hasher for Keccak {
 pub struct BlockTree(MerkleTree<Keccak>);
 
 impl BlockTree {
-    /// Hashes all of it.
+    /// The tree over these leaves. Computes every node.
     pub fn over<T: AsRef<[u8]>>(leaves: impl IntoIterator<Item = T>) -> Self {
         let leaves: Vec<[u8; 32]> = leaves.into_iter().map(|leaf| Keccak::hash(leaf.as_ref())).collect();
         Self(MerkleTree::from_leaves(&leaves))
@@ -51,7 +51,7 @@ impl BlockTree {
     }
 }
 
-/// The root over encoded leaves; 32 zero bytes over none.
+/// The root over encoded leaves; 32 zero bytes over no leaves.
 pub fn merkle_root<T: AsRef<[u8]>>(leaves: &[T]) -> B256 {
     BlockTree::over(leaves).root()
 }
@@ -63,7 +63,7 @@ pub fn merkle_path<T: AsRef<[u8]>>(leaves: &[T], position: usize) -> Vec<B256> {
 
 /// Whether `path` leads from the encoded `leaf`, one of `count` at `position`, to `root`.
 pub fn verify_path(root: &B256, leaf: &[u8], position: usize, count: usize, path: &[B256]) -> bool {
-    // The library does not look at nodes behind the ones that it needs; a path has no place for any.
+    // The library ignores surplus nodes at the end of a path. The check of the length refuses them.
     if position >= count || path.len() != path_length(position, count) {
         return false;
     }
@@ -71,7 +71,7 @@ pub fn verify_path(root: &B256, leaf: &[u8], position: usize, count: usize, path
     proof.verify(root.0, &[position], &[Keccak::hash(leaf)], count)
 }
 
-/// How many siblings a leaf has on its way up.
+/// The number of siblings between a leaf and the root.
 fn path_length(mut position: usize, mut count: usize) -> usize {
     let mut length = 0;
     while count > 1 {

@@ -1,8 +1,10 @@
-//! Blocks, their results, and receipts: a hash-linked record of every operation and what became of it.
+//! Blocks, their results, and receipts: a hash-linked record of every operation and its outcome.
 //!
-//! A *block* is sealed from waiting requests: its hash is known, and it is durable, before it is applied. *Applying* it gives
-//! its *result*. Blocks are linked by their hashes and results by theirs; block 1 and result 1 link to 32 zero bytes. All hashes
-//! are keccak256 over the canonical encoding ([`crate::encoding`]); headers and results begin with a version.
+//! The batcher seals queued requests into a *block*. The block has its hash and is durable before
+//! it is applied. *Applying* it gives its *result*. Each block contains the hash of the previous
+//! block and each result that of the previous result; block 1 and result 1 contain 32 zero bytes
+//! instead. All hashes are keccak256 over the canonical encoding ([`crate::encoding`]); headers and
+//! results begin with a version.
 
 mod apply;
 mod block;

@@ -1,4 +1,4 @@
-//! Receipts: proof that an operation and its outcome stand in a block.
+//! Receipts: proof that an operation and its outcome are in a block.
 
 use alloy_primitives::{B256, Bytes};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct ReceiptOperation {
     /// Its position in the block, counted from 0.
     #[schema(example = 0)]
     pub position: u32,
-    /// The request body that the operation came as, in canonical numbers.
+    /// The request body of the operation, with canonical numbers.
     #[schema(value_type = Object)]
     pub body: serde_json::Value,
     /// The entry's encoding: request id, kind, fields. A leaf of the block's operations tree.
@@ -71,20 +71,27 @@ pub struct ReceiptOutcome {
     pub path: Vec<B256>,
 }
 
-/// Shows that an operation and its outcome stand in a block, and the block's place in the chain. It proves that to whoever
-/// knows the hash of this or any later block or result ([`Receipt::verify`] checks everything below those hashes).
+/// Shows that an operation and its outcome are in a block, and the block's position in the chain.
+/// It is a proof for a reader who has the hash of this or any later block or result
+/// ([`Receipt::verify`] checks everything below those hashes).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
+    /// Id of the operation's request.
     #[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
     pub request_id: RequestId,
+    /// Kind of the operation.
     pub kind: OperationKind,
+    /// Header of the operation's block, and its hash.
     pub block: SealedHeader,
+    /// The operation, and its path in the block.
     pub operation: ReceiptOperation,
+    /// Result of the block, and its hash.
     pub result: SealedResult,
+    /// The operation's outcome, and its path in the result.
     pub outcome: ReceiptOutcome,
 }
 
-/// What does not hold in a receipt.
+/// The check of a receipt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiptError {
     #[error("the block's hash is not that of its header")]
@@ -103,7 +110,8 @@ pub enum ReceiptError {
     OutcomeEncoding,
 }
 
-/// The receipts of a block. Hashing the block costs far more than a receipt: this is worth keeping while they are asked for.
+/// The receipts of a block. Hashing the block costs far more than making a receipt, so a caller
+/// that makes several receipts keeps this value.
 #[derive(Clone)]
 pub struct BlockReceipts {
     block: Block,
@@ -114,7 +122,7 @@ pub struct BlockReceipts {
 }
 
 impl BlockReceipts {
-    /// Of a block that was applied, with what that gave.
+    /// The receipts of an applied block with its result and its outcomes.
     pub fn new(block: Block, result: BlockResult, outcomes: Vec<Outcome>) -> Self {
         let operations_tree = BlockTree::over(block.entries.iter().map(encode));
         let outcomes_tree = BlockTree::over(outcomes.iter().map(encode));
@@ -147,13 +155,16 @@ impl BlockReceipts {
 }
 
 impl Receipt {
-    /// The receipt of the entry at `position` of a block that was applied; `None` when the block has no such entry. For more than
-    /// one see [`BlockReceipts`].
+    /// The receipt of the entry at `position` of an applied block; `None` when the block has no
+    /// such entry. For several receipts of one block use [`BlockReceipts`].
     pub fn new(block: &Block, result: &BlockResult, outcomes: &[Outcome], position: u32) -> Option<Self> {
         BlockReceipts::new(block.clone(), result.clone(), outcomes.to_vec()).receipt(position)
     }
 
-    /// Recomputes every hash of the receipt.
+    /// Computes every hash of the receipt again and compares it.
+    ///
+    /// # Errors
+    /// The first check that fails.
     pub fn verify(&self) -> Result<(), ReceiptError> {
         let Self { request_id, kind, block, operation, result, outcome } = self;
         let position = operation.position as usize;

@@ -5,7 +5,8 @@ use utoipa::ToSchema;
 
 use crate::encoding::{DecodeError, Encoding};
 
-/// The gateway's error codes; the published client decodes this closed list.
+/// The gateway's error codes (interface description, section 7.2). The published client decodes
+/// these codes only.
 #[derive(
     Clone,
     Copy,

@@ -13,33 +13,36 @@ use crate::{commitment, encode_enum};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitmentCheck {
-    /// Never compared, as in the public registry.
+    /// Commitments are not compared, as in the public registry.
     #[default]
     Off,
-    /// A commitment that is not the hash of the slots' public keys is refused, and so is a public key that does not decode.
+    /// The rules refuse a commitment that is not the hash of the slots' public keys, and a public
+    /// key that does not decode.
     Enforce,
 }
 
 encode_enum!(CommitmentCheck { Off = 0, Enforce = 1 } of "commitment check");
 
-/// The rule parameters in force. Every block carries its own, so that applying it again needs no configuration.
+/// The rule parameters in force. Every block carries its own, so that applying it again needs no
+/// configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleParameters {
-    /// How many authenticator slots an account has, at most seven.
+    /// Number of authenticator slots of an account, 1 to 7.
     #[serde(deserialize_with = "max_authenticators")]
     #[schema(example = 7)]
     pub max_authenticators: u32,
-    /// Seconds between asking for a new recovery agent and the earliest execution.
+    /// Seconds from the block that starts an update of the recovery agent to its earliest
+    /// execution.
     #[schema(example = 1_209_600)]
     pub recovery_agent_update_cooldown: u64,
-    /// Seconds for which a replaced root stays valid.
+    /// Seconds for which a replaced root stays valid, the last second included.
     #[schema(example = 3600)]
     pub root_validity_window: u64,
     /// Whether commitments are compared with public keys.
     pub commitment_check: CommitmentCheck,
 }
 
-/// A commitment has no place for more; with none there would be no accounts.
+/// A commitment has seven slots, and an account needs at least one authenticator.
 const AUTHENTICATORS: RangeInclusive<u32> = 1..=commitment::MAX_AUTHENTICATORS as u32;
 
 fn max_authenticators<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -71,7 +74,8 @@ impl Encoding for RuleParameters {
 }
 
 impl Default for RuleParameters {
-    /// The public registry's: seven authenticators, fourteen days, one hour, commitments not compared.
+    /// The parameters of the public registry: 7 authenticators, 14 days of cooldown, 1 hour of
+    /// validity, commitments not compared.
     fn default() -> Self {
         Self {
             max_authenticators: commitment::MAX_AUTHENTICATORS as u32,

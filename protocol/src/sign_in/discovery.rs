@@ -1,4 +1,4 @@
-//! The provider's description of itself (OpenID Connect Discovery 1.0, RFC 8414).
+//! The provider's discovery document (OpenID Connect Discovery 1.0, RFC 8414).
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -20,7 +20,7 @@ pub struct Discovery {
     pub response_modes_supported: [&'static str; 3],
     pub grant_types_supported: [&'static str; 2],
     pub subject_types_supported: [&'static str; 1],
-    /// `RSA` is what the interface's description says; `RS256` is what clients look for.
+    /// `RSA` is the value of the interface description; `RS256` is the value that clients look for.
     pub id_token_signing_alg_values_supported: [&'static str; 2],
     pub token_endpoint_auth_methods_supported: [&'static str; 3],
     pub introspection_endpoint_auth_methods_supported: [&'static str; 2],

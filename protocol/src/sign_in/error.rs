@@ -1,4 +1,5 @@
-//! Error codes: the interface's own and those of the standards, and the body that carries both.
+//! Error codes of sign-in: the interface's own and those of the standards, and the body that
+//! carries both.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -18,47 +19,48 @@ pub struct ErrorBody {
     pub error_description: String,
 }
 
-/// The answer to a request that is wrong.
+/// The rejection of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct SignInRejection {
     pub kind: ErrorKind,
-    /// The parameter that is wrong, if it is one.
+    /// The parameter that is wrong; `None` when no single parameter is the cause.
     pub attribute: Option<&'static str>,
     /// What is wrong and what would be right, for the client.
     pub detail: String,
-    /// What exactly was wrong, where the client must not learn it: for the log alone.
+    /// The exact cause, for the log only: the client must not learn it.
     pub reason: Option<&'static str>,
 }
 
 /// The kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Another method than the path takes.
+    /// The path does not support the method.
     MethodNotAllowed,
     /// A parameter is missing.
     Required,
-    /// No such client.
+    /// No client has this id.
     InvalidClientId,
     /// The redirect URI is not one of the client's.
     InvalidRedirectUri,
-    /// Another content type than a form.
+    /// The content type is not that of a form.
     InvalidContentType,
     /// Credentials are missing or wrong.
     Unauthenticated,
-    /// No access token where one is needed.
+    /// The request has no access token, and needs one.
     TokenMissing,
-    /// Another grant type than an authorization code.
+    /// The grant type is not `authorization_code`.
     UnsupportedGrantType,
-    /// No grant type.
+    /// The request has no grant type.
     MissingGrantType,
-    /// A code that is unknown, expired, used or another client's, or does not go with the other parameters.
+    /// The code is unknown, expired, used or another client's, or does not match the other
+    /// parameters.
     InvalidGrant,
-    /// A token that is unknown or expired.
+    /// The token is unknown or expired.
     InvalidToken,
     /// A parameter is malformed, contradicts another or is given twice.
     InvalidRequest,
-    /// A response type that is not supported.
+    /// The response type is not supported.
     UnsupportedResponseType,
     /// The scopes do not include `openid`.
     InvalidScope,
@@ -72,7 +74,7 @@ pub enum ErrorKind {
     RequestUriNotSupported,
     /// Too many requests.
     RateLimited,
-    /// No such path, or no such transaction.
+    /// The path or the transaction does not exist.
     NotFound,
     /// The service cannot answer at the moment.
     TemporarilyUnavailable,
@@ -125,8 +127,8 @@ impl ErrorKind {
     }
 }
 
-/// A text in the characters that an `error_description` may have (RFC 6749, section 5.2): printable ASCII without the double quote
-/// and the backslash.
+/// Replaces the characters that an `error_description` cannot have (RFC 6749, section 5.2): double
+/// quotes, backslashes, and every character that is not printable ASCII.
 fn description(detail: String) -> String {
     let is_allowed = |character: char| matches!(character, ' '..='~') && !matches!(character, '"' | '\\');
     if detail.chars().all(is_allowed) {
@@ -141,27 +143,27 @@ fn description(detail: String) -> String {
 }
 
 impl SignInRejection {
-    /// A rejection that no single parameter is the cause of.
+    /// A rejection without a single parameter as its cause.
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, attribute: None, detail: description(detail.into()), reason: None }
     }
 
-    /// The same with what exactly was wrong, for the log.
+    /// The same rejection with its exact cause, for the log.
     pub fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
     }
 
-    /// A rejection of a parameter.
+    /// A rejection with a parameter as its cause.
     pub fn of(attribute: &'static str, kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { attribute: Some(attribute), ..Self::new(kind, detail) }
     }
 
-    /// A parameter that is missing.
+    /// The rejection of a request without a required parameter.
     pub fn required(attribute: &'static str) -> Self {
         Self::of(attribute, ErrorKind::Required, format!("required: {attribute}"))
     }
 
-    /// The body.
+    /// The body of the answer.
     pub fn body(&self) -> ErrorBody {
         ErrorBody {
             code: self.kind.code(),

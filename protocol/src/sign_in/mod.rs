@@ -1,14 +1,15 @@
-//! The rules of sign-in: OpenID Connect and OAuth 2.0 requests, errors, claims. Pure: records and time are handed in.
+//! The rules of sign-in: OpenID Connect and OAuth 2.0 requests, errors, claims. The caller passes
+//! records and time.
 //!
 //! | module | what it decides |
 //! |---|---|
 //! | [`parameters`] | form and query parameters, each at most once |
-//! | [`authorize`] | which authorization requests are good, and where the errors of the others go |
-//! | [`response`] | response types and modes, and how a response travels to the redirect URI |
-//! | [`records`] | what the provider remembers |
+//! | [`authorize`] | which authorization requests are valid, and where rejections are sent |
+//! | [`response`] | response types and modes, and the delivery of a response to the redirect URI |
+//! | [`records`] | the stored records of the provider |
 //! | [`pkce`] | code challenges (RFC 7636) |
-//! | [`claims`] | what an ID token and user-info say |
-//! | [`discovery`] | the provider's description of itself |
+//! | [`claims`] | the claims of ID tokens and of user-info |
+//! | [`discovery`] | the discovery document |
 //! | [`error`] | the error codes and the body that all of them have |
 
 pub mod authorize;

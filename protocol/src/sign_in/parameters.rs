@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Parameters by name. One without a value counts as left out (RFC 6749, section 3.1).
+/// Parameters by name. A parameter without a value counts as absent (RFC 6749, section 3.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
     values: BTreeMap<String, Vec<String>>,
@@ -27,12 +27,13 @@ impl Parameters {
         form_urlencoded::parse(text).collect()
     }
 
-    /// The value of a parameter; of one that is given twice the first, see [`Parameters::given_twice`].
+    /// The value of a parameter; the first value when it occurs several times
+    /// ([`Parameters::given_twice`] finds such parameters).
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name)?.first().map(String::as_str)
     }
 
-    /// The first of these names that is given more than once.
+    /// The first of these names that occurs more than once.
     pub fn given_twice<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
         names.iter().copied().find(|name| self.values.get(*name).is_some_and(|values| values.len() > 1))
     }

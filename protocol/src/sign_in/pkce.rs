@@ -19,8 +19,8 @@ pub fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }
 
-/// The `at_hash` or `c_hash` of a token or code for RS256 (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11): the left half of
-/// its SHA-256 hash.
+/// The `at_hash` of an access token or the `c_hash` of a code, for RS256 (OpenID Connect Core,
+/// sections 3.1.3.6 and 3.3.2.11): the left half of its SHA-256 hash, in base64url.
 pub fn half_hash(value: &str) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(value)[..16])
 }

@@ -1,11 +1,11 @@
-//! Response types and modes, and how a response travels to the redirect URI.
+//! Response types and modes, and the delivery of a response to the redirect URI.
 
 use form_urlencoded::Serializer;
 
 use crate::encode_enum;
 use crate::encoding::{DecodeError, Encoding};
 
-/// What an authorization response carries: any combination that the provider supports.
+/// What an authorization response carries: a combination that the provider supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseType {
     pub code: bool,
@@ -14,7 +14,7 @@ pub struct ResponseType {
 }
 
 impl ResponseType {
-    /// All that are supported, as they are listed in discovery.
+    /// All supported types, in the order of the discovery document.
     pub const SUPPORTED: [&'static str; 6] =
         ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"];
 
@@ -28,39 +28,39 @@ impl ResponseType {
                 "token" => &mut response_type.token,
                 _ => return None,
             };
-            // A word twice is another combination than all that are known.
+            // A type with a word twice is not supported.
             if std::mem::replace(part, true) {
                 return None;
             }
         }
-        // An access token alone belongs to plain OAuth, which this is not.
+        // `token` alone belongs to plain OAuth, which this provider does not support.
         (response_type.code || response_type.id_token).then_some(response_type)
     }
 
-    /// Whether tokens travel through the browser.
+    /// Whether the response carries a token through the browser.
     pub fn has_front_channel_token(self) -> bool {
         self.id_token || self.token
     }
 
-    /// The mode unless another is asked for.
+    /// The mode of a request without `response_mode`.
     pub fn default_mode(self) -> ResponseMode {
         if self.has_front_channel_token() { ResponseMode::Fragment } else { ResponseMode::Query }
     }
 }
 
-/// How a response travels.
+/// How a response reaches the redirect URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResponseMode {
     /// Parameters of the redirect URI's query.
     Query,
-    /// Parameters behind its `#`, which servers do not see.
+    /// Parameters of the redirect URI's fragment, which a browser does not send to servers.
     Fragment,
     /// A form that the browser posts.
     FormPost,
 }
 
 impl ResponseMode {
-    /// All, as they are listed in discovery.
+    /// All modes, in the order of the discovery document.
     pub const SUPPORTED: [&'static str; 3] = ["query", "fragment", "form_post"];
 
     /// Reads the parameter `response_mode`.
@@ -88,29 +88,30 @@ impl Encoding for ResponseType {
     }
 }
 
-/// Where a response goes.
+/// The destination of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// One of the client's, byte for byte.
+    /// One of the client's registered URIs, byte for byte.
     pub redirect_uri: String,
     pub mode: ResponseMode,
-    /// Given back as it came.
+    /// The request's `state`, which the response repeats unchanged.
     pub state: Option<String>,
 }
 
 crate::encode_fields!(Target { redirect_uri, mode, state });
 
-/// A response on its way.
+/// A response, as the browser carries it to the redirect URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Send the browser there.
+    /// The browser is redirected to `location`.
     Redirect { location: String },
-    /// Let the browser post these there.
+    /// The browser posts `fields` to `action`.
     Post { action: String, fields: Vec<(&'static str, String)> },
 }
 
 impl Target {
-    /// Puts parameters on their way, with the state and the issuer (RFC 9207) behind them.
+    /// The delivery of a response with these fields, followed by the state and the issuer (RFC
+    /// 9207).
     pub fn deliver(&self, mut fields: Vec<(&'static str, String)>, issuer: &str) -> Delivery {
         fields.extend(self.state.clone().map(|state| ("state", state)));
         fields.push(("iss", issuer.to_owned()));

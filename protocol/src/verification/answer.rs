@@ -8,7 +8,7 @@ use super::items::ItemError;
 /// The result of one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ItemResult {
-    /// Identifier of the response that it judges.
+    /// Identifier of the entry that this result is for.
     #[schema(example = "orb")]
     pub identifier: String,
     /// Whether the proof verified.
@@ -16,28 +16,28 @@ pub struct ItemResult {
     /// The nullifier as it was sent, when the proof verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nullifier: Option<String>,
-    /// Why not, for programs.
+    /// Code of the failure, for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// Why not, for people: what is wrong and what would be right.
+    /// Text of the failure, for people: what is wrong and what would be right.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl ItemResult {
-    /// A proof that verified.
+    /// The result of a proof that verified.
     pub fn verified(identifier: String, nullifier: String) -> Self {
         Self { identifier, success: true, nullifier: Some(nullifier), code: None, detail: None }
     }
 
-    /// A proof that did not.
+    /// The result of a proof that failed.
     pub fn failed(identifier: String, failure: &ItemError) -> Self {
         let (code, detail) = (Some(failure.code()), Some(failure.to_string()));
         Self { identifier, success: false, nullifier: None, code, detail }
     }
 }
 
-/// At least one proof verified.
+/// The answer when at least one proof verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VerificationResponse {
     /// Always true.
@@ -51,36 +51,39 @@ pub struct VerificationResponse {
     /// The nullifier of the first proof that verified: lower-case hex without padding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nullifier: Option<String>,
-    /// When that nullifier was first seen (ISO 8601).
+    /// When that nullifier was first verified (ISO 8601).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     /// The request's environment.
     #[schema(example = "production")]
     pub environment: &'static str,
-    /// One for each proof, in the request's order.
+    /// One result for each proof, in the request's order.
     pub results: Vec<ItemResult>,
-    /// What happened, in words.
+    /// Summary of the answer, for people.
     pub message: &'static str,
 }
 
-/// Messages of [`VerificationResponse`].
+/// Message of [`VerificationResponse`]: the proof verified, and its nullifiers are new.
 pub const VERIFIED: &str = "Proof verified successfully";
+/// The proof verified, and at least one verified nullifier was verified before.
 pub const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)";
+/// A session proof verified.
 pub const SESSION_VERIFIED: &str = "Session proof verified successfully";
 
-/// No proof verified, or none was looked at.
+/// The answer when no proof verified, or when the request was refused before its proofs were
+/// checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct VerificationErrorBody {
     /// Always false.
     pub success: bool,
-    /// What is wrong, for programs.
+    /// Code of the error, for programs.
     #[schema(example = "all_verifications_failed")]
     pub code: &'static str,
-    /// What is wrong and what would be right, for people.
+    /// Text of the error, for people: what is wrong and what would be right.
     pub detail: String,
     /// Path of the field that is wrong, or null.
     pub attribute: Option<String>,
-    /// The application, once it is known.
+    /// The application, when the request's relying party is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_id: Option<String>,
     /// The result of each proof, when all of them failed.

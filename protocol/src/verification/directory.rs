@@ -1,4 +1,5 @@
-//! Who may ask for what: relying parties, their applications, actions and issuers, as configured.
+//! Admission of verification requests by the configuration: relying parties, their applications,
+//! actions and issuers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,29 +10,34 @@ use super::request::{Proofs, VerificationRequest};
 use crate::U256;
 use crate::commitment::PublicKey;
 
-/// An application and how the verification endpoint knows it.
+/// A relying party and its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelyingParty {
     pub rp_id: RelyingPartyId,
     pub app_id: String,
-    /// Whether the relying party is served.
+    /// Whether the relying party is active; the proofs of an inactive one are not checked.
     pub is_active: bool,
-    /// Whether its application is.
+    /// Whether its application is active.
     pub has_active_application: bool,
+    /// The environments whose proofs the application accepts.
     pub environments: Vec<Environment>,
+    /// Whether the application accepts proofs of protocol version 3.0.
     pub accept_legacy: bool,
-    /// Needed for current proofs.
+    /// The relying party's OPRF public key: a public input of current proofs, which are refused
+    /// without it.
     pub oprf_public_key: Option<PublicKey>,
 }
 
-/// What is known about an action beforehand. Other actions come to be with their first proof.
+/// An action with an entry in the configuration. Other actions are created by their first verified
+/// proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     pub rp_id: RelyingPartyId,
     pub environment: Environment,
     pub action: String,
-    /// Verifications of one nullifier; 0 is no limit.
+    /// The most requests that can verify one nullifier; 0 means no limit.
     pub max_verifications: u64,
+    /// Whether the action accepts proofs of protocol version 3.0.
     pub accept_legacy: bool,
 }
 
@@ -40,9 +46,11 @@ pub struct Action {
 pub struct Issuer {
     /// Issuer schema id.
     pub id: u64,
-    /// What a proof of it may be called.
+    /// The identifiers that a proof of its credentials can have.
     pub identifiers: Vec<String>,
+    /// The environments in which its credentials count.
     pub environments: Vec<Environment>,
+    /// The key that its credentials are signed with: a public input of current proofs.
     pub public_key: PublicKey,
 }
 
@@ -57,11 +65,13 @@ pub struct Directory {
     keys: HashSet<(Environment, ProofKind)>,
 }
 
-/// An action of a relying party, by the hash of its text: texts that stand for the same bytes are the same action.
+/// An action of a relying party, by the hash of its text: texts that stand for the same bytes are
+/// the same action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ActionKey {
     pub rp_id: RelyingPartyId,
     pub environment: Environment,
+    /// The hash of the action's text.
     pub action: U256,
 }
 
@@ -83,7 +93,7 @@ impl crate::encoding::Encoding for RelyingPartyId {
     }
 }
 
-/// Why a request is refused before its proofs are looked at, in the order of the checks.
+/// Why a request is refused before its proofs are checked, in the order of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     #[error(
@@ -112,19 +122,22 @@ pub enum AdmissionError {
     LegacyNotAccepted { app_id: String, whose: String },
 }
 
-/// A request whose proofs may be checked. It holds what it needs of the directory, so that it can be moved to another thread.
+/// A request whose proofs may be checked. It shares ownership of its directory entries, so that a
+/// caller can move it to another thread.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The relying party that the request was sent to.
     pub relying_party: Arc<RelyingParty>,
-    /// The environment that the request's proofs count in.
+    /// The environment whose keys, roots and records the request uses.
     pub environment: Environment,
-    /// The configured action of the request; `None` when its action is not configured, and for sessions.
+    /// The configured action of the request; `None` when its action is not configured, for sessions
+    /// and for sign-ins.
     pub action: Option<Arc<Action>>,
 }
 
 impl Directory {
-    /// A directory of these entries. `keys` are the environments and kinds of proof that have a verification key.
+    /// A directory of these entries. `keys` are the environments and kinds of proof that have a
+    /// verification key.
     pub fn new(
         relying_parties: impl IntoIterator<Item = RelyingParty>,
         actions: impl IntoIterator<Item = Action>,
@@ -149,6 +162,9 @@ impl Directory {
     }
 
     /// Decides whether the proofs of a request are checked. `path` is the id in the request's path.
+    ///
+    /// # Errors
+    /// The first rule of admission that the request breaks.
     pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
         let Admitted { relying_party, environment, .. } = self.admit_sign_in(path, request)?;
         let app_id = || relying_party.app_id.clone();
@@ -173,8 +189,11 @@ impl Directory {
         Ok(Admitted { relying_party, environment, action })
     }
 
-    /// Decides whether the proof of a sign-in is checked. What an application or its actions accept at the verification endpoint
-    /// does not matter here.
+    /// Decides whether the proof of a sign-in is checked. The rules about integrity bundles and
+    /// `accept_legacy` are those of the verification endpoint and do not apply here.
+    ///
+    /// # Errors
+    /// The first rule of admission that the request breaks.
     pub fn admit_sign_in(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
         let relying_party = self.relying_party(path)?;
         let rp_id = relying_party.rp_id;
@@ -201,12 +220,15 @@ impl Directory {
         Ok(Admitted { relying_party: Arc::clone(relying_party), environment, action: None })
     }
 
-    /// The issuer with an id, if its credentials count in the environment.
+    /// The issuer with an id; `None` when no issuer of the environment has it.
     pub fn issuer(&self, id: u64, environment: Environment) -> Option<&Issuer> {
         self.issuers.get(&(id, environment))
     }
 
-    /// The relying party that a path's id names: its own id, or its application's.
+    /// The relying party that the id in a path names: its own id, or that of its application.
+    ///
+    /// # Errors
+    /// The id is malformed, or no relying party has it.
     pub fn relying_party(&self, path: &str) -> Result<&Arc<RelyingParty>, AdmissionError> {
         let rp_id = if path.starts_with("app_") {
             self.by_application.get(path).copied()

@@ -4,19 +4,20 @@ use alloy_primitives::hex;
 
 use crate::{U256, keccak256};
 
-/// keccak256 as a big-endian number without its last byte, which makes it an element of the field.
+/// keccak256 as a big-endian number, shifted right by 8 bits. The result has at most 248 bits, so
+/// it is below the modulus of the scalar field.
 pub fn hash_to_field(bytes: &[u8]) -> U256 {
     U256::from_be_bytes(keccak256(bytes).0) >> 8
 }
 
-/// The bytes that a signal or an action stands for: of `0x` and a non-empty even number of hex digits those bytes, of any
-/// other text its UTF-8.
+/// The bytes that a signal or an action stands for. `0x` and a non-empty, even number of hex digits
+/// stand for the bytes that they write; any other text stands for its UTF-8.
 pub fn text_bytes(text: &str) -> Vec<u8> {
     let digits = text.strip_prefix("0x").filter(|digits| !digits.is_empty());
     digits.and_then(|digits| hex::decode(plain(digits)?).ok()).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// Digits without a prefix: the decoder would take a second `0x` off.
+/// The digits if they have no prefix; `None` otherwise. `hex::decode` would strip a second `0x`.
 fn plain(digits: &str) -> Option<&str> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(digits)
 }
@@ -26,7 +27,8 @@ pub fn hash_text(text: &str) -> U256 {
     hash_to_field(&text_bytes(text))
 }
 
-/// The external nullifier of a legacy proof: the application's id, hashed, and the action's bytes behind it, hashed again.
+/// The external nullifier of a legacy proof: the hash of the application id's hash (32 bytes,
+/// big-endian) followed by the action's bytes.
 pub fn external_nullifier(app_id: &str, action: &str) -> U256 {
     let mut bytes = hash_to_field(app_id.as_bytes()).to_be_bytes::<32>().to_vec();
     bytes.extend(text_bytes(action));
