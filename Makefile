@@ -1,11 +1,13 @@
-# The two commands: `make run` and `make test`. Everything is built in the release profile, so that RocksDB is built once.
+# The main targets are `run` and `test`. All targets build in the release profile, so that RocksDB
+# is built once.
 
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
 .PHONY: run build test test-published-client test-relying-parties lint torture torture-load bench prerequisites
 
-# Builds the daemon and starts it with what trying it out needs (data in ./selfsame-data).
+# Builds the daemon and starts it with example applications and public test keys (data in
+# ./selfsame-data).
 run: build
 	$(CARGO) run --release --quiet --bin selfsame -- serve --dev
 
@@ -18,12 +20,14 @@ test: prerequisites lint
 	$(MAKE) test-published-client test-relying-parties
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
-# Published client libraries (of wallets; of relying parties in Rust), in a workspace of their own, against the daemon's program.
+# Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
+# program. They have a workspace of their own.
 test-published-client: build
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml
 
-# Relying parties with libraries that applications use, from their lock files, against the daemon's program.
+# Runs relying parties with libraries that applications use, at the versions of their lock files,
+# against the daemon's program.
 test-relying-parties: build
 	scripts/prerequisites.sh relying-parties
 	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
@@ -38,18 +42,19 @@ lint:
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
 
-# Kills the daemon 300 times (or KILLS=…) while clients are at work, and as often on a disk whose power fails, and checks what they
-# were told; the seed is printed.
+# Kills the daemon 300 times (or KILLS=…) while clients send requests, and as often on a simulated
+# disk that loses power, and checks every answer that a client got. It prints the seed.
 torture: prerequisites
 	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
 		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture
 
-# Clients that mean harm: ten times what the daemon can do for OVERLOAD_SECONDS=180, and HOSTILE_CASES=1000000 random requests.
+# Runs hostile clients: ten times the load that the daemon can serve for OVERLOAD_SECONDS=180, and
+# HOSTILE_CASES=1000000 random requests.
 torture-load: prerequisites
 	SELFSAME_OVERLOAD_SECONDS=$${OVERLOAD_SECONDS:-180} SELFSAME_HOSTILE_CASES=$${HOSTILE_CASES:-1000000} \
 		$(CARGO) test --release --workspace --features fault-injection --test it overload hostile_http -- --nocapture
 
-# Ratios against the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
+# Measures ratios to the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites
 	$(CARGO) bench --workspace
 

@@ -1,7 +1,8 @@
-//! What the registry's rules cost, beside the primitives that they cannot do without.
+//! The cost of the registry's rules, beside that of the primitives that they need.
 //!
-//! Criterion measures each line; the table at the end sets it against its yardstick, so that a result means the same on every
-//! machine: how many times the bare hash, the bare signature recovery, or both. docs/benchmarks.md explains the lines.
+//! Criterion measures each line. The table at the end compares it with its yardstick, so that a
+//! result means the same on every machine: a multiple of the bare hash, the bare signature
+//! recovery, or both. docs/benchmarks.md explains the lines.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,24 +11,26 @@ use std::time::{Duration, Instant};
 
 use ark_bn254::Fr;
 use criterion::Criterion;
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{
     Block, Entry, MemoryRegistry, RequestId, Seal, apply_block, recover_signer, recover_signers,
 };
-use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Operation, RuleParameters};
-use selfsame_protocol::tree::{Node, hash_pair, inclusion_path, node, update};
+use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Nonce, Operation, RuleParameters};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{LeafIndex, Node, hash_pair, inclusion_path, node, update};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(0xcf) };
 
-/// Operations in a block, as many as the daemon's default allows.
+/// Operations in a block: the default limit of the daemon.
 const BLOCK: u64 = 1024;
 
 fn main() {
-    // `cargo test --benches` runs this program too, without the argument: there is nothing to test here.
+    // `cargo test --benches` passes no `--bench`; there is nothing to test here.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -40,7 +43,7 @@ fn main() {
     benchmarks.print_table();
 }
 
-/// Criterion, and the table that it does not make.
+/// Criterion, and the table that this program adds to it.
 struct Benchmarks {
     criterion: Criterion,
     primitives: Primitives,
@@ -54,14 +57,14 @@ struct Line {
     samples: Vec<Sample>,
 }
 
-/// The least that something could cost: so many of the primitives.
+/// The least possible cost of a line, as numbers of the primitives.
 #[derive(Clone, Copy)]
 struct Yardstick {
     hashes: u32,
     recoveries: u32,
 }
 
-/// What was measured and, in the same moment, its yardstick.
+/// A measured time, and its yardstick's time measured directly after it.
 #[derive(Clone, Copy)]
 struct Sample {
     measured: Duration,
@@ -80,7 +83,8 @@ impl Benchmarks {
         Self { criterion, primitives: Primitives::new(), lines: Vec::new() }
     }
 
-    /// Measures `routine`. The yardstick is measured again in each sample, so that a machine that slows down slows down both.
+    /// Measures `routine`. The yardstick is measured again in each sample, so that a change of the
+    /// machine's speed affects both.
     fn compare<T>(&mut self, name: &'static str, yardstick: Yardstick, mut routine: impl FnMut() -> T) {
         let Self { criterion, primitives, lines } = self;
         let mut samples = Vec::new();
@@ -92,7 +96,7 @@ impl Benchmarks {
                 elapsed
             });
         });
-        // There are none when the command line leaves the line out.
+        // The samples are empty when the command line's filter excludes the line.
         if !samples.is_empty() {
             lines.push(Line { name, yardstick, samples });
         }
@@ -134,7 +138,8 @@ impl fmt::Display for Yardstick {
     }
 }
 
-/// The costs that no registry of this kind gets around: the bare permutation and the bare signature recovery.
+/// The primitives that every registry of this kind needs: the bare permutation and the bare
+/// signature recovery.
 struct Primitives {
     words: [Fr; 2],
     digest: B256,
@@ -150,7 +155,7 @@ impl Primitives {
         Self { words: [Fr::from(1u64), Fr::from(2u64)], digest, signature }
     }
 
-    /// What a yardstick costs now.
+    /// Measures a yardstick: the time that its primitives take now.
     fn cost(&self, yardstick: Yardstick) -> Duration {
         let Yardstick { hashes, recoveries } = yardstick;
         let each = |count: u32, repeated: u64, total: Duration| total.div_f64(repeated as f64) * count;
@@ -184,7 +189,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The node hash and the signer of an operation.
+/// Measures the node hash and the recovery of an operation's signer.
 fn primitives(benchmarks: &mut Benchmarks) {
     let (left, right) = (leaf(1), leaf(2));
     benchmarks.compare("node hash", Yardstick::hashes(1), || hash_pair(black_box(&left), &right));
@@ -193,7 +198,7 @@ fn primitives(benchmarks: &mut Benchmarks) {
     benchmarks.compare("digest and signer of an insert", recovery, || recover_signer(black_box(insert), &DOMAIN));
 }
 
-/// Batches of leaves and inclusion paths, over pages in memory.
+/// Measures batches of leaves and inclusion paths, over pages in memory.
 fn tree(benchmarks: &mut Benchmarks) {
     let mut registry = MemoryRegistry::default();
     let Ok(first) = update(&registry, &leaves(1..=16_384));
@@ -204,17 +209,18 @@ fn tree(benchmarks: &mut Benchmarks) {
         ("append 64 leaves", leaves(16_385..16_385 + 64)),
         ("append 1024 leaves", leaves(16_385..16_385 + 1024)),
         ("append 16384 leaves", leaves(16_385..16_385 + 16_384)),
-        // What is in a page costs nothing, so the million leaves between which these lie need not be there.
+        // The cost does not depend on a page's contents, so the other leaves of the million can be
+        // absent.
         ("1024 leaves among the first million", leaves((0..1024).map(|step| scattered(step) % (1 << 20)))),
     ];
     for (name, leaves) in batches {
         let Ok(done) = update(&registry, &leaves);
         benchmarks.compare(name, Yardstick::hashes(done.hashes), || update(&registry, black_box(&leaves)));
     }
-    benchmarks.compare("inclusion path", Yardstick::NONE, || inclusion_path(&registry, black_box(4711)));
+    benchmarks.compare("inclusion path", Yardstick::NONE, || inclusion_path(&registry, black_box(LeafIndex(4711))));
 }
 
-/// Blocks of a thousand operations, applied in memory.
+/// Measures blocks of [`BLOCK`] operations, applied in memory.
 fn blocks(benchmarks: &mut Benchmarks) {
     let keys = keys(BLOCK);
     let created = block(&Seal::default(), keys.iter().map(|key| create(key.authenticator())));
@@ -235,7 +241,7 @@ fn blocks(benchmarks: &mut Benchmarks) {
     });
 }
 
-/// Request bodies.
+/// Measures the reading of request bodies.
 fn bodies(benchmarks: &mut Benchmarks) {
     let key = &keys(1)[0];
     let create = serde_json::to_vec(&create(key.authenticator())).expect("JSON");
@@ -252,15 +258,15 @@ fn hashes_of(registry: &MemoryRegistry, changed: impl IntoIterator<Item = u64>) 
     done.hashes
 }
 
-fn leaves(indices: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Node> {
-    indices.into_iter().map(|index| (index, leaf(scattered(index)))).collect()
+fn leaves(indices: impl IntoIterator<Item = u64>) -> BTreeMap<LeafIndex, Node> {
+    indices.into_iter().map(|index| (LeafIndex(index), leaf(scattered(index)))).collect()
 }
 
 fn leaf(value: u64) -> Node {
     node(U256::from(value))
 }
 
-/// The same numbers in every run, without a pattern.
+/// A number without a pattern, the same in every run.
 fn scattered(number: u64) -> u64 {
     U256::from_be_bytes(keccak256(number.to_be_bytes()).0).as_limbs()[0]
 }
@@ -278,13 +284,15 @@ fn create(authenticator: Authenticator) -> Operation {
     create_account(&[authenticator], Address::ZERO).operation
 }
 
-/// An authenticator for each account; `keys[0]` is the authenticator of the account with leaf index 1, and so on.
+/// An operation for each key that adds a second authenticator. `keys[0]` is the authenticator of
+/// the account with leaf index 1, and so on.
 fn signed_inserts(keys: &[AuthenticatorKey]) -> Vec<Operation> {
     let insert = |(leaf_index, key): (u64, &AuthenticatorKey)| {
         let own = key.authenticator();
         let address = Address::from_word(keccak256(own.address));
-        let account = AccountState::new(leaf_index, vec![Some(own)], U256::ZERO);
-        let step = account.insert(&DOMAIN, key, Authenticator { address, ..own }, 1).expect("a good operation");
+        let account = AccountState::new(LeafIndex(leaf_index), vec![Some(own)], Nonce(U256::ZERO));
+        let step =
+            account.insert(&DOMAIN, key, Authenticator { address, ..own }, PubkeyId(1)).expect("a good operation");
         step.operation
     };
     (1..).zip(keys).map(insert).collect()
@@ -296,5 +304,5 @@ fn block(previous: &Seal, operations: impl IntoIterator<Item = Operation>) -> Bl
         operation,
     };
     let entries = (0..).zip(operations).map(entry).collect();
-    Block::seal(previous, 1_782_864_000, RuleParameters::default(), entries)
+    Block::seal(previous, UnixSeconds(1_782_864_000), RuleParameters::default(), entries)
 }

@@ -1,10 +1,13 @@
-//! Breaking the service on purpose, inside another actor system.
+//! Fault injection into a service that runs inside another actor system.
 //!
-//! An embedder's supervisor runs the registry's actors. A hundred accounts are created while actors panic, a block is written and
-//! called failed, and commits are refused; in the end every account is there, once.
+//! An embedder's supervisor runs the registry's actors. Clients create a hundred accounts while
+//! actors panic, one block is written although its write returns an error, and two group commits do
+//! the same. At the end, every account exists exactly once.
 //!
 //! `cargo run --release --package selfsame-actors --features fault-injection --example fault_injection`
 
+use selfsame_protocol::commitment::Commitment;
+use selfsame_protocol::commitment::CompressedKey;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
     let (host, _) = Actor::spawn(Some("host".to_owned()), Host, ()).await?;
 
-    // What is going to happen, each a few times, in the middle of the work.
+    // Each fault strikes once or twice, in the middle of the work.
     let plan = Plan::new()
         .strike(FaultPoint::RequestTrackerHandle, Fault::Panic, 40, 1)
         .strike(FaultPoint::BatcherSeal, Fault::Panic, 3, 1)
@@ -37,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .strike(FaultPoint::GroupCommitAfter, Fault::Error, 20, 2)
         .run();
 
-    // Small blocks, so that there are many.
+    // Small blocks, so that the run has many.
     let settings =
         Settings { batch: BatchLimits { max_operations: 4, ..BatchLimits::default() }, ..Settings::named("identity") };
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
@@ -54,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for actor in service.actors().iter().filter(|actor| actor.restarts > 0) {
         println!("{:<34} was started again {} times", actor.name, actor.restarts);
     }
-    let accounts = service.registry().snapshot().next_leaf_index() - 1;
+    let accounts = service.registry().snapshot().next_leaf_index().0 - 1;
     println!("{ACCOUNTS} accounts were asked for, {accounts} are there");
     assert_eq!(accounts, ACCOUNTS);
     drop(plan);
@@ -63,13 +66,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Creates an account as a careful client does: the same request under the same key until it is accepted, then its end.
+/// Creates an account as a careful client does: sends the same request under the same idempotency
+/// key until it is accepted, then waits until it is final.
 async fn create(registry: RegistryHandle, number: u64) {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
-        authenticator_pubkeys: vec![U256::from(number)],
-        offchain_signer_commitment: U256::from(number + 1),
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(number + 1)),
     };
     let idempotency_key = Some(format!("account {number}"));
     let submission = Submission { operation: operation.into(), source: None, idempotency_key };
@@ -84,7 +88,8 @@ async fn create(registry: RegistryHandle, number: u64) {
     assert!(status.is_some_and(|status| matches!(status.status, GatewayRequestState::Finalized { .. })));
 }
 
-/// The embedder's supervisor: it is told if the service's root ends, which it does not.
+/// The embedder's supervisor. It would be notified if the service's root ended, which does not
+/// happen in this run.
 struct Host;
 
 impl Actor for Host {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes sure that what the build needs from the system is there: a C++ compiler and libclang for RocksDB; with the argument
-# `relying-parties`, also Node and Python for the tests with their libraries, and Chromium (or the program that CHROMIUM names).
-# Installs it on Debian and its relatives when run by root; otherwise says what to install.
+# Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB;
+# with the argument `relying-parties`, also Node.js and Python for the tests with their libraries,
+# and Chromium (or the program that CHROMIUM names). Installs missing packages with apt-get when
+# root runs it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
 missing=()

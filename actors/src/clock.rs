@@ -1,17 +1,24 @@
-//! Time and chance are handed in at the start.
+//! Time and random bytes. The caller that starts a service chooses the source of each.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+
+/// A source of the current time.
 pub trait Clock: Send + Sync + 'static {
     /// Time since the Unix epoch.
     fn now(&self) -> Duration;
 
-    /// Whole seconds since the Unix epoch.
-    fn unix_seconds(&self) -> u64 {
-        self.now().as_secs()
+    /// The time in whole seconds.
+    fn unix_seconds(&self) -> UnixSeconds {
+        UnixSeconds(self.now().as_secs())
+    }
+
+    /// The time in whole milliseconds.
+    fn unix_millis(&self) -> UnixMillis {
+        UnixMillis(u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX))
     }
 }
 
@@ -26,7 +33,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clock, moved so that it showed a chosen time when it was made; it then runs on.
+/// The machine's clock, shifted so that it showed a chosen time when it was made.
 #[derive(Clone, Copy, Debug)]
 pub struct ShiftedClock {
     shown: Duration,
@@ -46,7 +53,7 @@ impl Clock for ShiftedClock {
     }
 }
 
-/// A clock that stands still until it is set: for tests and simulations.
+/// A clock that stands still until a caller sets it: for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Duration>,
@@ -58,12 +65,13 @@ impl ManualClock {
         Self { now: Mutex::new(now) }
     }
 
-    /// Sets the clock, also back: a machine's clock may be corrected.
+    /// Sets the clock to `now` (since the Unix epoch). The new time may be earlier than the old
+    /// one, as after a correction of a machine's clock.
     pub fn set(&self, now: Duration) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward by `by`.
     pub fn advance(&self, by: Duration) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }
@@ -75,9 +83,9 @@ impl Clock for ManualClock {
     }
 }
 
-/// Gives random bytes.
+/// A source of random bytes.
 pub trait Random: Send + Sync + 'static {
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
@@ -89,7 +97,7 @@ impl Random for SystemRandom {
     #[expect(clippy::disallowed_methods, reason = "this is where chance comes from")]
     fn fill(&self, bytes: &mut [u8]) {
         if let Err(error) = getrandom::fill(bytes) {
-            // Going on would hand out predictable ids and secrets.
+            // A process that continued would issue predictable ids and secrets.
             tracing::error!(%error, "the operating system gives no random bytes");
             std::process::abort();
         }

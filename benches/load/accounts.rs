@@ -1,8 +1,11 @@
-//! The accounts that the load is about: their keys, and signed bodies made before anything is measured.
+//! The accounts of the load: their keys, and the signed bodies, which are made before a
+//! measurement.
 
 use bytes::Bytes;
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::registry::Operation;
+use selfsame_protocol::registry::{Nonce, Operation};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -10,20 +13,21 @@ use selfsame_wallet::operations::{AccountState, create_account};
 use crate::Failure;
 use crate::client::Call;
 
-/// Public keys that accounts without a signer share. The registry does not mind, and making one takes longer than creating an
-/// account.
+/// Number of public keys that the accounts without a signer share. The registry allows shared keys,
+/// and making a key takes longer than creating an account.
 const SHARED_KEYS: usize = 16;
 
 /// The accounts of a run.
 pub struct Accounts {
-    /// Of the first accounts.
+    /// Keys of the first accounts.
     signers: Vec<AuthenticatorKey>,
-    /// Of all accounts; the signers' first.
+    /// Authenticators of all accounts, those of the signers first.
     authenticators: Vec<Authenticator>,
 }
 
 impl Accounts {
-    /// `count` accounts, the first `signers` of them with keys of their own. The same ones in every run.
+    /// `count` accounts, the first `signers` of them with keys of their own. Every run has the same
+    /// accounts.
     pub fn new(count: usize, signers: usize) -> Result<Self, Failure> {
         let mut seed = B256::ZERO;
         let mut next = |bytes: &mut [u8; 32]| {
@@ -51,7 +55,7 @@ impl Accounts {
         self.authenticators.iter().map(create).collect()
     }
 
-    /// The questions for the signers' leaf indices.
+    /// The queries for the signers' leaf indices.
     pub fn packed_accounts(&self) -> Vec<Call> {
         let ask = |signer: &AuthenticatorKey| {
             let query = serde_json::json!({"authenticator_address": format!("{:#x}", signer.address())});
@@ -65,15 +69,16 @@ impl Accounts {
         let insert = |(signer, leaf_index): (&AuthenticatorKey, &u64)| {
             let own = signer.authenticator();
             let second = Authenticator { address: Address::from_word(keccak256(own.address)), ..own };
-            let account = AccountState::new(*leaf_index, vec![Some(own)], U256::ZERO);
-            let step = account.insert(domain, signer, second, 1)?;
+            let account = AccountState::new(LeafIndex(*leaf_index), vec![Some(own)], Nonce(U256::ZERO));
+            let step = account.insert(domain, signer, second, PubkeyId(1))?;
             body("/insert-authenticator", &step.operation)
         };
         self.signers.iter().zip(leaf_indices).map(insert).collect()
     }
 }
 
-/// Asks `path` about leaf indices from 1 to `accounts`, `count` times, here and there.
+/// `count` queries of `path` about leaf indices from 1 to `accounts` (inclusive), scattered but the
+/// same in every run.
 pub fn queries(path: &str, accounts: u64, count: u64) -> Vec<(u64, Call)> {
     let scattered = |number: u64| U256::from_be_bytes(keccak256(number.to_be_bytes()).0).as_limbs()[0];
     let ask = |number| {

@@ -1,5 +1,6 @@
-//! The load benchmark: the daemon in a process of its own, called by many clients at once, beside a server that does nothing but
-//! HTTP. Every answer is checked; a wrong one fails the run. docs/benchmarks.md explains the lines and the settings.
+//! The load benchmark: many clients call the daemon, which runs in a process of its own, and then a
+//! server that does nothing but HTTP. Every answer is checked; a wrong answer fails the run.
+//! docs/benchmarks.md explains the lines and the settings.
 
 mod accounts;
 mod bare_server;
@@ -15,36 +16,37 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selfsame_protocol::commitment::{commitment, decompress_slots};
-use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
-use selfsame_protocol::indexer::{
-    AuthenticatorPubkeysResponse, InclusionProofResponse, PackedAccountResponse, RootResponse, SignatureNonceResponse,
-};
-use selfsame_protocol::tree::node;
-use selfsame_protocol::{B256, U256};
-use selfsame_wallet::account::Registry;
-use selfsame_wallet::client::Client;
-use serde::de::DeserializeOwned;
-
 use accounts::{Accounts, queries};
 use bare_server::BareServer;
 use client::{Answer, Call, Connection, Run, run};
 use daemon::Daemon;
 use report::{Figures, print_heading, print_line};
+use selfsame_protocol::commitment::{commitment, decompress_slots};
+use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
+use selfsame_protocol::indexer::{
+    AuthenticatorPubkeysResponse, InclusionProofResponse, PackedAccountResponse, RootResponse, SignatureNonceResponse,
+};
+use selfsame_protocol::registry::Nonce;
+use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::{B256, U256};
+use selfsame_wallet::account::Registry;
+use selfsame_wallet::client::Client;
+use serde::de::DeserializeOwned;
 
-/// Why a run ends early: anything.
+/// Any error that ends a run early.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often a single account is created on the idle daemon, and how often the disk is synced.
+/// Number of accounts that are created one by one on the idle daemon, and of syncs of the disk.
 const SINGLE_CALLS: usize = 50;
 
-/// How long requests may stay open when nothing more is asked.
+/// Longest time that requests may stay open after the last call; it also limits the reading of
+/// their states.
 const FINAL_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether they still are.
+/// Pause between two readings of the number of open requests.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Every so many inclusion proofs one is verified.
+/// One of this many inclusion proofs is verified.
 const VERIFY_EVERY: usize = 50;
 
 fn main() -> ExitCode {
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
     } else if is_argument("--bench") {
         measure()
     } else {
-        // `cargo test --benches`: there is nothing to test here.
+        // `cargo test --benches` passes no `--bench`; there is nothing to test here.
         Ok(())
     };
     match done {
@@ -86,7 +88,7 @@ fn measure() -> Result<(), Failure> {
     })
 }
 
-/// The sizes of a run: the variables `LOAD_…`.
+/// The sizes of a run, from the environment variables `LOAD_…`.
 struct Settings {
     accounts: usize,
     inserts: usize,
@@ -114,12 +116,12 @@ impl Settings {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Load {
     settings: Settings,
     daemon: Daemon,
     bare: BareServer,
-    /// What answers were wrong about.
+    /// One text for each wrong answer.
     faults: Vec<String>,
 }
 
@@ -134,12 +136,12 @@ impl Load {
 
         let leaf_count = (created + single.len()) as u64;
         self.reads::<InclusionProofResponse>("/inclusion-proof", leaf_count, |position, leaf_index, proof| {
-            let is_whole = proof.leaf_index == leaf_index && proof.root == root.root;
+            let is_whole = proof.leaf_index == LeafIndex(leaf_index) && proof.root == root.root;
             is_whole && (position % VERIFY_EVERY != 0 || leads_to_root(proof))
         })
         .await?;
         self.reads::<SignatureNonceResponse>("/signature-nonce", leaf_count, |_, _, answer| {
-            answer.signature_nonce == U256::ZERO
+            answer.signature_nonce == Nonce(U256::ZERO)
         })
         .await?;
         self.reads::<AuthenticatorPubkeysResponse>("/authenticator-pubkeys", leaf_count, |_, _, answer| {
@@ -163,7 +165,7 @@ impl Load {
         }
     }
 
-    /// One account after the other: from the call to its final state.
+    /// Creates accounts one by one, and measures the time from the call to the final state.
     async fn single_accounts(&mut self, creates: &[Call]) -> Result<(), Failure> {
         let mut gateway = Connection::open(self.daemon.gateway).await?;
         let mut daemon = Vec::new();
@@ -191,7 +193,8 @@ impl Load {
         Ok(())
     }
 
-    /// Submits operations, waits until they are final, and looks whether all were carried out. Returns how many were.
+    /// Submits operations, waits until they are final, and checks that all were carried out.
+    /// Returns how many were accepted.
     async fn operations(&mut self, name: &str, calls: Vec<Call>) -> Result<usize, Failure> {
         let calls = Arc::new(calls);
         let processor = self.daemon.process.processor_time();
@@ -223,7 +226,8 @@ impl Load {
         Ok(count)
     }
 
-    /// Asks `path` about accounts; `is_right` judges the answers by their position and the leaf index that was asked for.
+    /// Queries `path` about accounts. `is_right` checks an answer, given its call's position and
+    /// leaf index.
     async fn reads<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -247,7 +251,7 @@ impl Load {
         Ok(())
     }
 
-    /// The leaf indices that the signers' accounts got.
+    /// The leaf indices of the signers' accounts, in the order of `calls`.
     async fn leaf_indices(&self, calls: impl Iterator<Item = &Call>) -> Result<Vec<u64>, Failure> {
         let mut indexer = Connection::open(self.daemon.indexer).await?;
         let mut leaf_indices = Vec::new();
@@ -258,7 +262,8 @@ impl Load {
         Ok(leaf_indices)
     }
 
-    /// Checks that the tree has this many accounts and nothing else.
+    /// Checks that the tree has this many accounts and no other leaf in use but the reserved leaf
+    /// 0.
     async fn leaf_count(&mut self, accounts: usize) -> Result<RootResponse, Failure> {
         let root = self.call_indexer(&Call::get("/root")).await?;
         let root = decoded::<RootResponse>(&root)?;
@@ -266,7 +271,8 @@ impl Load {
         Ok(root)
     }
 
-    /// Checks that accounts with a second authenticator show both keys, by a proof that holds.
+    /// Checks that the inclusion proofs of accounts with a second authenticator have both keys and
+    /// are valid. Checks one of [`VERIFY_EVERY`] accounts.
     async fn second_keys(&mut self, leaf_indices: &[u64]) -> Result<(), Failure> {
         for leaf_index in leaf_indices.iter().step_by(VERIFY_EVERY) {
             let query = Call::post("/inclusion-proof", format!("{{\"leaf_index\":\"{leaf_index}\"}}"));
@@ -280,7 +286,7 @@ impl Load {
         Connection::open(self.daemon.indexer).await?.call(call).await
     }
 
-    /// Waits until no request is open.
+    /// Waits until no request is open, by the operator interface's metrics.
     async fn until_final(&self) -> Result<(), Failure> {
         let mut operator = Connection::open(self.daemon.operator).await?;
         let deadline = Instant::now() + FINAL_WITHIN;
@@ -299,7 +305,7 @@ impl Load {
         run(address, Arc::clone(calls), self.settings.connections, self.settings.limit).await
     }
 
-    /// The same calls to the bare server, with answers of the same size.
+    /// Makes the same calls to the bare server, with answers of the daemon's mean size.
     async fn run_bare(&mut self, calls: &[Call], daemon: &Run) -> Result<Figures, Failure> {
         let bytes: usize = daemon.answers.iter().map(|(_, answer)| answer.body.len()).sum();
         let length = bytes / daemon.answers.len().max(1);
@@ -341,9 +347,10 @@ fn is_finalized(state: &Answer) -> bool {
     state.is_ok_and(|state| matches!(state.status, GatewayRequestState::Finalized { .. }))
 }
 
-/// Whether a proof leads from the commitment to its keys to its root.
+/// Whether a proof leads from the leaf, which is computed from the proof's public keys, to its
+/// root.
 fn leads_to_root(proof: &InclusionProofResponse) -> bool {
     let slots = decompress_slots(proof.authenticator_pubkeys.iter().copied());
-    let leaf = slots.map(|slots| node(commitment(&slots))).unwrap_or(B256::ZERO);
+    let leaf = slots.map(|slots| commitment(&slots).leaf()).unwrap_or(B256::ZERO);
     proof.path().is_some_and(|path| path.root_from(&leaf) == path.root)
 }

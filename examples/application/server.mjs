@@ -1,8 +1,10 @@
-// The example application: it signs people in with the daemon that `make run` starts, and shows what it learned.
+// The example application: it signs end users in with the daemon that `make run` starts, and shows the
+// claims of the ID token.
 //
 //     node examples/application/server.mjs
 //
-// A real application uses an OpenID Connect library; this one shows what such a library does. It has no dependencies.
+// A real application uses an OpenID Connect library; this example shows what such a library does. It has
+// no dependencies.
 
 import { createHash, createPublicKey, randomBytes, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -17,7 +19,7 @@ const page = readFileSync(new URL("page.html", import.meta.url), "utf8");
 const random = () => randomBytes(32).toString("base64url");
 const escape = (text) => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
 
-// Sign-ins under way, by their state.
+// Sign-ins that have begun, by their `state`.
 const pending = new Map();
 
 async function provider() {
@@ -25,7 +27,7 @@ async function provider() {
   return answer.json();
 }
 
-// Sends the browser to the provider.
+// Begins a sign-in: returns the authorization URL, to which the browser is redirected.
 async function begin() {
   const { authorization_endpoint } = await provider();
   const [state, nonce, verifier] = [random(), random(), random()];
@@ -44,7 +46,7 @@ async function begin() {
   return url.href;
 }
 
-// Exchanges the code and checks the ID token; its claims.
+// Ends a sign-in: exchanges the code, checks the ID token and returns its claims.
 async function finish(parameters) {
   const mine = pending.get(parameters.get("state"));
   pending.delete(parameters.get("state"));

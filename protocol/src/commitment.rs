@@ -1,8 +1,9 @@
 //! Authenticator public keys and the commitment to an account's key set.
 //!
-//! A key is a BabyJubJub point. On the wire it is one number: the 32 bytes of its compressed form (y little-endian, the sign of
-//! x in the top bit) read as a little-endian number. The commitment is Poseidon2 (width 16) over a tag and the seven slots'
-//! coordinates; an empty or removed slot counts as the curve's identity (0, 1).
+//! A key is a BabyJubJub point. On the wire it is one number: the 32 bytes of its compressed form
+//! (y little-endian, the sign of x in the top bit) read as a little-endian number. The commitment
+//! is Poseidon2 (width 16) over a tag and the seven slots' coordinates; an empty or removed slot
+//! counts as the curve's identity (0, 1).
 
 use alloy_primitives::U256;
 use ark_bn254::Fr;
@@ -10,13 +11,47 @@ use ark_ec::AffineRepr;
 use ark_ff::PrimeField;
 use taceo_ark_babyjubjub::EdwardsAffine;
 
-/// Places for keys in a commitment: the most authenticators an account can have.
+use crate::number::number_type;
+use crate::tree::{self, Node};
+
+number_type! {
+    /// Commitment to the public keys of an account: its leaf in the tree.
+    Commitment(U256), example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758"
+}
+
+impl Commitment {
+    /// The leaf that holds this commitment.
+    pub fn leaf(self) -> Node {
+        tree::node(self.0)
+    }
+}
+
+number_type! {
+    /// Slot of an authenticator in its account, counted from 0: the position of its key in the
+    /// commitment.
+    PubkeyId(u32), example = "0x0"
+}
+
+impl PubkeyId {
+    /// As an index into a list of slots.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+number_type! {
+    /// Compressed public key of an authenticator, as the client sent it. It can be a number that
+    /// does not decode.
+    CompressedKey(U256), example = "0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"
+}
+
+/// Slots of a commitment: the most authenticators that an account can have.
 pub const MAX_AUTHENTICATORS: usize = 7;
 
 /// The sign of x in a compressed key: the top bit of the last byte.
 const SIGN_BIT: usize = 255;
 
-/// Why a number is no public key.
+/// Why a number is not a valid public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PublicKeyError {
     #[error("a coordinate is not below the field's modulus")]
@@ -34,17 +69,21 @@ pub enum PublicKeyError {
 pub struct PublicKey(EdwardsAffine);
 
 impl PublicKey {
-    /// Decodes the wire's number.
-    pub fn decompress(compressed: U256) -> Result<Self, PublicKeyError> {
-        let x_is_negative = compressed.bit(SIGN_BIT);
-        let mut y = compressed;
+    /// Decodes a compressed key.
+    ///
+    /// # Errors
+    /// The number is not the compressed form of a point of the prime-order subgroup, or the point
+    /// is the identity.
+    pub fn decompress(compressed: CompressedKey) -> Result<Self, PublicKeyError> {
+        let CompressedKey(mut y) = compressed;
+        let x_is_negative = y.bit(SIGN_BIT);
         y.set_bit(SIGN_BIT, false);
-        let y = crate::tree::field_element(&y).ok_or(PublicKeyError::NotCanonical)?;
+        let y = tree::field_element(&y).ok_or(PublicKeyError::NotCanonical)?;
         let point = EdwardsAffine::get_point_from_y_unchecked(y, x_is_negative).ok_or(PublicKeyError::NotOnCurve)?;
         Self::from_point(point)
     }
 
-    /// Takes a point, after the same checks.
+    /// The key with this point, after the same checks.
     pub fn from_point(point: EdwardsAffine) -> Result<Self, PublicKeyError> {
         if point.is_zero() {
             return Err(PublicKeyError::Identity);
@@ -58,17 +97,17 @@ impl PublicKey {
         Ok(Self(point))
     }
 
-    /// Takes affine coordinates, after the same checks.
+    /// The key with these affine coordinates, after the same checks.
     pub fn from_coordinates(x: &U256, y: &U256) -> Result<Self, PublicKeyError> {
-        let element = |value| crate::tree::field_element(value).ok_or(PublicKeyError::NotCanonical);
+        let element = |value| tree::field_element(value).ok_or(PublicKeyError::NotCanonical);
         Self::from_point(EdwardsAffine::new_unchecked(element(x)?, element(y)?))
     }
 
-    /// The wire's number.
-    pub fn compress(&self) -> U256 {
+    /// The compressed form of the key.
+    pub fn compress(&self) -> CompressedKey {
         let mut number = number(self.0.y);
         number.set_bit(SIGN_BIT, self.0.x > -self.0.x);
-        number
+        CompressedKey(number)
     }
 
     /// The affine coordinates (x, y).
@@ -81,8 +120,9 @@ fn number(element: Fr) -> U256 {
     U256::from_limbs(element.into_bigint().0)
 }
 
-/// The commitment to a key set, slot by slot; slots past the list are empty. At most [`MAX_AUTHENTICATORS`] slots count.
-pub fn commitment(slots: &[Option<PublicKey>]) -> U256 {
+/// The commitment to a key set, slot by slot. Slots after the end of the list are empty; slots from
+/// [`MAX_AUTHENTICATORS`] on are ignored.
+pub fn commitment(slots: &[Option<PublicKey>]) -> Commitment {
     let mut state = [Fr::from(0u64); 16];
     state[0] = Fr::from_be_bytes_mod_order(b"World ID PK");
     for place in 0..MAX_AUTHENTICATORS {
@@ -91,21 +131,28 @@ pub fn commitment(slots: &[Option<PublicKey>]) -> U256 {
         state[2 + 2 * place] = point.y;
     }
     taceo_poseidon2::bn254::t16::permutation_in_place(&mut state);
-    number(state[1])
+    Commitment(number(state[1]))
 }
 
-/// A slot whose stored number is no public key.
+/// A slot whose stored key does not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the public key of slot {pubkey_id} does not decode: {error}")]
 pub struct SlotError {
-    pub pubkey_id: u32,
+    /// The first slot whose key does not decode.
+    pub pubkey_id: PubkeyId,
     pub error: PublicKeyError,
 }
 
 /// Decodes the compressed keys of a slot list.
-pub fn decompress_slots(slots: impl IntoIterator<Item = Option<U256>>) -> Result<Vec<Option<PublicKey>>, SlotError> {
-    let decode = |(pubkey_id, slot): (u32, Option<U256>)| {
-        slot.map(PublicKey::decompress).transpose().map_err(|error| SlotError { pubkey_id, error })
+///
+/// # Errors
+/// The first slot whose key does not decode.
+pub fn decompress_slots(
+    slots: impl IntoIterator<Item = Option<CompressedKey>>,
+) -> Result<Vec<Option<PublicKey>>, SlotError> {
+    let decode = |(pubkey_id, slot): (u32, Option<CompressedKey>)| {
+        let slot_error = |error| SlotError { pubkey_id: PubkeyId(pubkey_id), error };
+        slot.map(PublicKey::decompress).transpose().map_err(slot_error)
     };
     (0..).zip(slots).map(decode).collect()
 }
@@ -126,9 +173,10 @@ mod tests {
                 let names = case["sk_seed_bytes"].as_array().expect("list");
                 std::iter::zip(keys, names)
                     .map(|(key, name)| {
-                        let point = PublicKey::decompress(hex(&key["compressed_u256"])).expect("a real key");
+                        let point =
+                            PublicKey::decompress(CompressedKey(hex(&key["compressed_u256"]))).expect("a real key");
                         assert_eq!(point.coordinates(), (hex(&key["x"]), hex(&key["y"])));
-                        assert_eq!(point.compress(), hex(&key["compressed_u256"]));
+                        assert_eq!(point.compress().0, hex(&key["compressed_u256"]));
                         named.insert(name.as_str().expect("text"), point);
                         Some(point)
                     })
@@ -137,7 +185,7 @@ mod tests {
                 let names = case["sparse"].as_array().expect("list");
                 names.iter().map(|name| name.as_str().map(|name| named[name])).collect()
             };
-            assert_eq!(commitment(&slots), hex(&case["commitment"]));
+            assert_eq!(commitment(&slots).0, hex(&case["commitment"]));
         }
     }
 
@@ -148,7 +196,7 @@ mod tests {
         for case in vectors["pubkey_decoding"].as_array().expect("list") {
             let bytes: [u8; 32] =
                 alloy_primitives::hex::decode_to_array(case["le_hex"].as_str().expect("text")).expect("32 bytes");
-            let decoded = PublicKey::decompress(U256::from_le_bytes(bytes));
+            let decoded = PublicKey::decompress(CompressedKey(U256::from_le_bytes(bytes)));
             assert_eq!(decoded.is_ok(), case["decode_authenticator_pubkey_ok"] == true, "{case}");
         }
     }
@@ -171,7 +219,7 @@ mod tests {
             (U256::ZERO, PublicKeyError::NotInSubgroup),
         ];
         for (number, error) in table {
-            assert_eq!(PublicKey::decompress(number), Err(error), "{number:#x}");
+            assert_eq!(PublicKey::decompress(CompressedKey(number)), Err(error), "{number:#x}");
         }
     }
 }

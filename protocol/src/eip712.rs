@@ -6,7 +6,7 @@ use alloy_sol_types::{Eip712Domain, SolStruct, eip712_domain};
 use crate::registry::Operation;
 
 mod typed {
-    //! The contract's types, by the names that are part of their hashes.
+    //! The contract's types. Their names are part of their hashes.
     alloy_sol_types::sol! {
         struct UpdateAuthenticator {
             uint64 leafIndex;
@@ -52,8 +52,8 @@ mod typed {
     }
 }
 
-/// The registry that signatures are made for: `WorldIDRegistry`, version `1.0`, on a chain, at an address. Fixed for the life
-/// of a store.
+/// The registry that signatures are made for: `WorldIDRegistry`, version `1.0`, on a chain, at an
+/// address. The domain of a store does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryDomain {
     pub chain_id: u64,
@@ -72,60 +72,61 @@ impl RegistryDomain {
         }
     }
 
-    /// The domain separator.
+    /// The domain separator of EIP-712.
     pub fn separator(&self) -> B256 {
         self.eip712().separator()
     }
 
-    /// The digest that the operation's signature must be over; `None` for the kinds that are not signed.
+    /// The digest that the operation's signature must be over; `None` for the kinds that are not
+    /// signed.
     pub fn signing_digest(&self, operation: &Operation) -> Option<B256> {
         let domain = self.eip712();
         Some(match operation {
             Operation::CreateAccount(_) | Operation::ExecuteRecoveryAgentUpdate(_) => return None,
             Operation::UpdateAuthenticator(operation) => typed::UpdateAuthenticator {
-                leafIndex: operation.leaf_index,
+                leafIndex: operation.leaf_index.0,
                 oldAuthenticatorAddress: operation.old_authenticator_address,
                 newAuthenticatorAddress: operation.new_authenticator_address,
-                pubkeyId: operation.pubkey_id,
-                newAuthenticatorPubkey: operation.new_authenticator_pubkey,
-                newOffchainSignerCommitment: operation.new_offchain_signer_commitment,
-                nonce: operation.nonce,
+                pubkeyId: operation.pubkey_id.0,
+                newAuthenticatorPubkey: operation.new_authenticator_pubkey.0,
+                newOffchainSignerCommitment: operation.new_offchain_signer_commitment.0,
+                nonce: operation.nonce.0,
             }
             .eip712_signing_hash(&domain),
             Operation::InsertAuthenticator(operation) => typed::InsertAuthenticator {
-                leafIndex: operation.leaf_index,
+                leafIndex: operation.leaf_index.0,
                 newAuthenticatorAddress: operation.new_authenticator_address,
-                pubkeyId: operation.pubkey_id,
-                newAuthenticatorPubkey: operation.new_authenticator_pubkey,
-                newOffchainSignerCommitment: operation.new_offchain_signer_commitment,
-                nonce: operation.nonce,
+                pubkeyId: operation.pubkey_id.0,
+                newAuthenticatorPubkey: operation.new_authenticator_pubkey.0,
+                newOffchainSignerCommitment: operation.new_offchain_signer_commitment.0,
+                nonce: operation.nonce.0,
             }
             .eip712_signing_hash(&domain),
             Operation::RemoveAuthenticator(operation) => typed::RemoveAuthenticator {
-                leafIndex: operation.leaf_index,
+                leafIndex: operation.leaf_index.0,
                 authenticatorAddress: operation.authenticator_address,
-                pubkeyId: operation.pubkey_id,
-                authenticatorPubkey: operation.authenticator_pubkey,
-                newOffchainSignerCommitment: operation.new_offchain_signer_commitment,
-                nonce: operation.nonce,
+                pubkeyId: operation.pubkey_id.0,
+                authenticatorPubkey: operation.authenticator_pubkey.0,
+                newOffchainSignerCommitment: operation.new_offchain_signer_commitment.0,
+                nonce: operation.nonce.0,
             }
             .eip712_signing_hash(&domain),
             Operation::RecoverAccount(operation) => typed::RecoverAccount {
-                leafIndex: operation.leaf_index,
+                leafIndex: operation.leaf_index.0,
                 newAuthenticatorAddress: operation.new_authenticator_address,
-                newAuthenticatorPubkey: operation.new_authenticator_pubkey,
-                newOffchainSignerCommitment: operation.new_offchain_signer_commitment,
-                nonce: operation.nonce,
+                newAuthenticatorPubkey: operation.new_authenticator_pubkey.0,
+                newOffchainSignerCommitment: operation.new_offchain_signer_commitment.0,
+                nonce: operation.nonce.0,
             }
             .eip712_signing_hash(&domain),
             Operation::UpdateRecoveryAgent(operation) => typed::InitiateRecoveryAgentUpdate {
-                leafIndex: operation.leaf_index,
+                leafIndex: operation.leaf_index.0,
                 newRecoveryAgent: operation.new_recovery_agent,
-                nonce: operation.nonce,
+                nonce: operation.nonce.0,
             }
             .eip712_signing_hash(&domain),
             Operation::CancelRecoveryAgentUpdate(operation) => {
-                typed::CancelRecoveryAgentUpdate { leafIndex: operation.leaf_index, nonce: operation.nonce }
+                typed::CancelRecoveryAgentUpdate { leafIndex: operation.leaf_index.0, nonce: operation.nonce.0 }
                     .eip712_signing_hash(&domain)
             }
         })

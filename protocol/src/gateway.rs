@@ -1,5 +1,5 @@
-//! The wire types of the registry gateway (seed sections 2.2–2.4, 4.3, 7.2). The request bodies are the operations themselves
-//! ([`crate::registry::Operation`]).
+//! The wire types of the registry gateway (interface description, sections 2.2 to 2.4, 2.10, 4.3
+//! and 7.2). The request bodies are the operations themselves ([`crate::registry::Operation`]).
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
@@ -8,50 +8,51 @@ use utoipa::ToSchema;
 use crate::ledger::{RequestId, SealedHeader, SealedResult};
 pub use crate::registry::GatewayErrorCode;
 use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
+use crate::tree::LeafIndex;
 
-/// Every error body of gateway and indexer (seed section 2.4).
+/// The body of every error of the gateway and the indexer (interface description, section 2.4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceApiError<Code> {
-    /// What kind of error it is.
+    /// The error code.
     pub code: Code,
-    /// What was wrong, with which value, and what would be right.
+    /// What is wrong, with the field and the values, and what would be right.
     #[schema(example = "leaf_index: the numeric string is empty; write decimal digits, or 0x and hex digits")]
     pub message: String,
 }
 
-/// Where a request stands. States only move forward (seed section 2.3).
+/// State of a request. It only moves forward (interface description, section 2.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GatewayRequestState {
-    /// Durable, not yet taken into a batch.
+    /// The request is durable and waits for a block.
     Queued,
-    /// Taken into a batch that is being sealed.
+    /// The batcher is sealing the request into a block.
     Batching,
-    /// In a sealed block.
+    /// The request is in a sealed block whose effects are not readable yet.
     Submitted {
         /// The block's hash.
         #[schema(example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7")]
         tx_hash: String,
     },
-    /// Applied; readers see its effects.
+    /// The operation was applied; every answer of the indexer shows its effects.
     Finalized {
         /// The block's hash.
         #[schema(example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7")]
         tx_hash: String,
     },
-    /// A rule was broken; nothing changed.
+    /// The operation broke a rule and changed nothing.
     Failed {
-        /// Rule and values.
+        /// Name of the broken rule, and the values.
         #[schema(example = "MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6")]
         error: String,
-        /// The specific code, if there is one.
+        /// The error code of the broken rule. The daemon always sends it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_code: Option<GatewayErrorCode>,
     },
 }
 
 impl GatewayRequestState {
-    /// Whether the state is an end: finalized or failed.
+    /// Whether the state is final: finalized or failed.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Finalized { .. } | Self::Failed { .. })
     }
@@ -60,8 +61,7 @@ impl GatewayRequestState {
 /// The answer to an accepted request and to a status query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GatewayStatusResponse {
-    /// Identifies the request; `/status/{request_id}` tells its state.
-    #[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
+    /// Id of the request; `/status/{request_id}` answers with its state.
     pub request_id: RequestId,
     /// The kind of operation.
     pub kind: OperationKind,
@@ -69,7 +69,7 @@ pub struct GatewayStatusResponse {
     pub status: GatewayRequestState,
 }
 
-/// What a client needs to sign for this registry.
+/// The parameters that a client needs to sign operations for this registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigResponse {
     /// EIP-712 chain id.
@@ -88,7 +88,7 @@ pub struct ConfigResponse {
     /// Levels of the tree.
     #[schema(example = 30)]
     pub tree_depth: u32,
-    /// Seconds for which a replaced root stays valid.
+    /// Seconds for which a replaced root stays valid, the last second included.
     #[schema(example = 3600)]
     pub root_validity_window: u64,
 }
@@ -115,7 +115,6 @@ pub struct BlockResponse {
     /// The result and its hash; null while the block is sealed but not applied.
     pub result: Option<SealedResult>,
     /// The block's requests, in order.
-    #[schema(value_type = Vec<String>)]
     pub request_ids: Vec<RequestId>,
 }
 
@@ -129,10 +128,10 @@ pub fn transaction_hash(block_hash: &B256) -> String {
 pub enum RequestError {
     #[error("leaf_index: leaf 0 is reserved and belongs to no account")]
     LeafIndexZero,
-    /// Names the field.
+    /// The commitment in this field is zero.
     #[error("{0}: a commitment is never zero")]
     ZeroCommitment(&'static str),
-    /// A rule that needs no state is broken.
+    /// The operation breaks a rule that needs no state.
     #[error("{}", .0.message())]
     Rule(#[from] RuleViolation),
 }
@@ -147,19 +146,23 @@ impl RequestError {
     }
 }
 
-/// Checks what can be checked without the registry's state: leaf index 0, zero commitments, then the rules of [`check_stateless`].
+/// Checks what can be checked without the registry's state: leaf index 0, zero commitments, then
+/// the rules of [`check_stateless`].
+///
+/// # Errors
+/// The first of these checks that fails.
 pub fn check_request(operation: &Operation, parameters: &RuleParameters) -> Result<(), RequestError> {
     check_fields(operation)?;
     Ok(check_stateless(operation, parameters)?)
 }
 
 fn check_fields(operation: &Operation) -> Result<(), RequestError> {
-    if operation.leaf_index() == Some(0) {
+    if operation.leaf_index() == Some(LeafIndex(0)) {
         return Err(RequestError::LeafIndexZero);
     }
     let (old, new) = match operation {
         Operation::CreateAccount(operation) => {
-            let zero = operation.offchain_signer_commitment.is_zero();
+            let zero = operation.offchain_signer_commitment.0.is_zero();
             return if zero { Err(RequestError::ZeroCommitment("offchain_signer_commitment")) } else { Ok(()) };
         }
         Operation::UpdateAuthenticator(operation) => {
@@ -178,10 +181,10 @@ fn check_fields(operation: &Operation) -> Result<(), RequestError> {
         | Operation::CancelRecoveryAgentUpdate(_)
         | Operation::ExecuteRecoveryAgentUpdate(_) => return Ok(()),
     };
-    if old.is_zero() {
+    if old.0.is_zero() {
         return Err(RequestError::ZeroCommitment("old_offchain_signer_commitment"));
     }
-    if new.is_zero() {
+    if new.0.is_zero() {
         return Err(RequestError::ZeroCommitment("new_offchain_signer_commitment"));
     }
     Ok(())

@@ -1,12 +1,13 @@
-//! The wire types of the registry indexer (seed sections 2.7, 2.8, 4.4).
+//! The wire types of the registry indexer (interface description, sections 2.7, 2.8, 2.11 and 4.4).
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::commitment::PublicKey;
-use crate::registry::Account;
-use crate::tree::{CAPACITY, DEPTH, InclusionPath, is_below_field};
+use crate::commitment::{Commitment, CompressedKey, PublicKey};
+use crate::registry::{Account, Nonce};
+use crate::time::UnixSeconds;
+use crate::tree::{CAPACITY, DEPTH, InclusionPath, LeafIndex, Root, is_below_field};
 use crate::{address, number};
 
 /// The indexer's error codes.
@@ -20,7 +21,7 @@ pub enum IndexerErrorCode {
     InvalidLeafIndex,
     /// The leaf index is not assigned yet, or the path is unknown.
     NotFound,
-    /// No such account, or the address is not an authenticator (any more).
+    /// The account does not exist, or the address is not a current authenticator.
     AccountDoesNotExist,
     /// The body, a number or an address is malformed.
     BadRequest,
@@ -28,20 +29,18 @@ pub enum IndexerErrorCode {
     InvalidAuthenticatorPubkey,
     /// The answer took too long.
     RequestTimeout,
-    /// A fault of the service, or the service is starting.
+    /// The service failed, or it is starting.
     InternalServerError,
 }
 
-/// Asks about an account.
+/// A query for an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LeafIndexQuery {
     /// The account's leaf index.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    pub leaf_index: LeafIndex,
 }
 
-/// Asks about an authenticator.
+/// A query for an authenticator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddressQuery {
     /// The authenticator's address.
@@ -53,21 +52,15 @@ pub struct AddressQuery {
 /// A Merkle inclusion proof and the account's keys, all of one version of the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InclusionProofResponse {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The tree's root.
-    #[serde(deserialize_with = "number::deserialize_padded")]
-    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
-    pub root: B256,
+    pub root: Root,
     /// The 30 siblings from the leaf's level upwards.
     #[schema(value_type = Vec<String>)]
     pub siblings: Vec<B256>,
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
-    #[serde(with = "number::slots")]
-    #[schema(value_type = Vec<Option<String>>)]
-    pub authenticator_pubkeys: Vec<Option<U256>>,
+    pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
 }
 
 impl InclusionProofResponse {
@@ -81,11 +74,12 @@ impl InclusionProofResponse {
         }
     }
 
-    /// The path that the answer shows; `None` unless it has exactly 30 siblings, they and the root are elements of the field as
-    /// they stand (hashing would take others for their remainders), and its leaf is one of the tree's.
+    /// The inclusion path of the answer. `None` unless the leaf index is in the tree, there are
+    /// exactly 30 siblings, and the siblings and the root are below the modulus of the scalar
+    /// field. Hashing would replace a greater number by its remainder.
     pub fn path(&self) -> Option<InclusionPath> {
         let is_node = |node: &B256| is_below_field(&U256::from_be_bytes(node.0));
-        if self.leaf_index >= CAPACITY || !is_node(&self.root) || !self.siblings.iter().all(is_node) {
+        if self.leaf_index.0 >= CAPACITY || !is_node(&self.root.0) || !self.siblings.iter().all(is_node) {
             return None;
         }
         let siblings: [B256; DEPTH] = self.siblings.as_slice().try_into().ok()?;
@@ -93,7 +87,7 @@ impl InclusionProofResponse {
     }
 }
 
-/// A public key as affine coordinates, the way the published client library reads them.
+/// A public key as affine coordinates, in the form that the published client library reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AffineKey {
     /// x and y, decimal.
@@ -111,14 +105,10 @@ impl From<&PublicKey> for AffineKey {
 /// The inclusion proof under `/compat`: keys as affine coordinates, trailing nulls left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompatInclusionProofResponse {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The tree's root.
-    #[serde(deserialize_with = "number::deserialize_padded")]
-    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
-    pub root: B256,
+    pub root: Root,
     /// The 30 siblings from the leaf's level upwards.
     #[schema(value_type = Vec<String>)]
     pub siblings: Vec<B256>,
@@ -151,39 +141,31 @@ pub struct PackedAccountResponse {
 /// The nonce for an account's next signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignatureNonceResponse {
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub signature_nonce: U256,
+    /// The account's next nonce.
+    pub signature_nonce: Nonce,
 }
 
 /// An account's public keys and commitment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthenticatorPubkeysResponse {
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
-    #[serde(with = "number::slots")]
-    #[schema(value_type = Vec<Option<String>>)]
-    pub authenticator_pubkeys: Vec<Option<U256>>,
+    pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
     /// The account's leaf.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub offchain_signer_commitment: U256,
+    pub offchain_signer_commitment: Commitment,
 }
 
 /// An account's authenticators, commitment and recovery counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthenticatorsResponse {
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
-    #[serde(with = "number::slots")]
-    #[schema(value_type = Vec<Option<String>>)]
-    pub authenticator_pubkeys: Vec<Option<U256>>,
-    /// Addresses by pubkey id, as long as the list of keys.
+    pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
+    /// Addresses by pubkey id; null where an authenticator was removed. The list is as long as the
+    /// list of keys.
     #[serde(with = "address::slots")]
     #[schema(value_type = Vec<Option<String>>)]
     pub authenticator_addresses: Vec<Option<Address>>,
     /// The account's leaf.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub offchain_signer_commitment: U256,
+    pub offchain_signer_commitment: Commitment,
     /// How often the account was recovered.
     #[serde(with = "number")]
     #[schema(value_type = String, example = "0x0")]
@@ -193,32 +175,31 @@ pub struct AuthenticatorsResponse {
 /// An account's recovery agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecoveryAgentResponse {
-    /// The zero address when there is none.
+    /// The recovery agent; the zero address when the account has no recovery agent.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
     pub recovery_agent: Address,
 }
 
-/// A recovery agent that waits for its cooldown.
+/// An update of the recovery agent that waits for its cooldown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PendingRecoveryAgentResponse {
-    /// The zero address when none is pending.
+    /// The new recovery agent; the zero address when no update is pending.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
     pub pending_recovery_agent: Address,
-    /// Unix seconds from which the update can be executed; 0 when none is pending.
+    /// The earliest time of the execution, in Unix seconds as a numeric string; 0 when no update is
+    /// pending.
     #[serde(with = "number")]
     #[schema(value_type = String, example = "0x6b49d200")]
-    pub execute_after: U256,
+    pub execute_after: UnixSeconds,
 }
 
-/// Where the registry stands.
+/// The state of the registry after the last applied block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RootResponse {
     /// The tree's root.
-    #[serde(deserialize_with = "number::deserialize_padded")]
-    #[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
-    pub root: B256,
+    pub root: Root,
     /// Leaves in use, the reserved leaf 0 included: the next account's leaf index.
     #[schema(example = 2)]
     pub leaf_count: u64,
@@ -228,10 +209,9 @@ pub struct RootResponse {
     /// Hash of that block; zeros before the first.
     #[schema(value_type = String)]
     pub block_hash: B256,
-    /// Hash of its result; zeros before the first.
+    /// Hash of the result of that block; zeros before the first.
     #[schema(value_type = String)]
     pub result_hash: B256,
-    /// Its time, Unix seconds; 0 before the first.
-    #[schema(example = 1_798_761_600)]
-    pub timestamp: u64,
+    /// Time of that block; 0 before the first.
+    pub timestamp: UnixSeconds,
 }

@@ -1,9 +1,13 @@
-//! Numeric strings: the way gateway and indexer write numbers (seed section 2.1).
+//! Numeric strings: the form of numbers at the gateway and the indexer (interface description,
+//! section 2.1).
 //!
-//! Accepted are decimal digits, or `0x`/`0X` followed by hex digits of either case; leading zeros are fine and surrounding
-//! white space is ignored. Written is always `0x` and lower-case hex without leading zeros.
+//! Readers accept decimal digits, or `0x` or `0X` and hex digits of either case. They ignore
+//! leading zeros and surrounding white space. Writers produce `0x` and lower-case hex digits
+//! without leading zeros.
 //!
-//! The functions named [`serialize`] and [`deserialize`] make this module usable as `#[serde(with = "number")]`.
+//! The numbers of the registry have types of their own, such as
+//! [`LeafIndex`](crate::tree::LeafIndex), which are numeric strings without an attribute. For other
+//! fields there is `#[serde(with = "number")]`, which uses [`serialize`] and [`deserialize`].
 
 use std::fmt;
 
@@ -20,7 +24,7 @@ pub enum NumberError {
     /// `0x` with nothing behind it.
     #[error("`0x` has no digits behind it")]
     BarePrefix,
-    /// A character that is no digit of the notation: a sign, a separator, a letter.
+    /// A character that is not a digit of the notation, such as a sign, a separator or a letter.
     #[error("`{found}` is not a {notation} digit; write decimal digits, or 0x and hex digits")]
     NotADigit { found: char, notation: &'static str },
     /// The value does not fit the field.
@@ -28,9 +32,9 @@ pub enum NumberError {
     TooLarge { bits: u32 },
 }
 
-/// Unsigned integers that a field can have.
+/// An unsigned number that a field can have.
 pub trait Number: Copy + Sized {
-    /// Width of the field.
+    /// Width of the number, in bits.
     const BITS: u32;
     /// The value as 256 bits.
     fn widen(self) -> U256;
@@ -69,6 +73,9 @@ impl Number for u32 {
 }
 
 /// Reads a numeric string.
+///
+/// # Errors
+/// The text is not a numeric string, or its value does not fit `N`.
 pub fn parse<N: Number>(text: &str) -> Result<N, NumberError> {
     let text = text.trim();
     if text.is_empty() {
@@ -137,52 +144,82 @@ pub mod or_zero {
     }
 }
 
-/// `#[serde(with = "number::list")]`: an array of numeric strings.
-pub mod list {
-    use super::Number;
-    use serde::{Deserialize, Deserializer, Serializer};
+/// `#[serde(with = "number::plain")]`: a JSON number of at most 64 bits, for a field whose type is
+/// a numeric string by default.
+pub mod plain {
+    use super::{Number, U256};
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer, ser::Error as _};
 
-    struct Item<N>(N);
-
-    impl<'de, N: Number> Deserialize<'de> for Item<N> {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            super::deserialize(deserializer).map(Item)
-        }
+    pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
+        let number =
+            u64::try_from(value.widen()).map_err(|_| S::Error::custom("a JSON number has at most 64 bits here"))?;
+        serializer.serialize_u64(number)
     }
 
-    pub fn serialize<N: Number, S: Serializer>(values: &[N], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(values.iter().map(|value| super::canonical(*value)))
-    }
-
-    pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<N>, D::Error> {
-        Ok(Vec::<Item<N>>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
+    pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
+        let too_large = || D::Error::custom(super::NumberError::TooLarge { bits: N::BITS });
+        N::narrow(U256::from(u64::deserialize(deserializer)?)).ok_or_else(too_large)
     }
 }
 
-/// `#[serde(with = "number::slots")]`: an array of numeric strings and nulls.
-pub mod slots {
-    use super::Number;
-    use serde::{Deserialize, Deserializer, Serializer};
+/// Defines a type around an integer, so that the compiler tells the kinds of numbers apart. The
+/// type is a numeric string in JSON, has the encoding and the `Display` of the integer, and its own
+/// name in `/openapi.json`.
+macro_rules! number_type {
+    ($(#[$about:meta])* $name:ident($integer:ty), example = $example:literal) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+        )]
+        #[serde(transparent)]
+        #[schema(value_type = String, example = $example)]
+        pub struct $name(#[serde(with = "crate::number")] pub $integer);
 
-    struct Item<N>(N);
-
-    impl<'de, N: Number> Deserialize<'de> for Item<N> {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            super::deserialize(deserializer).map(Item)
+        impl $crate::number::Number for $name {
+            const BITS: u32 = <$integer as $crate::number::Number>::BITS;
+            fn widen(self) -> $crate::U256 {
+                self.0.widen()
+            }
+            fn narrow(value: $crate::U256) -> Option<Self> {
+                $crate::number::Number::narrow(value).map(Self)
+            }
         }
-    }
 
-    pub fn serialize<N: Number, S: Serializer>(values: &[Option<N>], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(values.iter().map(|value| value.map(super::canonical)))
-    }
-
-    pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Option<N>>, D::Error> {
-        let slots = Vec::<Option<Item<N>>>::deserialize(deserializer)?;
-        Ok(slots.into_iter().map(|slot| slot.map(|item| item.0)).collect())
-    }
+        $crate::number::integer_type!($name);
+    };
 }
 
-/// A hash or tree node as `0x` and exactly 64 hex digits, the way answers print them.
+/// Implements `Encoding`, `Display` and `LowerHex` for a type around one value, with those of the
+/// value.
+macro_rules! integer_type {
+    ($name:ident) => {
+        impl $crate::encoding::Encoding for $name {
+            fn encode(&self, out: &mut Vec<u8>) {
+                self.0.encode(out);
+            }
+            fn decode(input: &mut &[u8]) -> Result<Self, $crate::encoding::DecodeError> {
+                $crate::encoding::Encoding::decode(input).map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, formatter)
+            }
+        }
+
+        impl std::fmt::LowerHex for $name {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::LowerHex::fmt(&self.0, formatter)
+            }
+        }
+    };
+}
+
+pub(crate) use {integer_type, number_type};
+
+/// A hash or tree node as `0x` and exactly 64 hex digits: the form of both in answers.
 pub fn padded(value: &alloy_primitives::B256) -> String {
     format!("{value:#x}")
 }

@@ -1,17 +1,21 @@
-//! Wire types of the operator interface (interface description, section 4.5), for the daemon and for its commands.
+//! Wire types of the operator interface (interface description, section 4.5), for the daemon and
+//! for its commands.
 
 use serde::{Deserialize, Serialize};
 
 use crate::U256;
 use crate::commitment::PublicKey;
 use crate::number;
+use crate::tree::Root;
 use crate::verification::roots::TrustedRoot;
 use crate::verification::{Environment, ProofKind, RelyingPartyId};
 
-/// The file in the data folder that holds the token of changing calls.
+/// Name of the file in the data folder that holds the operator token, which calls that change
+/// something need.
 pub const TOKEN_FILE: &str = "operator.token";
 
-/// The answer of `GET /simulator`: the simulator's seed and the public keys that its proofs are about.
+/// The answer of `GET /simulator`: the simulator's seed, and the public keys that are public inputs
+/// of its proofs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Simulation {
     pub seed: String,
@@ -19,7 +23,7 @@ pub struct Simulation {
     pub relying_parties: Vec<SimulatedRelyingParty>,
 }
 
-/// An issuer of staging.
+/// An issuer in the staging environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedIssuer {
     /// Issuer schema id.
@@ -52,31 +56,31 @@ impl From<&PublicKey> for Coordinates {
     }
 }
 
-/// The body of `POST /roots`: a root to be trusted.
+/// The body of `POST /roots`: a root to trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRoot {
     #[serde(with = "number")]
-    pub root: U256,
+    pub root: Root,
     pub kind: ProofKind,
     #[serde(default)]
     pub environment: Environment,
-    /// Since when the root is known (RFC 3339); now, if it is left out.
+    /// The time since when the root is known (RFC 3339); the current time when it is absent.
     #[serde(default)]
     pub time: Option<String>,
 }
 
 /// A trusted root, in the answers of `/roots`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Root {
+pub struct ListedRoot {
     #[serde(with = "number")]
-    pub root: U256,
+    pub root: Root,
     pub kind: ProofKind,
     pub environment: Environment,
-    /// Since when the root is known (RFC 3339).
+    /// The time since when the root is known (RFC 3339).
     pub time: String,
 }
 
-impl Root {
+impl ListedRoot {
     /// A trusted root with its time as text.
     pub fn new(trusted: &TrustedRoot, time: String) -> Self {
         Self { root: trusted.root, kind: trusted.kind, environment: trusted.environment, time }
@@ -86,17 +90,17 @@ impl Root {
 /// The body of `POST /keys/rotate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotate {
-    /// Also when clients may not know the next key yet.
+    /// Whether to rotate even when clients may not have fetched the next key yet.
     #[serde(default)]
     pub now: bool,
 }
 
-/// A signing key, in the answers of `/keys`. Nothing of it is secret.
+/// A signing key, in the answers of `/keys`. It contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     pub kid: String,
     /// `retired` (published until its last token has expired), `current`, `next`.
     pub state: String,
-    /// Since when clients can know it (RFC 3339).
+    /// The time since when the key is published (RFC 3339).
     pub published_at: String,
 }

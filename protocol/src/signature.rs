@@ -1,25 +1,32 @@
 //! secp256k1 signatures as authenticators send them: 65 bytes of hex, r ‖ s ‖ v.
 //!
-//! Reading takes any 65 bytes; whether they are a signature is a rule ([`Signature::recover`]), because the registry contract
-//! has names for what can be wrong with one.
+//! [`Signature::parse`] accepts any 65 bytes. Whether they are a valid signature is a rule of the
+//! registry ([`Signature::recover`]), because the registry contract has names for the possible
+//! errors.
 
 use std::fmt;
 
 use alloy_primitives::{Address, B256, U256, hex, uint};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
 
-/// Half of the group order of secp256k1: a larger s has a smaller twin and is refused (EIP-2).
+/// Half of the group order of secp256k1. For a larger s there is a smaller one that gives the same
+/// signer, so a larger s is refused (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 
 /// r ‖ s ‖ v, as received.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, ToSchema)]
+#[schema(
+    value_type = String,
+    example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c"
+)]
 pub struct Signature(pub [u8; 65]);
 
 /// Why no signer can be recovered. The names are those of the contract's ECDSA library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum SignatureError {
-    /// v is none of 0, 1, 27, 28, or no point of the curve belongs to r and s.
+    /// v is not 0, 1, 27 or 28, or no public key belongs to r and s.
     #[error("the signature does not recover to an address; v must be 0, 1, 27 or 28, r and s those of a signature")]
     Invalid,
     /// s lies in the upper half of the group order.
@@ -45,6 +52,9 @@ impl Signature {
     }
 
     /// The address whose key signed `digest`.
+    ///
+    /// # Errors
+    /// s is in the upper half of the group order, or no address can be recovered.
     pub fn recover(&self, digest: &B256) -> Result<Address, SignatureError> {
         let r = U256::from_be_slice(&self.0[..32]);
         let s = U256::from_be_slice(&self.0[32..64]);

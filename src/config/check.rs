@@ -1,13 +1,14 @@
 //! Every rule about settings that already have the right type.
 //!
-//! A broken rule is the key's path and what is wrong with it. Messages name the value and what would be right.
+//! A broken rule is the key's path and a message, which names the value, what is wrong with it and
+//! what would be right.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use alloy_primitives::U256;
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
 
@@ -21,10 +22,10 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Of 365.25 days, as durations are read and written.
+/// Years of 365.25 days, as `humantime` reads and writes them.
 const TEN_YEARS: Duration = Duration::from_secs(3_652 * 24 * 3600 + 12 * 3600);
 
-/// The upper bound of every count of things that are held in memory.
+/// The upper bound, inclusive, of every count of things that are held in memory.
 const MOST: usize = 10_000_000;
 
 /// The rules about single settings.
@@ -58,7 +59,7 @@ fn counts(config: &Config) -> Vec<BrokenRule> {
     ]
     .into_iter()
     .filter_map(|(key, count, most)| {
-        // The proofs of one request wait together.
+        // All proofs of one request are queued together, so the queue must hold at least them.
         let least = if key == "verifier.queue" { MOST_RESPONSES } else { 1 };
         let count = count.filter(|count| !(least..=most).contains(count))?;
         Some(broken(key, format!("{count} is out of range; give {least} to {most}")))
@@ -170,7 +171,7 @@ fn actions(config: &Config) -> Vec<BrokenRule> {
         if action.action.is_empty() {
             found.push(broken(key("action"), "is empty; give the action's text"));
         }
-        // Texts that stand for the same bytes are the same action.
+        // Texts with the same hash are the same action: `0x` and hex digits stand for bytes.
         if let Some(first) =
             actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
         {
@@ -231,7 +232,7 @@ fn relying_parties(config: &Config) -> Vec<BrokenRule> {
 
 fn trusted_roots(config: &Config) -> Vec<BrokenRule> {
     let mut found = Vec::new();
-    let mut roots: Seen<(U256, Environment, ProofKind)> = Seen::new("trusted_roots");
+    let mut roots: Seen<(Root, Environment, ProofKind)> = Seen::new("trusted_roots");
     for (index, root) in config.trusted_roots.iter().enumerate() {
         let key = format!("trusted_roots[{index}].root");
         if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
@@ -249,7 +250,7 @@ fn unknown_app(id: &str) -> String {
     format!("{id:?} is not the id of an application in [[apps]]")
 }
 
-/// The entries of a list by what has to be unique among them.
+/// The entries of a list by the value that must be unique among them.
 struct Seen<T> {
     list: &'static str,
     first: HashMap<T, usize>,
@@ -260,7 +261,8 @@ impl<T: Eq + Hash> Seen<T> {
         Self { list, first: HashMap::new() }
     }
 
-    /// Remembers the entry. Returns the path of the entry before it that had the same value.
+    /// Records the entry. Returns the path of the first entry with the same value, when this is not
+    /// the first.
     fn first_before(&mut self, value: T, index: usize) -> Option<String> {
         let first = *self.first.entry(value).or_insert(index);
         (first < index).then(|| format!("{}[{first}]", self.list))

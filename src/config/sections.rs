@@ -1,14 +1,15 @@
-//! The sections of the configuration as types. Their defaults are those of the parts that they configure.
-//! `docs/configuration.md` describes every key for operators.
+//! The sections of the configuration as types. Their defaults are those of the parts that they
+//! configure. `docs/configuration.md` describes every key for operators.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
+use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, ProofKind};
 use serde::Deserialize;
 
@@ -17,14 +18,17 @@ use super::values::{self, InactiveStatus, Network, ProductionKey, RelyingPartyId
 use crate::http;
 use crate::interface::PerInterface;
 
-/// The base URL of each public interface as clients see it, without a trailing slash; the operator interface's own address.
+/// The base URL of each public interface as clients see it, without a trailing slash; the operator
+/// interface's own address.
 pub type PublicUrls = PerInterface<String>;
 
-/// `[tls]`: PEM files, for every listener but one that is the operator's alone.
+/// `[tls]`: PEM files, for every listener except one that serves the operator interface alone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
+    /// File of the certificate chain, the server's own certificate first.
     pub certificate: PathBuf,
+    /// File of the private key.
     pub private_key: PathBuf,
 }
 
@@ -34,7 +38,8 @@ pub struct Tls {
 pub struct Registry {
     /// EIP-712 chain id, fixed in the store at its first start.
     pub chain_id: u64,
-    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address unless it is chosen.
+    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address by
+    /// default.
     #[serde(deserialize_with = "values::address")]
     pub verifying_contract: Address,
     /// Authenticators of one account, 1 to 7.
@@ -42,7 +47,8 @@ pub struct Registry {
     /// How long a replaced root stays valid, in whole seconds.
     #[serde(deserialize_with = "values::duration")]
     pub root_validity_window: Duration,
-    /// From asking for a new recovery agent to the earliest execution, in whole seconds; zero is allowed.
+    /// Time from the request for a new recovery agent to its earliest execution, in whole seconds;
+    /// zero is allowed.
     #[serde(deserialize_with = "values::duration")]
     pub recovery_agent_update_cooldown: Duration,
     /// Whether a commitment is compared with the account's public keys.
@@ -71,7 +77,7 @@ impl Default for Registry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Batcher {
-    /// Operations in one block at most.
+    /// The most operations in one block.
     pub max_operations: usize,
     /// How long the first operation of a block waits for others.
     #[serde(deserialize_with = "values::duration")]
@@ -85,14 +91,15 @@ impl Default for Batcher {
     }
 }
 
-/// `[limits]`: what one client, or all of them together, may ask for.
+/// `[limits]`: what one client, or all clients together, may ask for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// From a request's arrival to its answer; waiting for a status is exempt.
+    /// Time from a request's arrival to its answer; waiting for a status is exempt.
     #[serde(deserialize_with = "values::duration")]
     pub request_timeout: Duration,
-    /// From a connection's opening, or the end of the answer before, to the end of the request's header.
+    /// Time from the opening of a connection to the end of its first request's head. For later
+    /// requests `idle_timeout` applies.
     #[serde(deserialize_with = "values::duration")]
     pub header_timeout: Duration,
     /// How long a connection without a request stays open.
@@ -101,12 +108,13 @@ pub struct Limits {
     /// How long requests in flight may take after SIGTERM.
     #[serde(deserialize_with = "values::duration")]
     pub shutdown_grace: Duration,
-    /// How long an `Idempotency-Key` is remembered.
+    /// How long an `Idempotency-Key` is kept.
     #[serde(deserialize_with = "values::duration")]
     pub idempotency_retention: Duration,
-    /// Open connections of each address that is listened on.
+    /// Open connections of each listen address.
     pub max_connections: usize,
-    /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have more.
+    /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have
+    /// more.
     pub max_connections_per_source: usize,
     /// Calls that may wait for one actor's answer at a time.
     pub in_flight: usize,
@@ -120,9 +128,11 @@ pub struct Limits {
     pub per_leaf_index: Option<RateLimit>,
     /// Verification requests of one source address (IPv6: of one /64); `None` is no limit.
     pub verifications_per_source: Option<RateLimit>,
-    /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source address; `None` is no limit.
+    /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
+    /// address; `None` is no limit.
     pub sign_ins_per_source: Option<RateLimit>,
-    /// Sign-ins begun within their ten minutes; one source address may begin a quarter of them.
+    /// Sign-ins that were begun in the last ten minutes, completed or not. One source address may
+    /// have begun a quarter of them.
     pub open_sign_ins: usize,
     /// The proxies whose `Forwarded` headers count.
     pub trusted_proxies: Vec<Network>,
@@ -156,44 +166,50 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
+    /// The most requests in a window, 1 to 100000.
     pub requests: u32,
+    /// Length of the sliding window, 1 second to 1 day.
     #[serde(deserialize_with = "values::duration")]
     pub window: Duration,
 }
 
 impl RateLimit {
-    /// The limit as the rules have it.
+    /// The limit in the type of the rules.
     pub fn limit(self) -> rate_limit::RateLimit {
         rate_limit::RateLimit { count: self.requests as usize, window: self.window }
     }
 }
 
-/// `[cors]`: who may call from a browser.
+/// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
-    /// Origins for gateway, indexer and verification, as browsers send them: `https://wallet.example`.
+    /// Origins for gateway, indexer and verification, as browsers send them:
+    /// `https://wallet.example`.
     pub allowed_origins: Vec<Origin>,
 }
 
-/// `[sign_in]`: lifetimes and constants of the sign-in service.
+/// `[sign_in]`: lifetimes and constants of the sign-in interface.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
-    /// Of an authorization code.
+    /// Lifetime of an authorization code.
     #[serde(deserialize_with = "values::duration")]
     pub code_lifetime: Duration,
-    /// Of a browser session.
+    /// Lifetime of a browser session.
     #[serde(deserialize_with = "values::duration")]
     pub session_lifetime: Duration,
-    /// Between two rotations of the signing key.
+    /// Time between two rotations of the signing key.
     #[serde(deserialize_with = "values::duration")]
     pub key_rotation: Duration,
-    /// Status of the introspection answer for a token that is not active: 401, or 200 as in RFC 7662.
+    /// Status of the introspection answer for a token that is not active: 401, or 200 as in RFC
+    /// 7662.
     pub introspection_inactive_status: InactiveStatus,
-    /// The claims `name`, `given_name` and `family_name`: a proof of personhood carries no name.
+    /// The claim `name`. It is a constant, because a proof of personhood carries no name.
     pub name: String,
+    /// The claim `given_name`.
     pub given_name: String,
+    /// The claim `family_name`.
     pub family_name: String,
 }
 
@@ -212,15 +228,16 @@ impl Default for SignIn {
     }
 }
 
-/// `[verifier]`: the pool that checks proofs.
+/// `[verifier]`: the worker threads that check proofs, and their keys.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verifier {
-    /// Worker threads; `None` is one a core.
+    /// Worker threads; `None` is one thread for each core.
     pub workers: Option<usize>,
     /// Proofs that wait for a worker or are being checked.
     pub queue: usize,
-    /// What the simulator's secrets are made from; `None` is the text in `<data>/simulator.seed`, made at the first start.
+    /// Seed of the simulator's secrets; `None` is the text in `<data>/simulator.seed`, which the
+    /// first start creates.
     pub simulator_seed: Option<String>,
     /// `[verifier.keys.production]` and `[verifier.keys.staging]`.
     pub keys: VerificationKeys,
@@ -237,7 +254,9 @@ impl Default for Verifier {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerificationKeys {
+    /// The keys for proofs of production.
     pub production: EnvironmentKeys<ProductionKey>,
+    /// The keys for proofs of staging.
     pub staging: EnvironmentKeys<StagingKey>,
 }
 
@@ -245,7 +264,9 @@ pub struct VerificationKeys {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, bound(deserialize = "Key: Deserialize<'de> + Default"))]
 pub struct EnvironmentKeys<Key> {
+    /// The key for legacy proofs (protocol version 3.0).
     pub legacy: Key,
+    /// The key for current proofs (protocol version 4.0).
     pub current: Key,
 }
 
@@ -263,8 +284,10 @@ impl<Key> EnvironmentKeys<Key> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
+    /// It is served.
     #[default]
     Active,
+    /// Its requests are rejected.
     Inactive,
 }
 
@@ -272,19 +295,20 @@ pub enum Status {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct App {
-    /// `app_` and a text.
+    /// `app_` and 1 to 128 letters, digits, `-` or `_`; the OAuth client id.
     #[serde(deserialize_with = "values::app_id")]
     pub id: String,
-    /// What people see; see [`App::name`].
+    /// See [`App::name`].
     #[serde(default)]
     pub(super) name: Option<String>,
-    /// For confidential clients.
+    /// Salted hash of the secret of a confidential client.
     #[serde(default)]
     pub client_secret_hash: Option<SecretHash>,
-    /// A client without a secret; PKCE is then required.
+    /// Whether the client is public: it has no secret, and must use PKCE.
     #[serde(default)]
     pub public: bool,
-    /// Compared byte for byte. An application without any cannot sign people in, only verify proofs.
+    /// Redirect URIs, compared byte for byte. An application without one cannot use sign-in, only
+    /// verification.
     #[serde(default, deserialize_with = "urls::redirect_uris")]
     pub redirect_uris: Vec<String>,
     #[serde(default)]
@@ -292,28 +316,30 @@ pub struct App {
     /// The kind of proof that sign-in asks for.
     #[serde(default)]
     pub proof: ProofKind,
-    /// Whether the verification endpoint takes legacy proofs.
+    /// Whether the verification interface accepts legacy proofs.
     #[serde(default = "yes")]
     pub accept_legacy: bool,
-    /// Whether a confidential client has to use PKCE too.
+    /// Whether a confidential client must use PKCE too.
     #[serde(default)]
     pub require_pkce: bool,
+    /// Whether the application is served.
     #[serde(default)]
     pub status: Status,
 }
 
 impl App {
-    /// What people see, by default the id.
+    /// The name that end users see; the id by default.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
     }
 
-    /// Gives it another name.
+    /// Sets the name that end users see.
     pub fn rename(&mut self, name: &str) {
         self.name = Some(name.to_owned());
     }
 
-    /// The environments it accepts: by default staging for ids that begin `app_staging_`, production for all others.
+    /// The environments it accepts: by default staging for ids that begin `app_staging_`,
+    /// production for all others.
     pub fn environments(&self) -> &[Environment] {
         match &self.environments {
             Some(environments) => environments,
@@ -323,19 +349,25 @@ impl App {
     }
 }
 
-/// `[[actions]]`: what is known about an action beforehand. Others come to be with their first proof.
+/// `[[actions]]`: the settings of an action. An action without an entry begins with its first
+/// proof.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
+    /// The application, an id of `[[apps]]`.
     pub app_id: String,
+    /// The text of the action.
     pub action: String,
+    /// The environment; the application must accept it.
     #[serde(default)]
     pub environment: Environment,
+    /// A note for readers of the file; the daemon does not use it.
     #[serde(default)]
     pub description: String,
-    /// Verifications of one nullifier; 0 is no limit.
+    /// How often one nullifier may be verified; 0 is no limit.
     #[serde(default)]
     pub max_verifications: u64,
+    /// Whether legacy proofs are accepted for the action.
     #[serde(default = "yes")]
     pub accept_legacy: bool,
 }
@@ -348,6 +380,7 @@ pub struct Issuer {
     pub id: u64,
     #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
+    /// The key that signs its credentials.
     #[serde(deserialize_with = "values::public_key")]
     pub public_key: PublicKey,
     #[serde(default)]
@@ -355,8 +388,8 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// The identifiers that a proof may name with this issuer. The issuers of the public service have theirs by default, other
-    /// issuers have to name some.
+    /// The identifiers that a proof may name with this issuer. The issuers of the public service
+    /// have defaults; other issuers must name theirs.
     pub fn identifiers(&self) -> Vec<&str> {
         match (&self.identifiers, self.id) {
             (Some(identifiers), _) => identifiers.iter().map(String::as_str).collect(),
@@ -368,7 +401,8 @@ impl Issuer {
         }
     }
 
-    /// Where its credentials count: by default in both environments, those of issuer 128 in staging only.
+    /// The environments in which its credentials count: both by default, staging only for issuer
+    /// 128.
     pub fn environments(&self) -> &[Environment] {
         match (&self.environments, self.id) {
             (Some(environments), _) => environments,
@@ -378,16 +412,19 @@ impl Issuer {
     }
 }
 
-/// `[[relying_parties]]`: how an application is known to the verification endpoint, where that is not the derived default.
+/// `[[relying_parties]]`: the relying party of an application, where it differs from the derived
+/// default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelyingParty {
+    /// The application, an id of `[[apps]]`.
     pub app_id: String,
     #[serde(default)]
     pub(super) rp_id: Option<RelyingPartyId>,
-    /// Needed for current proofs.
+    /// Public key of its OPRF; current proofs need it.
     #[serde(default, deserialize_with = "values::optional_public_key")]
     pub oprf_public_key: Option<PublicKey>,
+    /// Whether the relying party is served.
     #[serde(default)]
     pub status: Status,
 }
@@ -403,13 +440,16 @@ impl RelyingParty {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedRoot {
-    #[serde(deserialize_with = "values::field_element")]
-    pub root: U256,
-    /// Since when it is known; a proof's `max_age` counts from here.
+    /// The root, as a number.
+    #[serde(deserialize_with = "values::root")]
+    pub root: Root,
+    /// The time at which the root became known; a proof's `max_age` counts from here.
     #[serde(deserialize_with = "values::time")]
     pub time: SystemTime,
+    /// The environment whose proofs may be made against it.
     #[serde(default)]
     pub environment: Environment,
+    /// The kind of proofs that may be made against it.
     pub kind: ProofKind,
 }
 

@@ -1,4 +1,5 @@
-//! The formats of single values: how a text becomes a typed setting, and what the message says when it does not.
+//! The formats of single values: how a text becomes a typed setting, and what the message says when
+//! it does not.
 
 use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -8,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256, hex};
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
-use selfsame_protocol::tree::is_below_field;
+use selfsame_protocol::tree::{Root, is_below_field};
 pub use selfsame_protocol::verification::RelyingPartyId;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use sha2::{Digest, Sha256};
 
-/// Reads a text with `parse`; `right` says what a right one looks like.
+/// Reads a text with `parse`; `right` describes a valid text for the error.
 fn read<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     right: &str,
@@ -23,7 +24,7 @@ fn read<'de, D: Deserializer<'de>, T>(
     parse(&text).ok_or_else(|| D::Error::custom(format!("{text:?} is not {right}")))
 }
 
-/// Reads a text whose type says itself what is wrong with it.
+/// Reads a text with the `FromStr` of its type, whose error says what is wrong.
 fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
@@ -56,11 +57,17 @@ pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256,
     })
 }
 
-/// A number that is an element of the BN254 scalar field, as roots and the coordinates of public keys are.
+/// A number that is an element of the BN254 scalar field, as roots and the coordinates of public
+/// keys are.
 pub(super) fn field_element<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
     let value = number(deserializer)?;
     let too_large = || D::Error::custom("is not below the modulus of the BN254 scalar field");
     if is_below_field(&value) { Ok(value) } else { Err(too_large()) }
+}
+
+/// A root of the tree, as a number.
+pub(super) fn root<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Root, D::Error> {
+    field_element(deserializer).map(Root::from_number)
 }
 
 /// A public key by its affine coordinates.
@@ -126,7 +133,7 @@ impl<'de> Deserialize<'de> for InactiveStatus {
     }
 }
 
-/// A range of IP addresses in CIDR notation; a plain address is a range of one.
+/// A range of IP addresses in CIDR notation; a plain address is a range of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -134,8 +141,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether the address lies in the range. An IPv4-mapped IPv6 address counts as the IPv4 address that it carries, so
-    /// `::/0` holds no IPv4 address.
+    /// Whether the address lies in the range. An IPv4-mapped IPv6 address counts as the IPv4
+    /// address that it carries, so `::/0` holds no IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4()
@@ -143,7 +150,8 @@ impl Network {
     }
 }
 
-/// The address with all but its first bits cleared, at the upper end of the number in both families.
+/// The first `count` bits of an address as the upper bits of a number, in both families; all other
+/// bits are 0.
 fn first_bits(address: IpAddr, count: u8) -> u128 {
     let bits = match address {
         IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
@@ -198,10 +206,10 @@ impl<'de> Deserialize<'de> for Network {
     }
 }
 
-/// A client secret as the configuration keeps it: `sha256:<salt>:<digest>`, both in hex, the salt 16 bytes long and the digest
-/// SHA-256 of the salt followed by the secret's text.
+/// A client secret as the configuration keeps it: `sha256:<salt>:<digest>`, both in hex, the salt
+/// 16 bytes long and the digest SHA-256 of the salt followed by the secret's text.
 ///
-/// The secrets are made by this program and carry 256 random bits, so a slow hash would protect nothing.
+/// This program makes the secrets from 256 random bits, so a slow hash would add no protection.
 /// Neither `Debug` nor an error message shows any of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretHash {
@@ -210,7 +218,8 @@ pub struct SecretHash {
 }
 
 impl SecretHash {
-    /// The hash of a secret under a salt: random bytes for a new secret, the stored [`salt`](Self::salt) to check one.
+    /// The hash of a secret under a salt: random bytes for a new secret, the stored
+    /// [`salt`](Self::salt) to check one.
     pub fn of(salt: [u8; 16], secret: &str) -> Self {
         let digest = Sha256::new().chain_update(salt).chain_update(secret).finalize().into();
         Self { salt, digest }
@@ -221,7 +230,7 @@ impl SecretHash {
         self.salt
     }
 
-    /// SHA-256 of salt and secret; to be compared in constant time.
+    /// SHA-256 of salt and secret. The caller must compare it in constant time.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
@@ -273,7 +282,8 @@ pub enum ProductionKey {
 /// The source of a verification key of staging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StagingKey {
-    /// The simulator's key, whose setup secrets are public: everyone who has the seed can make valid proofs for it.
+    /// The simulator's key, whose setup secrets are public: a client that has the seed can make
+    /// valid proofs for it.
     Simulator,
     /// A key that could also be one of production.
     Real(ProductionKey),

@@ -7,13 +7,13 @@ use selfsame_protocol::gateway::{BlockResponse, GatewayErrorCode, ServiceApiErro
 use selfsame_protocol::{B256, number};
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, ReadErrors};
 use crate::http::{Request, Response, json};
 
 /// A block
 ///
-/// Header, result and the ids of its requests. Block 1 is the first; each header carries the hash of the one before, each result
-/// that of the result before.
+/// Header, result and the ids of its requests. Block 1 is the first. Each header has the hash of
+/// the header before it, and each result the hash of the result before it.
 #[utoipa::path(
     get, path = "/block/{id}", tag = "gateway",
     params(("id" = String, Path, description = "The block's height, or its hash (0x and 64 hex digits)")),
@@ -21,6 +21,7 @@ use crate::http::{Request, Response, json};
         (status = 200, description = "The block", body = BlockResponse),
         (status = 400, description = "Neither a height nor a hash", body = ServiceApiError<GatewayErrorCode>),
         (status = 404, description = "No such block", body = ServiceApiError<GatewayErrorCode>),
+        ReadErrors,
     ),
 )]
 pub async fn block(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

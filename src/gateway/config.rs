@@ -7,15 +7,16 @@ use selfsame_protocol::gateway::ConfigResponse;
 use selfsame_protocol::tree;
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, ReadErrors};
 use crate::http::{Request, Response, json};
 
 /// The registry's parameters
 ///
-/// Chain id and registry address make the EIP-712 domain (name `WorldIDRegistry`, version `1.0`) that requests are signed for.
+/// Chain id and registry address form the EIP-712 domain (name `WorldIDRegistry`, version `1.0`)
+/// that clients sign requests for.
 #[utoipa::path(
     get, path = "/config", tag = "gateway",
-    responses((status = 200, description = "The parameters", body = ConfigResponse)),
+    responses((status = 200, description = "The parameters", body = ConfigResponse), ReadErrors),
 )]
 pub async fn config(gateway: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
     let domain = gateway.registry.domain();

@@ -1,4 +1,4 @@
-//! What the gateway answers when something is wrong.
+//! The errors of the gateway and its answers to them.
 
 use hyper::StatusCode;
 use selfsame_actors::{SubmitError, WaitError};
@@ -6,16 +6,18 @@ use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
+use utoipa::IntoResponses;
 
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The request was rejected for a reason that all interfaces share: path, method, size, content type, time.
+    /// The request was rejected for a reason that all interfaces share: path, method, size, content
+    /// type, time.
     #[error(transparent)]
     Http(#[from] Rejection),
-    /// The body is not the object it should be.
+    /// The body is not a JSON object with the fields of the operation.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// A query parameter, header or path segment is malformed.
@@ -68,7 +70,7 @@ impl InterfaceError for GatewayError {
                     Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
                 }
                 SubmitError::QueueFull { .. } | SubmitError::Unavailable { .. } => unavailable(&message),
-                // Logged once when commits began to fail, not for each request.
+                // The daemon logs once that commits fail, and not again for each request.
                 SubmitError::Store(error) if error.is_passing() => {
                     unavailable("requests cannot be recorded at the moment; try again")
                 }
@@ -78,6 +80,48 @@ impl InterfaceError for GatewayError {
             Self::Wait(WaitError::Store(error)) | Self::Store(error) => store_failed(&error),
         }
     }
+}
+
+/// The errors that all submitting endpoints share, as `/openapi.json` describes them.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes the answers that GatewayError makes")]
+pub enum SubmissionErrors {
+    /// The body is longer than 64 KiB: `bad_request`
+    #[response(status = 413)]
+    BodyTooLong(ServiceApiError<GatewayErrorCode>),
+    /// The body is not JSON by its Content-Type: `bad_request`
+    #[response(status = 415)]
+    OtherMediaType(ServiceApiError<GatewayErrorCode>),
+    /// Rate limit exceeded, see Retry-After: `rate_limit_exceeded`
+    #[response(status = 429)]
+    RateLimited(ServiceApiError<GatewayErrorCode>),
+    /// An error of the service; the log has it under the X-Request-Id of the answer:
+    /// `internal_server_error`
+    #[response(status = 500)]
+    Internal(ServiceApiError<GatewayErrorCode>),
+    /// No request is accepted at the moment, see Retry-After: `batcher_unavailable`
+    #[response(status = 503)]
+    Unavailable(ServiceApiError<GatewayErrorCode>),
+    /// The answer took longer than the request timeout. The request may have been accepted; submit
+    /// it again with its Idempotency-Key: `request_timeout`
+    #[response(status = 504)]
+    TimedOut(ServiceApiError<GatewayErrorCode>),
+}
+
+/// The errors that all reading endpoints share, as `/openapi.json` describes them.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes the answers that GatewayError makes")]
+pub enum ReadErrors {
+    /// An error of the service; the log has it under the X-Request-Id of the answer:
+    /// `internal_server_error`
+    #[response(status = 500)]
+    Internal(ServiceApiError<GatewayErrorCode>),
+    /// Overloaded, see Retry-After: `batcher_unavailable`
+    #[response(status = 503)]
+    Unavailable(ServiceApiError<GatewayErrorCode>),
+    /// The answer took longer than the request timeout: `request_timeout`
+    #[response(status = 504)]
+    TimedOut(ServiceApiError<GatewayErrorCode>),
 }
 
 fn body(code: GatewayErrorCode, message: &str) -> ServiceApiError<GatewayErrorCode> {
@@ -93,7 +137,7 @@ fn unavailable(message: &str) -> Response {
         .respond(&body(GatewayErrorCode::BatcherUnavailable, message))
 }
 
-/// The details are for the operator, in the log.
+/// The log has the details for the operator; the client gets an internal error.
 fn store_failed(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     ErrorCodes::GATEWAY.respond(&Rejection::Internal)

@@ -4,27 +4,30 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError, ValidRootResponse};
-use selfsame_protocol::{B256, U256, number};
+use selfsame_protocol::number;
+use selfsame_protocol::tree::Root;
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, ReadErrors};
 use crate::http::{Request, Response, json};
 
 /// Whether a root is valid
 ///
-/// The newest root is; one that was replaced stays valid for the validity window from its replacement.
+/// The newest root is valid. A replaced root stays valid for the validity window, counted from its
+/// replacement.
 #[utoipa::path(
     get, path = "/is-valid-root", tag = "gateway",
     params(("root" = String, Query, description = "The root, as a numeric string")),
     responses(
         (status = 200, description = "The answer", body = ValidRootResponse, example = json!({"valid":true})),
         (status = 400, description = "The root is missing or malformed", body = ServiceApiError<GatewayErrorCode>),
+        ReadErrors,
     ),
 )]
 pub async fn is_valid_root(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let refused = |problem: String| GatewayError::Parameter { field: "root", problem };
     let root = request.query_parameter("root")?.ok_or_else(|| refused("the query parameter is missing".to_owned()))?;
-    let root = number::parse::<U256>(&root).map_err(|error| refused(error.to_string()))?;
-    let valid = gateway.registry.is_valid_root(&B256::from(root))?;
+    let root = number::parse::<Root>(&root).map_err(|error| refused(error.to_string()))?;
+    let valid = gateway.registry.is_valid_root(root)?;
     Ok(json(StatusCode::OK, &ValidRootResponse { valid }))
 }

@@ -1,4 +1,4 @@
-//! The endpoints that change accounts: one an operation, all of one shape.
+//! The endpoints that change accounts: one for each operation, all of the same form.
 
 use std::sync::Arc;
 
@@ -12,54 +12,66 @@ use selfsame_protocol::registry::{
     RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, SubmissionErrors};
 use crate::http::{Request, Response, json};
 
-/// The longest body of a request.
+/// The longest body of a request, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
 
-/// The longest idempotency key.
+/// The longest idempotency key, in bytes.
 const IDEMPOTENCY_KEY_LIMIT: usize = 128;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Reads the body as an operation and submits it; answers 200 once it is durable.
+/// Reads the body as an operation and submits it; answers 200 when the request is durable.
 async fn submit<T>(gateway: Arc<Gateway>, mut request: Request) -> Result<Response, GatewayError>
 where
     T: DeserializeOwned + Into<Operation>,
 {
     let body = request.read_json(BODY_LIMIT).await?;
     let operation = from_object::<T>(&body)?.into();
-    let idempotency_key = idempotency_key(&request)?;
+    let IdempotencyKey { idempotency_key } = IdempotencyKey::of(&request)?;
     let source = Some(request.source());
     let accepted = gateway.registry.submit(Submission { operation, source, idempotency_key }).await?;
     Ok(json(StatusCode::OK, &accepted))
 }
 
-fn idempotency_key(request: &Request) -> Result<Option<String>, GatewayError> {
-    let Some(key) = request.header(&IDEMPOTENCY_KEY)? else { return Ok(None) };
-    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_LIMIT {
-        let problem = format!("it has {} characters, it must have 1 to {IDEMPOTENCY_KEY_LIMIT}", key.len());
-        return Err(GatewayError::Parameter { field: "Idempotency-Key", problem });
+/// The header with which a client can safely submit a request a second time.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+struct IdempotencyKey {
+    /// 1 to 128 characters. A second request with the same key and the same body is answered with
+    /// the first one for as long as idempotency keys are kept, 24 hours by default; another body is
+    /// an error.
+    #[param(rename = "Idempotency-Key")]
+    idempotency_key: Option<String>,
+}
+
+impl IdempotencyKey {
+    fn of(request: &Request) -> Result<Self, GatewayError> {
+        let Some(key) = request.header(&IDEMPOTENCY_KEY)? else { return Ok(Self { idempotency_key: None }) };
+        if key.is_empty() || key.len() > IDEMPOTENCY_KEY_LIMIT {
+            let problem = format!("it has {} characters, it must have 1 to {IDEMPOTENCY_KEY_LIMIT}", key.len());
+            return Err(GatewayError::Parameter { field: "Idempotency-Key", problem });
+        }
+        Ok(Self { idempotency_key: Some(key.to_owned()) })
     }
-    Ok(Some(key.to_owned()))
 }
 
 /// Create an account
 ///
-/// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned when its block is applied; ask
-/// the indexer's `/packed-account` for it.
+/// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned
+/// when its block is applied; ask the indexer's `/packed-account` for it.
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_already_exists","message":"AuthenticatorAddressAlreadyInUse: address 0x71a4fb49dcddadfed612b153b000fbab994ed6af already belongs to an account"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn create_account(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -68,16 +80,14 @@ pub async fn create_account(gateway: Arc<Gateway>, request: Request) -> Result<R
 
 /// Replace an authenticator
 ///
-/// Signed by the authenticator that is replaced; the new one takes its slot.
+/// The authenticator that is replaced signs the request; the new one takes its slot.
 #[utoipa::path(
     post, path = "/update-authenticator", tag = "gateway", request_body = UpdateAuthenticator,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"update_authenticator","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn update_authenticator(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -86,16 +96,14 @@ pub async fn update_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
 
 /// Insert an authenticator
 ///
-/// Signed by any authenticator of the account; the new one takes a free slot.
+/// Any authenticator of the account signs the request; the new one takes a free slot.
 #[utoipa::path(
     post, path = "/insert-authenticator", tag = "gateway", request_body = InsertAuthenticator,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"insert_authenticator","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"pubkey_id_in_use","message":"PubkeyIdInUse: slot 1 already holds an authenticator"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn insert_authenticator(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -104,16 +112,15 @@ pub async fn insert_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
 
 /// Remove an authenticator
 ///
-/// Signed by any authenticator of the account. Its slot stays, as null, so that the others keep their numbers.
+/// Any authenticator of the account signs the request. The slot of the removed one stays empty
+/// (null), so that the others keep their numbers.
 #[utoipa::path(
     post, path = "/remove-authenticator", tag = "gateway", request_body = RemoveAuthenticator,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"remove_authenticator","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_does_not_belong_to_account","message":"AuthenticatorDoesNotBelongToAccount: address 0x422dbd7628461cebdebd4e2e2676a2a86645f5ac belongs to the account with leaf index 0x2, not 0x1"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn remove_authenticator(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -122,16 +129,15 @@ pub async fn remove_authenticator(gateway: Arc<Gateway>, request: Request) -> Re
 
 /// Recover an account
 ///
-/// Signed by the recovery agent. The new authenticator becomes the only one; all others are revoked.
+/// The recovery agent signs the request. The new authenticator becomes the only one; all others are
+/// revoked.
 #[utoipa::path(
     post, path = "/recover-account", tag = "gateway", request_body = RecoverAccount,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"recover_account","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryNotEnabled: the account has no recovery agent"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -140,18 +146,16 @@ pub async fn recover_account(gateway: Arc<Gateway>, request: Request) -> Result<
 
 /// Ask for a new recovery agent
 ///
-/// Signed by any authenticator of the account. It can be executed once the cooldown has passed. Also served as
-/// `/update-recovery-agent`.
+/// Any authenticator of the account signs the request. The update can be executed once the cooldown
+/// has passed. Also served as `/update-recovery-agent`.
 #[utoipa::path(
     post, path = "/initiate-recovery-agent-update", tag = "gateway", operation_id = "initiate_recovery_agent_update",
     request_body = UpdateRecoveryAgent,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"update_recovery_agent","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"mismatched_signature_nonce","message":"MismatchedSignatureNonce: nonce is 4, the account's next nonce is 6"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn update_recovery_agent(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -160,16 +164,14 @@ pub async fn update_recovery_agent(gateway: Arc<Gateway>, request: Request) -> R
 
 /// Cancel a pending recovery-agent update
 ///
-/// Signed by any authenticator of the account.
+/// Any authenticator of the account signs the request.
 #[utoipa::path(
     post, path = "/cancel-recovery-agent-update", tag = "gateway", request_body = CancelRecoveryAgentUpdate,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"cancel_recovery_agent_update","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"NoPendingRecoveryAgentUpdate: no recovery agent update is pending"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn cancel_recovery_agent_update(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -178,16 +180,14 @@ pub async fn cancel_recovery_agent_update(gateway: Arc<Gateway>, request: Reques
 
 /// Execute a pending recovery-agent update
 ///
-/// Not signed: anybody may ask for it once the cooldown has passed.
+/// The request has no signature: any client may send it once the cooldown has passed.
 #[utoipa::path(
     post, path = "/execute-recovery-agent-update", tag = "gateway", request_body = ExecuteRecoveryAgentUpdate,
-    params(("Idempotency-Key" = Option<String>, Header, description = "At most 128 characters; the same key with the same body within 24 h is answered with the first request")),
+    params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"execute_recovery_agent_update","status":{"state":"queued"}})),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from 1798761600 on, it is 1798700000 (Unix seconds)"})),
-        (status = 429, description = "Rate limit exceeded; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
-        (status = 500, description = "Internal server error", body = ServiceApiError<GatewayErrorCode>),
-        (status = 503, description = "Not accepting at the moment; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        SubmissionErrors,
     ),
 )]
 pub async fn execute_recovery_agent_update(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -196,7 +196,7 @@ pub async fn execute_recovery_agent_update(gateway: Arc<Gateway>, request: Reque
 
 /// Revert a recovery-agent update
 ///
-/// Belongs to a later version of the registry's rules; v1 does not have it.
+/// The operation belongs to a later version of the registry's rules; version v1 does not have it.
 #[utoipa::path(
     post, path = "/revert-recovery-agent-update", tag = "gateway",
     responses((status = 501, description = "Not in this version of the rules", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"method_not_available","message":"the registry's rules (v1) have no revert-recovery-agent-update"}))),

@@ -1,4 +1,4 @@
-//! `GET /receipt/{request_id}`: proof of what became of a request.
+//! `GET /receipt/{request_id}`: the proof of a request's outcome.
 
 use std::sync::Arc;
 
@@ -7,20 +7,22 @@ use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::ledger::Receipt;
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, ReadErrors};
 use super::status::request_id;
 use crate::http::{Request, Response, json};
 
 /// The receipt of a final request
 ///
-/// Shows that the operation stands in a block and its outcome in the block's result. Whoever knows the hash of this or any later
-/// block or result can check all of it. Receipts never expire.
+/// Shows that the operation is in a block and its outcome in the block's result. A client that has
+/// the hash of this or any later block and result can check the whole receipt. Receipts never
+/// expire.
 #[utoipa::path(
     get, path = "/receipt/{request_id}", tag = "gateway",
     params(("request_id" = String, Path, description = "The id that the request was answered with, with or without `gw_`")),
     responses(
         (status = 200, description = "The receipt", body = Receipt),
         (status = 404, description = "No such request, or it is not final yet", body = ServiceApiError<GatewayErrorCode>),
+        ReadErrors,
     ),
 )]
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

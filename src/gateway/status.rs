@@ -1,4 +1,4 @@
-//! `GET /status/{request_id}`: where a request stands, at once or when it is final.
+//! `GET /status/{request_id}`: the state of a request, at once or when it is final.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,29 +9,30 @@ use selfsame_protocol::ledger::RequestId;
 use tokio::time::Instant;
 
 use super::Gateway;
-use super::error::GatewayError;
+use super::error::{GatewayError, ReadErrors};
 use crate::http::{Request, Response, json};
 
 /// The longest wait that a client can ask for, in seconds.
 const LONGEST_WAIT: u64 = 60;
 
-/// Waiting is exempt from the request timeout; this bounds it all the same.
+/// Time limit of the route, instead of the request timeout: the longest wait and 10 seconds more.
 pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
 
 /// The state of a request
 ///
-/// States only move forward: `queued`, `batching`, `submitted`, then `finalized` or `failed`. A final state is shown only once
-/// every reader sees its effects. The records of final requests are kept for 24 hours; receipts stay.
+/// States only move forward: `queued`, `batching`, `submitted`, then `finalized` or `failed`. A
+/// final state is shown only when every read already sees its effects. The records of final
+/// requests are kept for the configured retention, 24 hours by default; receipts stay.
 #[utoipa::path(
     get, path = "/status/{request_id}", tag = "gateway",
     params(
         ("request_id" = String, Path, description = "The id that the request was answered with, with or without `gw_`"),
-        ("wait" = Option<u64>, Query, description = "Hold the answer until the state is final, at most so many seconds (0 to 60)"),
+        ("wait" = Option<u64>, Query, description = "Hold the answer until the state is final, for at most this number of seconds (0 to 60, 0 by default)"),
     ),
     responses(
         (status = 200, description = "The state", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"finalized","tx_hash":"0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"}})),
         (status = 404, description = "No such request", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"not_found","message":"no request gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002 is known"})),
-        (status = 503, description = "Too many clients wait; see Retry-After", body = ServiceApiError<GatewayErrorCode>),
+        ReadErrors,
     ),
 )]
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
@@ -50,7 +51,7 @@ pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response,
     Ok(json(StatusCode::OK, &status))
 }
 
-/// The request id of the path. A text that is none stands for no request.
+/// The request id of the path. A text that is not a request id is answered like an unknown id.
 pub fn request_id(request: &Request) -> Result<RequestId, GatewayError> {
     request.param("request_id")?.parse().map_err(|error| GatewayError::NotFound(format!("request_id: {error}")))
 }

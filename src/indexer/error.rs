@@ -1,4 +1,4 @@
-//! What the indexer answers when something is wrong.
+//! The errors of the indexer and its answers to them.
 
 use hyper::StatusCode;
 use selfsame_protocol::Address;
@@ -6,17 +6,20 @@ use selfsame_protocol::commitment::SlotError;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::IndexerErrorCode;
 use selfsame_protocol::json::BodyError;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_storage::StoreError;
+use utoipa::IntoResponses;
 
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the indexer.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexerError {
-    /// The request was rejected for a reason that all interfaces share: path, method, size, content type, time.
+    /// The request was rejected for a reason that all interfaces share: path, method, size, content
+    /// type, time.
     #[error(transparent)]
     Http(#[from] Rejection),
-    /// The body is not the object it should be.
+    /// The body is not a JSON object with the fields of the query.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// Leaf 0 is reserved.
@@ -24,10 +27,10 @@ pub enum IndexerError {
     InvalidLeafIndex,
     /// The leaf index is not assigned, at an endpoint that calls this `not_found`.
     #[error("no account has leaf index {0:#x}")]
-    NotFound(u64),
+    NotFound(LeafIndex),
     /// The leaf index is not assigned, at an endpoint that calls this `account_does_not_exist`.
     #[error("no account has leaf index {0:#x}")]
-    NoSuchAccount(u64),
+    NoSuchAccount(LeafIndex),
     /// The address is not an authenticator, or was revoked by a recovery.
     #[error("{0:#x} is not an authenticator of any account")]
     NoSuchAuthenticator(Address),
@@ -52,7 +55,7 @@ impl InterfaceError for IndexerError {
         let (status, code) = match &self {
             Self::Http(rejection) => return ErrorCodes::INDEXER.respond(rejection),
             Self::Store(error) => {
-                // The details are for the operator, in the log.
+                // The log has the details for the operator; the client gets an internal error.
                 tracing::error!(%error, "the store failed");
                 return ErrorCodes::INDEXER.respond(&Rejection::Internal);
             }
@@ -66,4 +69,26 @@ impl InterfaceError for IndexerError {
         };
         json(status, &ServiceApiError { code, message: self.to_string() })
     }
+}
+
+/// The errors that all queries share, as `/openapi.json` describes them.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "describes the answers that IndexerError makes")]
+pub enum QueryErrors {
+    /// The body is longer than 64 KiB: `bad_request`
+    #[response(status = 413)]
+    BodyTooLong(ServiceApiError<IndexerErrorCode>),
+    /// The body is not JSON by its Content-Type: `bad_request`
+    #[response(status = 415)]
+    OtherMediaType(ServiceApiError<IndexerErrorCode>),
+    /// An error of the service; the log has it under the X-Request-Id of the answer:
+    /// `internal_server_error`
+    #[response(status = 500)]
+    Internal(ServiceApiError<IndexerErrorCode>),
+    /// Overloaded, see Retry-After: `internal_server_error`
+    #[response(status = 503)]
+    Unavailable(ServiceApiError<IndexerErrorCode>),
+    /// The answer took longer than the request timeout: `request_timeout`
+    #[response(status = 504)]
+    TimedOut(ServiceApiError<IndexerErrorCode>),
 }

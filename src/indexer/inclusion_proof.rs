@@ -1,4 +1,5 @@
-//! `POST /inclusion-proof`: that an account is in the registry, and its keys; and the same in the published client's form.
+//! `POST /inclusion-proof`: proof that an account is in the registry, with its public keys; also in
+//! the form of the published client library.
 
 use std::sync::Arc;
 
@@ -10,19 +11,21 @@ use selfsame_protocol::indexer::{
 use selfsame_protocol::registry::Account;
 use selfsame_protocol::tree::InclusionPath;
 
-use super::error::IndexerError;
+use super::error::{IndexerError, QueryErrors};
 use super::{Indexer, account, leaf_index};
 use crate::http::{Request, Response, json};
 
 /// Inclusion proof of an account
 ///
-/// The siblings lead from the account's commitment, which is the hash of its public keys, to the root.
+/// The siblings lead from the account's commitment, which is the hash of its public keys, to the
+/// root.
 #[utoipa::path(
     post, path = "/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The proof and the account's public keys", body = InclusionProofResponse),
         (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
         (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
+        QueryErrors,
     ),
 )]
 pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -32,7 +35,8 @@ pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Res
 
 /// Inclusion proof of an account, keys as coordinates
 ///
-/// For the published client library of wallets: public keys are affine coordinates in decimal, trailing nulls are left out.
+/// The form of the published client library of wallets: public keys are affine coordinates in
+/// decimal, and trailing nulls are left out.
 #[utoipa::path(
     post, path = "/compat/inclusion-proof", tag = "indexer", request_body = LeafIndexQuery,
     responses(
@@ -40,6 +44,7 @@ pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Res
         (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
         (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
         (status = 409, description = "A stored public key is not a point of the curve", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_authenticator_pubkey","message":"the public key of slot 0 does not decode: no point of the curve has its y coordinate"})),
+        QueryErrors,
     ),
 )]
 pub async fn compat_inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -48,7 +53,8 @@ pub async fn compat_inclusion_proof(indexer: Arc<Indexer>, mut request: Request)
     Ok(json(StatusCode::OK, &CompatInclusionProofResponse::new(&path, &slots)))
 }
 
-/// Path and account from one snapshot: they belong together under any load.
+/// Reads path and account from one snapshot, so that they belong together also while blocks are
+/// applied.
 async fn find(indexer: &Indexer, request: &mut Request) -> Result<(InclusionPath, Account), IndexerError> {
     let leaf_index = leaf_index(request).await?;
     let snapshot = indexer.snapshot();

@@ -1,7 +1,8 @@
-//! The registry indexer: inclusion proofs and account data, each answer from one snapshot of the registry.
+//! The registry indexer: inclusion proofs and account data, each answer from one snapshot of the
+//! registry.
 //!
-//! Every route also answers under `/compat`, for the published client library of wallets; only the inclusion proof differs there
-//! (`inclusion_proof.rs`).
+//! Every route also answers under `/compat`, for the published client library of wallets; only the
+//! inclusion proof differs there (`inclusion_proof.rs`).
 
 mod authenticator_pubkeys;
 mod authenticators;
@@ -20,6 +21,7 @@ use selfsame_actors::RegistryHandle;
 use selfsame_protocol::indexer::LeafIndexQuery;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::registry::{Account, RegistryView};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_storage::Snapshot;
 use serde::de::DeserializeOwned;
 use utoipa::{Modify, OpenApi};
@@ -29,7 +31,7 @@ use crate::interface::Interface;
 use crate::{health, openapi};
 use error::IndexerError;
 
-/// The longest body of a query.
+/// The longest body of a query, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
 
 /// What the indexer's handlers share.
@@ -38,7 +40,7 @@ pub struct Indexer {
 }
 
 impl Indexer {
-    /// The registry that one answer is made from.
+    /// The snapshot of the registry from which one answer is made.
     fn snapshot(&self) -> Arc<Snapshot> {
         self.registry.snapshot()
     }
@@ -101,7 +103,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
 )]
 pub struct Description;
 
-/// Adds the routes under `/compat` that answer like their namesakes to the description.
+/// Describes the routes under `/compat` that answer like the routes of the same name without it.
 struct Compat;
 
 impl Modify for Compat {
@@ -122,14 +124,18 @@ async fn query<T: DeserializeOwned>(request: &mut Request) -> Result<T, IndexerE
 }
 
 /// Reads the body's leaf index, which must not be the reserved one.
-async fn leaf_index(request: &mut Request) -> Result<u64, IndexerError> {
+async fn leaf_index(request: &mut Request) -> Result<LeafIndex, IndexerError> {
     match query::<LeafIndexQuery>(request).await?.leaf_index {
-        0 => Err(IndexerError::InvalidLeafIndex),
+        LeafIndex(0) => Err(IndexerError::InvalidLeafIndex),
         leaf_index => Ok(leaf_index),
     }
 }
 
-/// The account at a leaf index; `missing` says how this endpoint calls its absence.
-fn account(snapshot: &Snapshot, leaf_index: u64, missing: fn(u64) -> IndexerError) -> Result<Account, IndexerError> {
+/// The account at a leaf index; `missing` is this endpoint's error when there is no such account.
+fn account(
+    snapshot: &Snapshot,
+    leaf_index: LeafIndex,
+    missing: fn(LeafIndex) -> IndexerError,
+) -> Result<Account, IndexerError> {
     snapshot.account(leaf_index)?.ok_or_else(|| missing(leaf_index))
 }

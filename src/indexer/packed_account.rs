@@ -1,4 +1,4 @@
-//! `POST /packed-account`: which account an authenticator belongs to.
+//! `POST /packed-account`: the account that an authenticator belongs to.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{AddressQuery, IndexerErrorCode, PackedAccountResponse};
 use selfsame_protocol::registry::RegistryView;
 
-use super::error::IndexerError;
+use super::error::{IndexerError, QueryErrors};
 use super::{Indexer, query};
 use crate::http::{Request, Response, json};
 
 /// The packed account data of an authenticator
 ///
-/// Recovery counter (32 bits) ‖ pubkey id (32 bits) ‖ leaf index (192 bits). An address that a recovery revoked is no
-/// authenticator any more.
+/// Recovery counter (32 bits) ‖ pubkey id (32 bits) ‖ leaf index (192 bits). An address that a
+/// recovery revoked is not an authenticator any more.
 #[utoipa::path(
     post, path = "/packed-account", tag = "indexer", request_body = AddressQuery,
     responses(
         (status = 200, description = "The packed data", body = PackedAccountResponse, example = json!({"packed_account_data":"0x1000000000000000000000000000000000000000000000001"})),
         (status = 400, description = "Malformed, or no authenticator", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is not an authenticator of any account"})),
+        QueryErrors,
     ),
 )]
 pub async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

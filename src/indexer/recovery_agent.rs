@@ -1,4 +1,4 @@
-//! `POST /recovery-agent`: who may recover an account.
+//! `POST /recovery-agent`: the address that may recover an account.
 
 use std::sync::Arc;
 
@@ -6,18 +6,19 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, RecoveryAgentResponse};
 
-use super::error::IndexerError;
+use super::error::{IndexerError, QueryErrors};
 use super::{Indexer, account, leaf_index};
 use crate::http::{Request, Response, json};
 
 /// The recovery agent of an account
 ///
-/// The zero address when nobody may.
+/// The zero address when the account has no recovery agent.
 #[utoipa::path(
     post, path = "/recovery-agent", tag = "indexer", request_body = LeafIndexQuery,
     responses(
         (status = 200, description = "The recovery agent", body = RecoveryAgentResponse, example = json!({"recovery_agent":"0x3ca415a58925e09eb0a4c53fef9ed0311f13a514"})),
         (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
+        QueryErrors,
     ),
 )]
 pub async fn recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

@@ -1,4 +1,4 @@
-//! `GET /root`: where the registry stands.
+//! `GET /root`: the newest root and its block.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::http::{Request, Response, json};
 
 /// The newest root
 ///
-/// With the block that made it. The hashes commit to every block and result before.
+/// The answer also has the block that made the root. Its hashes commit to every earlier block and
+/// result.
 #[utoipa::path(
     get, path = "/root", tag = "indexer",
     responses((status = 200, description = "The newest root", body = RootResponse)),
@@ -21,7 +22,7 @@ pub async fn root(indexer: Arc<Indexer>, _: Request) -> Result<Response, Indexer
     let tip = snapshot.tip();
     let answer = RootResponse {
         root: tip.root,
-        leaf_count: snapshot.next_leaf_index(),
+        leaf_count: snapshot.next_leaf_index().0,
         height: tip.seal.height,
         block_hash: tip.seal.hash,
         result_hash: tip.result_hash,

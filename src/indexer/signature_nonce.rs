@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_protocol::U256;
 use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, SignatureNonceResponse};
+use selfsame_protocol::registry::Nonce;
 
-use super::error::IndexerError;
+use super::error::{IndexerError, QueryErrors};
 use super::{Indexer, account, leaf_index};
 use crate::http::{Request, Response, json};
 
@@ -19,11 +19,12 @@ use crate::http::{Request, Response, json};
     responses(
         (status = 200, description = "The nonce", body = SignatureNonceResponse, example = json!({"signature_nonce":"0x0"})),
         (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
+        QueryErrors,
     ),
 )]
 pub async fn signature_nonce(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
     let leaf_index = leaf_index(&mut request).await?;
     let account = account(&indexer.snapshot(), leaf_index, IndexerError::NoSuchAccount)?;
-    let answer = SignatureNonceResponse { signature_nonce: U256::from(account.nonce) };
+    let answer = SignatureNonceResponse { signature_nonce: Nonce::from(account.nonce) };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -1,7 +1,8 @@
-//! `GET /keys`: the keys that ID tokens are signed with; `POST /keys/rotate`: promotes the next one.
+//! `GET /keys`: the keys that ID tokens are signed with; `POST /keys/rotate`: promotes the next
+//! one.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use hyper::StatusCode;
 use selfsame_actors::KeyState;
@@ -15,7 +16,7 @@ use crate::http::{Request, Response, json};
 const BODY_LIMIT: usize = 4096;
 
 fn key(KeyState { id, state, published_at }: KeyState) -> Key {
-    let published_at = UNIX_EPOCH + Duration::from_secs(published_at);
+    let published_at = UNIX_EPOCH + published_at.since_epoch();
     Key { kid: id, state: state.to_owned(), published_at: humantime::format_rfc3339_seconds(published_at).to_string() }
 }
 

@@ -1,7 +1,7 @@
-//! `POST /api/v4/verify/{rp_id}`: whether proofs hold.
+//! `POST /api/v4/verify/{rp_id}`: checks proofs for a relying party.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use hyper::StatusCode;
 use selfsame_actors::{SeenNullifier, Verification, VerificationError};
@@ -18,14 +18,15 @@ use super::Endpoint;
 use super::error::VerifyError;
 use crate::http::{Request, Response, json};
 
-/// The longest body of a request.
+/// The longest body of a request, in bytes.
 pub const BODY_LIMIT: usize = 256 * 1024;
 
 /// Verify proofs
 ///
-/// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session request (4.0 with a
-/// `session_id`). The answer is 200 when at least one proof verified; `results` judges each. A nullifier that was seen before
-/// for the same relying party, action and environment is still 200: its message says so, and `created_at` is the first time.
+/// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session
+/// request (4.0 with a `session_id`). The answer is 200 when at least one proof verified; `results`
+/// has an entry for each proof. A nullifier that was seen before for the same relying party, action
+/// and environment is also answered 200: the message says so, and `created_at` is the first time.
 #[utoipa::path(
     post, path = "/api/v4/verify/{rp_id}", tag = "verification",
     params(("rp_id" = String, Path, description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
@@ -48,7 +49,8 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let deadline = endpoint.verification.deadline();
     endpoint.verification.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
-    // A tree of JSON can take forty times the memory of its text, so it is dropped before the first wait.
+    // A parsed JSON tree can take 40 times the memory of its text, so the handler drops it before
+    // it waits for the verifier.
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
     let environment = asked.environment.name();
@@ -69,9 +71,9 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         success: true,
         session_id,
         action,
-        nullifier: nullifier.map(|seen| number::canonical(seen.nullifier)),
+        nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),
         created_at: nullifier.map(|SeenNullifier { created_at, .. }| {
-            humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(created_at)).to_string()
+            humantime::format_rfc3339_millis(UNIX_EPOCH + created_at.since_epoch()).to_string()
         }),
         environment,
         results,

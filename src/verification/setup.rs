@@ -1,4 +1,4 @@
-//! From the configuration to what the verifier works with.
+//! Makes the settings of the verifier from the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -8,6 +8,7 @@ use selfsame_actors::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::roots::TrustedRoot;
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -20,12 +21,12 @@ pub enum SetupError {
     /// The file of a verification key cannot be read.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Unreadable { environment: Environment, kind: ProofKind, path: PathBuf, error: std::io::Error },
-    /// The file of a verification key has no verification key in it.
+    /// The file of a verification key does not contain a valid one.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Key { environment: Environment, kind: ProofKind, path: PathBuf, error: KeyError },
 }
 
-/// The settings of the verifier. `simulator_seed` is what the simulator's secrets are made from.
+/// The settings of the verifier. The simulator derives its secrets from `simulator_seed`.
 pub fn settings(config: &Config, simulator_seed: &str) -> Result<VerificationSettings, SetupError> {
     let defaults = VerificationSettings::default();
     Ok(VerificationSettings {
@@ -39,7 +40,7 @@ pub fn settings(config: &Config, simulator_seed: &str) -> Result<VerificationSet
     })
 }
 
-/// What bounds verification requests. A tenth of the request timeout is left for the answer.
+/// The limits of verification requests. A tenth of the request timeout is left for the answer.
 pub fn limits(config: &Config) -> VerificationLimits {
     VerificationLimits {
         time_limit: config.limits.request_timeout.mul_f64(0.9),
@@ -88,11 +89,11 @@ fn issuer(issuer: &config::Issuer) -> Issuer {
 }
 
 fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
-    let time = root.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let time = UnixSeconds(root.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
     TrustedRoot { environment: root.environment, kind: root.kind, time, root: root.root }
 }
 
-/// The key of each environment and kind. The program's own keys are prepared once.
+/// The key of each environment and kind. The built-in keys are prepared once for the process.
 fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<ConfiguredKey>, SetupError> {
     let mut keys = Vec::new();
     for environment in Environment::ALL {

@@ -1,4 +1,4 @@
-//! Checking a stopped store: everything derived is rebuilt from the blocks and compared.
+//! Checks a stopped store: rebuilds everything that is derived from the blocks, and compares.
 
 use std::path::Path;
 
@@ -13,25 +13,25 @@ use crate::schema::registry::AppliedTip;
 use crate::schema::requests::FinalState;
 use crate::store::{OpenOptions, Store};
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsckReport {
     /// Blocks in the ledger.
     pub blocks: u64,
-    /// Blocks that were applied; the others will be at the next start.
+    /// Blocks that were applied; the next start of the daemon applies the others.
     pub applied: u64,
     /// Operations in the applied blocks.
     pub operations: u64,
     /// Accounts.
     pub accounts: u64,
-    /// Requests waiting in the queue.
+    /// Requests in the queue.
     pub queued: u64,
-    /// What is wrong, a line each, the first [`FsckReport::MAX_FAULTS`].
+    /// What is wrong, one text per finding: the first [`FsckReport::MAX_FAULTS`].
     pub faults: Vec<String>,
 }
 
 impl FsckReport {
-    /// Faults listed in a report; a damaged store can have millions.
+    /// Most findings that a report lists. A damaged store can have millions.
     pub const MAX_FAULTS: usize = 100;
 
     fn fault(&mut self, fault: String) {
@@ -41,15 +41,19 @@ impl FsckReport {
     }
 }
 
-/// Rebuilds accounts, tree and roots of `store` from its blocks into a new store in the empty directory `scratch`, compares all
-/// of it byte by byte, and checks that queue, locks, places and request states agree with the blocks.
+/// Rebuilds accounts, tree and roots of `store` from its blocks into a new store in the empty
+/// directory `scratch`, compares them byte by byte, and checks that queue, locks, places and
+/// request states agree with the blocks.
+///
+/// # Errors
+/// A [`StoreError`] when a record of `store` cannot be read, or `scratch` cannot be written.
 pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     let mut report = FsckReport::default();
     read_all(store)?;
     let rebuilt = Store::open(scratch, &OpenOptions::new(store.domain()))?;
     let applied: AppliedTip = store.database().get(&family::APPLIED, &())?.unwrap_or_default();
     report.applied = applied.tip.seal.height;
-    report.accounts = applied.next_leaf_index.saturating_sub(1);
+    report.accounts = applied.next_leaf_index.0.saturating_sub(1);
     rebuild(store, &rebuilt, &mut report)?;
     for family in family::DERIVED {
         compare(store, &rebuilt, family, &mut report)?;
@@ -58,7 +62,8 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     Ok(report)
 }
 
-/// Walks the blocks: their links, places and hashes, and applies those that `store` has applied.
+/// Checks each block's link, places and hash, and applies to `rebuilt` the blocks that `store` has
+/// applied.
 fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
     let database = store.database();
     let block_writer = BlockWriter::new(rebuilt.clone());
@@ -104,7 +109,8 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
     Ok(())
 }
 
-/// Compares the final states that are kept (they expire) with those of a block that was applied again.
+/// Compares the final states that `store` still holds (they expire) with those of the block that
+/// was applied again.
 fn check_states(
     store: &Store,
     block: &Block,
@@ -128,7 +134,8 @@ fn check_states(
     Ok(())
 }
 
-/// Reads every record: what cannot be read, or is not what was written, is an error here and not in the middle of the night.
+/// Reads every record, so that an unreadable one, or one with a wrong checksum, is an error now and
+/// not later in a running daemon.
 fn read_all(store: &Store) -> Result<(), StoreError> {
     for family in family::ALL {
         for record in store.database().raw_records(family)? {
@@ -169,7 +176,8 @@ fn compare(store: &Store, rebuilt: &Store, family: &'static str, report: &mut Fs
     }
 }
 
-/// Every queued request is open and holds its locks, and nobody else holds any.
+/// Checks that every queued request is open and holds its locks, and that no other request holds a
+/// lock.
 fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
     let mut expected_locks = 0;
     for record in store.database().records(&family::QUEUE)? {
@@ -201,8 +209,11 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, B256, U256};
+    use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
     use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
     use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView};
+    use selfsame_protocol::time::UnixSeconds;
+    use selfsame_protocol::tree::{LeafIndex, Root};
     use tempfile::TempDir;
 
     use super::*;
@@ -265,30 +276,30 @@ mod tests {
     fn every_damaged_record_is_a_fault() {
         type Damage = fn(&Store, &mut Changes);
         let table: [(&str, Damage, &str); 28] = [
-            ("an account is gone", |_, changes| changes.delete(&family::ACCOUNTS, &1), "accounts: record"),
+            ("an account is gone", |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(1)), "accounts: record"),
             (
                 "an account is another's",
                 |store, changes| {
-                    let other = store.snapshot().and_then(|snapshot| snapshot.account(2)).expect("read");
-                    changes.put(&family::ACCOUNTS, &1, &other.expect("an account"));
+                    let other = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("read");
+                    changes.put(&family::ACCOUNTS, &LeafIndex(1), &other.expect("an account"));
                 },
                 "differs from the blocks",
             ),
             (
                 "an account has another key",
                 |store, changes| {
-                    let account = store.snapshot().and_then(|snapshot| snapshot.account(1)).expect("read");
+                    let account = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(1))).expect("read");
                     let mut account = account.expect("an account");
-                    account.slots[0].as_mut().expect("an authenticator").public_key = U256::from(9);
-                    changes.put(&family::ACCOUNTS, &1, &account);
+                    account.slots[0].as_mut().expect("an authenticator").public_key = CompressedKey(U256::from(9));
+                    changes.put(&family::ACCOUNTS, &LeafIndex(1), &account);
                 },
                 "accounts: record 0000000000000001 differs from the blocks",
             ),
             (
                 "an account too many",
                 |store, changes| {
-                    let other = store.snapshot().and_then(|snapshot| snapshot.account(2)).expect("read");
-                    changes.put(&family::ACCOUNTS, &3, &other.expect("an account"));
+                    let other = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("read");
+                    changes.put(&family::ACCOUNTS, &LeafIndex(3), &other.expect("an account"));
                 },
                 "does not follow from the blocks",
             ),
@@ -300,7 +311,8 @@ mod tests {
             (
                 "an address that nobody has",
                 |_, changes| {
-                    let packed = PackedAccount { recovery_counter: 0, pubkey_id: 0, leaf_index: 1 };
+                    let packed =
+                        PackedAccount { recovery_counter: 0, pubkey_id: PubkeyId(0), leaf_index: LeafIndex(1) };
                     changes.put(&family::ADDRESSES, &Address::repeat_byte(9), &packed);
                 },
                 "addresses: record",
@@ -336,7 +348,7 @@ mod tests {
                 |store, changes| {
                     let root = store.applied_block(1).expect("read").expect("applied").result.root_after;
                     let record = store.database().get(&family::ROOTS, &root).expect("read").expect("a root");
-                    changes.put(&family::ROOTS, &root, &RootRecord { replaced_at: Some(2001), ..record });
+                    changes.put(&family::ROOTS, &root, &RootRecord { replaced_at: Some(UnixSeconds(2001)), ..record });
                 },
                 "roots: record",
             ),
@@ -344,7 +356,7 @@ mod tests {
                 "a root that never was",
                 |_, changes| {
                     let record = RootRecord { height: 1, replaced_at: None };
-                    changes.put(&family::ROOTS, &B256::repeat_byte(9), &record);
+                    changes.put(&family::ROOTS, &Root(B256::repeat_byte(9)), &record);
                 },
                 "roots: record",
             ),
@@ -390,7 +402,7 @@ mod tests {
                 |store, changes| {
                     let block = store.database().get(&family::BLOCKS, &1).expect("read").expect("a block");
                     let mut block: Block = block;
-                    block.header.time += 1;
+                    block.header.time.0 += 1;
                     changes.put(&family::BLOCKS, &1, &block);
                 },
                 "block 2 does not follow block 1",
@@ -400,7 +412,7 @@ mod tests {
                 |store, changes| {
                     let block = store.database().get(&family::BLOCKS, &3).expect("read").expect("a block");
                     let mut block: Block = block;
-                    block.header.time += 1;
+                    block.header.time.0 += 1;
                     changes.put(&family::BLOCKS, &3, &block);
                 },
                 "block 3 is not found by its hash",
@@ -430,7 +442,7 @@ mod tests {
                 "a request ended otherwise",
                 |store, changes| {
                     change_request(store, changes, |record| {
-                        end_of(record).outcome = Outcome::Applied { leaf_index: 9 }
+                        end_of(record).outcome = Outcome::Applied { leaf_index: LeafIndex(9) }
                     });
                 },
                 "ended as",
@@ -463,7 +475,7 @@ mod tests {
             ),
             (
                 "a lock too many",
-                |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(1), &request_id(1)),
+                |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(LeafIndex(1)), &request_id(1)),
                 "3 locks are held, the queued requests need 2",
             ),
         ];
@@ -501,7 +513,7 @@ mod tests {
             for number in 0..200u64 {
                 changes.put(
                     &family::ROOTS,
-                    &B256::from(U256::from(number)),
+                    &Root::from_number(U256::from(number)),
                     &RootRecord { height: 1, replaced_at: None },
                 );
             }

@@ -1,7 +1,8 @@
-//! Records that live for a time: what sign-in remembers.
+//! Records with an expiry: sign-in's transactions, codes, tokens, sessions and signing keys.
 //!
-//! A small interface on purpose (get, compare and write, expire), so that it can be kept elsewhere later. The embedded
-//! implementation is two column families: the records, and when each expires.
+//! The interface is small on purpose (get, compare and write, expire), so that another store can
+//! implement it later. The embedded implementation has two column families: the records, and their
+//! expiries.
 
 use std::sync::mpsc::channel;
 
@@ -11,28 +12,33 @@ use crate::group_commit::{Conditions, Decided, GroupCommit};
 use crate::schema::family;
 use crate::schema::records::{RecordKey, StoredRecord};
 use crate::store::Store;
+use selfsame_protocol::time::UnixSeconds;
 
-/// A write: the record as it was read, and as it is to be.
+/// A write of one record: the record as the caller read it, and its new form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordWrite {
+    /// The record that is written.
     pub key: RecordKey,
-    /// `None`: there is none.
+    /// The record as it was read; `None` when there was no such record.
     pub before: Option<StoredRecord>,
-    /// `None` deletes.
+    /// The new record; `None` deletes.
     pub after: Option<StoredRecord>,
 }
 
-/// Records that live for a time.
+/// A store of records with an expiry. The calls block on I/O, except
+/// [`Records::compare_and_write`].
 pub trait Records: Send + Sync + 'static {
-    /// A record, also when it has expired and is not swept yet.
+    /// A record, even when it has expired and is not deleted yet.
     fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError>;
 
-    /// Writes all of these if every record is still as it was read, durably, or none of them.
+    /// Writes all of `writes` durably if every record is still as it was read; otherwise writes
+    /// none of them. `decided` gets the outcome.
     fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: Decided);
 
-    /// Deletes records that expired before `time` (Unix seconds), at most `limit`, and reads no others. Returns how many it
-    /// found; they are deleted when this returns. Blocks the thread.
-    fn expire(&self, time: u64, limit: usize) -> Result<usize, StoreError>;
+    /// Deletes at most `limit` records that expired before `time` (exclusive), and reads no others.
+    /// Returns how many it found; they are deleted when this returns, except those that were
+    /// written again. Blocks the thread.
+    fn expire(&self, time: UnixSeconds, limit: usize) -> Result<usize, StoreError>;
 }
 
 /// Records in the local store.
@@ -72,7 +78,7 @@ impl Records for EmbeddedRecords {
         self.group_commit.commit_if(conditions, changes, decided);
     }
 
-    fn expire(&self, time: u64, limit: usize) -> Result<usize, StoreError> {
+    fn expire(&self, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {
         let (mut found, mut handed_in) = (0, 0);
         let (told, decisions) = channel();
         for expiry in self.store.database().records(&family::RECORD_EXPIRIES)?.take(limit) {
@@ -81,10 +87,11 @@ impl Records for EmbeddedRecords {
                 break;
             }
             found += 1;
-            // Each alone: one that is written in this moment stays, and holds up nobody else's end.
+            // One compare-and-write per record: a concurrent write of a record spares only that
+            // record.
             let before = self.get(&key)?;
             if before.as_ref().is_none_or(|before| before.expires_at != expires_at) {
-                // It was written again since we began to look, and expires another time.
+                // The record was written again after the iterator was made, and has another expiry.
                 continue;
             }
             handed_in += 1;
@@ -93,7 +100,7 @@ impl Records for EmbeddedRecords {
             self.compare_and_write(vec![RecordWrite { key, before, after: None }], decided);
         }
         drop(told);
-        // Who looks again before they are gone would find them again.
+        // Wait for the deletions: the caller's next call would find the same records otherwise.
         let decisions = decisions.into_iter().collect::<Result<Vec<_>, _>>()?;
         if decisions.len() == handed_in { Ok(found) } else { Err(StoreError::Closing) }
     }

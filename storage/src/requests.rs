@@ -1,8 +1,9 @@
-//! Requests: reading the durable queue and the states; admitting, and deleting what has expired.
+//! Requests: reads the durable queue and the states, admits requests, and deletes expired ones.
 
 use selfsame_protocol::B256;
 use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Entry, RequestId};
+use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
@@ -12,12 +13,12 @@ use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::store::Store;
 
 impl Store {
-    /// A request's record.
+    /// A request's record; `None` when the request is unknown or its record has expired.
     pub fn request(&self, request_id: &RequestId) -> Result<Option<RequestRecord>, StoreError> {
         self.database().get(&family::REQUESTS, request_id)
     }
 
-    /// The record of an idempotency key, also when its retention is over.
+    /// The record of an idempotency key, even when its retention is over and it is not swept yet.
     pub fn idempotency(&self, key_hash: &B256) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.database().get(&family::IDEMPOTENCY, key_hash)
     }
@@ -27,12 +28,13 @@ impl Store {
         self.database().records(&family::QUEUE)?.map(queued).collect()
     }
 
-    /// Up to `limit` queued requests with sequence numbers above `after`, in order.
+    /// Up to `limit` queued requests with sequence numbers above `after` (exclusive), in order.
     pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, StoreError> {
         self.database().records_from(&family::QUEUE, &(after + 1))?.take(limit).map(queued).collect()
     }
 
-    /// The greatest sequence number that was ever given to a request; the next request gets a greater one.
+    /// The greatest sequence number that a request ever got, 0 before the first; the next request
+    /// gets a greater one.
     pub fn last_sequence(&self) -> Result<u64, StoreError> {
         let queued = self.database().last(&family::QUEUE)?.map_or(0, |(sequence, _)| sequence);
         Ok(queued.max(self.finished_sequence()?))
@@ -48,13 +50,14 @@ fn queued(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entry)
     record.map(|(sequence, queued)| (sequence, queued.entry))
 }
 
-/// An idempotency key, by its hash, with the record that it gets.
+/// Hash of an idempotency key, and the record to store for it.
 pub type IdempotencyKey = (B256, IdempotencyRecord);
 
-/// How far a sweep came: the time (Unix seconds) and the id of the last record that it looked at.
-pub type SweepPosition<Id> = (u64, Id);
+/// Progress of a sweep: the time and the id of the last record that it read.
+pub type SweepPosition<Id> = (UnixSeconds, Id);
 
-/// The right to admit requests and to delete expired ones. A service gives it to its request tracker.
+/// The right to admit requests and to delete expired ones. A service gives it to its request
+/// tracker.
 pub struct RequestWriter {
     store: Store,
     group_commit: GroupCommit,
@@ -66,32 +69,38 @@ impl RequestWriter {
         Self { store, group_commit }
     }
 
-    /// Makes a request durable: its record, its locks, its place in the queue, and its idempotency key if it has one. `durable` is called
-    /// when all of it is on disk, or none of it can be.
+    /// Makes a request durable: its record, its locks, its entry in the queue, and its idempotency
+    /// key if it has one. `durable` is called when all of these are on disk or could not be
+    /// written.
     pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: Durable) {
         self.group_commit.commit(admission(sequence, entry, idempotency), durable);
     }
 
-    /// Calls `durable` when every request that was admitted before is on disk.
+    /// Calls `durable` when every request that was admitted before is on disk or could not be
+    /// written.
     pub fn after_admitted(&self, durable: Durable) {
         self.group_commit.commit(Changes::default(), durable);
     }
 
-    /// Waits until every request that was admitted before is on disk or refused. Blocks the thread.
+    /// Waits until every request that was admitted before is on disk or could not be written.
+    /// Blocks the thread.
     ///
     /// # Errors
-    /// [`StoreError::Closing`] when the committing thread has ended; any other error says that the last group was refused.
+    /// [`StoreError::Closing`] when the committing thread has ended; otherwise the error of the
+    /// last group that was waited for.
     pub fn barrier(&self) -> Result<(), StoreError> {
         self.group_commit.barrier()
     }
 
-    /// Deletes final requests that ended before `time` (Unix seconds): at most `limit` of those after `swept`. Returns the position of the
-    /// last record that it looked at; `None` when there was none. Blocks the thread.
+    /// Deletes final requests that ended before `time` (exclusive): at most `limit` of those after
+    /// `swept`. Returns the position of the last record that it read; `None` when there was no such
+    /// record. Blocks the thread.
     ///
-    /// A sweep that continues from that position does not read over the records deleted before, which RocksDB keeps until compaction.
+    /// A sweep that continues from that position does not read over the records deleted before,
+    /// which RocksDB keeps until compaction.
     pub fn sweep_requests(
         &self,
-        time: u64,
+        time: UnixSeconds,
         swept: Option<SweepPosition<RequestId>>,
         limit: usize,
     ) -> Result<Option<SweepPosition<RequestId>>, StoreError> {
@@ -101,10 +110,12 @@ impl RequestWriter {
         })
     }
 
-    /// The same for idempotency keys accepted before `time`. A key that is `in_use` again stays until the next sweep.
+    /// Deletes idempotency keys that were accepted before `time` (exclusive), as
+    /// [`RequestWriter::sweep_requests`] deletes requests. A key that is `in_use` stays; a later
+    /// sweep from the beginning reads it again.
     pub fn sweep_idempotency_keys(
         &self,
-        time: u64,
+        time: UnixSeconds,
         swept: Option<SweepPosition<B256>>,
         limit: usize,
         in_use: impl Fn(&B256) -> bool,
@@ -113,7 +124,8 @@ impl RequestWriter {
             if in_use(key_hash) {
                 return Ok(false);
             }
-            // The key may have been used again since; its newer record has an entry of its own in ACCEPTED_KEYS.
+            // The key may have been used again since; its newer record has an entry of its own in
+            // ACCEPTED_KEYS.
             if self.store.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
                 changes.delete(&family::IDEMPOTENCY, key_hash);
             }
@@ -123,11 +135,11 @@ impl RequestWriter {
 
     fn sweep<Id: Encoding + Copy + PartialEq>(
         &self,
-        times: &Family<(u64, Id), ()>,
-        before: u64,
+        times: &Family<(UnixSeconds, Id), ()>,
+        before: UnixSeconds,
         swept: Option<SweepPosition<Id>>,
         limit: usize,
-        delete: impl Fn(&mut Changes, u64, &Id) -> Result<bool, StoreError>,
+        delete: impl Fn(&mut Changes, UnixSeconds, &Id) -> Result<bool, StoreError>,
     ) -> Result<Option<SweepPosition<Id>>, StoreError> {
         fault_point!(SweepBefore);
         let database = self.store.database();
@@ -137,8 +149,8 @@ impl RequestWriter {
             Some(swept) => Box::new(database.records_from(times, swept)?),
             None => Box::new(database.records(times)?),
         };
-        // The record at `swept` itself is still there if its key was in use.
-        let is_after_swept = |key: &(u64, Id)| swept.as_ref().is_none_or(|swept| key != swept);
+        // The record at `swept` itself is still there when its key was in use.
+        let is_after_swept = |key: &(UnixSeconds, Id)| swept.as_ref().is_none_or(|swept| key != swept);
         let unseen = records.filter(|record| record.as_ref().map_or(true, |(key, ())| is_after_swept(key)));
         for record in unseen.take(limit) {
             let ((time, id), ()) = record?;

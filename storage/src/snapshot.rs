@@ -1,11 +1,11 @@
-//! What readers see: the registry after one block.
+//! Snapshots: the registry after one block, for readers.
 
 use rocksdb::DBPinnableSlice;
 use self_cell::self_cell;
+use selfsame_protocol::Address;
 use selfsame_protocol::ledger::{RootRecord, Tip};
 use selfsame_protocol::registry::{Account, PackedAccount, RegistryView};
-use selfsame_protocol::tree::{InclusionPath, Page, PageId, PageSource, inclusion_path};
-use selfsame_protocol::{Address, B256};
+use selfsame_protocol::tree::{InclusionPath, LeafIndex, Page, PageId, PageSource, Root, inclusion_path};
 
 use crate::database::RecordSource;
 use crate::error::StoreError;
@@ -45,34 +45,34 @@ impl RecordSource for Pinned {
 }
 
 impl Snapshot {
-    /// The block that this is the state after.
+    /// The last block that this state includes, the hash of its result, and the root after it.
     pub fn tip(&self) -> &Tip {
         &self.applied.tip
     }
 
     /// The leaf index that the next account gets.
-    pub fn next_leaf_index(&self) -> u64 {
+    pub fn next_leaf_index(&self) -> LeafIndex {
         self.applied.next_leaf_index
     }
 
     /// The inclusion path of a leaf index below [`selfsame_protocol::tree::CAPACITY`].
-    pub fn inclusion_path(&self, leaf_index: u64) -> Result<InclusionPath, StoreError> {
+    pub fn inclusion_path(&self, leaf_index: LeafIndex) -> Result<InclusionPath, StoreError> {
         inclusion_path(self, leaf_index)
     }
 
-    /// What is known about a root.
-    pub fn root(&self, root: &B256) -> Result<Option<RootRecord>, StoreError> {
-        if *root == self.applied.tip.root {
+    /// The record of a root; `None` when the registry never had it.
+    pub fn root(&self, root: Root) -> Result<Option<RootRecord>, StoreError> {
+        if root == self.applied.tip.root {
             return Ok(Some(RootRecord { height: self.applied.tip.seal.height, replaced_at: None }));
         }
-        self.pinned.get(&family::ROOTS, root)
+        self.pinned.get(&family::ROOTS, &root)
     }
 }
 
 impl RegistryView for Snapshot {
     type Error = StoreError;
 
-    fn account(&self, leaf_index: u64) -> Result<Option<Account>, StoreError> {
+    fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, StoreError> {
         if leaf_index >= self.applied.next_leaf_index {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl RegistryView for Snapshot {
         self.pinned.get(&family::ADDRESSES, &address)
     }
 
-    fn next_leaf_index(&self) -> Result<u64, StoreError> {
+    fn next_leaf_index(&self) -> Result<LeafIndex, StoreError> {
         Ok(self.applied.next_leaf_index)
     }
 }

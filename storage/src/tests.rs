@@ -3,14 +3,17 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, apply_block, recover_signers};
 use selfsame_protocol::registry::{CreateAccount, Operation, RegistryView, RuleParameters};
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+use selfsame_protocol::tree::{LeafIndex, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::{Environment, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, Nullifier, RelyingPartyId};
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
@@ -34,8 +37,8 @@ pub(crate) fn create(byte: u8) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::repeat_byte(byte)],
-        authenticator_pubkeys: vec![U256::from(byte)],
-        offchain_signer_commitment: U256::from(byte),
+        authenticator_pubkeys: vec![CompressedKey(U256::from(byte))],
+        offchain_signer_commitment: Commitment(U256::from(byte)),
     };
     operation.into()
 }
@@ -78,7 +81,7 @@ pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
         .into_iter()
         .filter(|(_, entry)| ledger.place(&entry.request_id).expect("places are read").is_none())
         .map(|(_, entry)| entry);
-    let block = Block::seal(&ledger.head(), time, RuleParameters::default(), entries.collect());
+    let block = Block::seal(&ledger.head(), UnixSeconds(time), RuleParameters::default(), entries.collect());
     ledger.append(&block).expect("the block is appended");
     block
 }
@@ -150,15 +153,18 @@ fn a_block_is_committed_whole_and_once() {
     writer.commit(&block, &effects).expect("committed");
 
     let after = store.snapshot().expect("a snapshot");
-    assert_eq!((before.next_leaf_index(), after.next_leaf_index()), (1, 3));
-    assert_eq!(before.account(1).expect("read"), None, "a snapshot does not move");
-    assert_eq!(after.account(2).expect("read").map(|account| account.commitment), Some(U256::from(2)));
+    assert_eq!((before.next_leaf_index(), after.next_leaf_index()), (LeafIndex(1), LeafIndex(3)));
+    assert_eq!(before.account(LeafIndex(1)).expect("read"), None, "a snapshot does not move");
+    assert_eq!(
+        after.account(LeafIndex(2)).expect("read").map(|account| account.commitment),
+        Some(Commitment(U256::from(2)))
+    );
     assert_eq!(after.tip(), &effects.tip);
     assert_eq!(store.queued_after(0, 10).expect("read"), vec![]);
     assert_eq!(store.open_requests().expect("read"), vec![]);
     assert_eq!(store.last_sequence().expect("read"), 2);
     let state = store.request(&request_id(2)).expect("read").and_then(|record| record.final_state).expect("final");
-    assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: 2 }));
+    assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: LeafIndex(2) }));
 
     let again = writer.commit(&block, &effects);
     assert!(matches!(again, Err(StoreError::StaleCommit { height: 1, computed_on: 0, applied: 1 })), "{again:?}");
@@ -177,11 +183,11 @@ fn replaced_roots_keep_the_time_of_their_replacement() {
     }
     let snapshot = store.snapshot().expect("a snapshot");
     let record = |root| snapshot.root(root).expect("read").map(|record| (record.height, record.replaced_at));
-    assert_eq!(record(&empty), Some((0, Some(1000))));
-    assert_eq!(record(&snapshot.tip().root), Some((2, None)));
+    assert_eq!(record(empty), Some((0, Some(UnixSeconds(1000)))));
+    assert_eq!(record(snapshot.tip().root), Some((2, None)));
     let first = store.applied_block(1).expect("read").expect("applied").result.root_after;
-    assert_eq!(record(&first), Some((1, Some(2000))));
-    assert_eq!(record(&selfsame_protocol::B256::repeat_byte(9)), None);
+    assert_eq!(record(first), Some((1, Some(UnixSeconds(2000)))));
+    assert_eq!(record(Root(B256::repeat_byte(9))), None);
 }
 
 #[test]
@@ -196,7 +202,7 @@ fn the_ledger_takes_the_next_block_only_and_finds_its_end_again() {
     assert_eq!(heard.try_recv(), Ok(1));
     let again = ledger.append(&block);
     assert!(matches!(again, Err(LedgerError::NotNext { found: 1, head: 1 })), "{again:?}");
-    let mut stranger = Block::seal(&ledger.head(), 1000, RuleParameters::default(), block.entries.clone());
+    let mut stranger = Block::seal(&ledger.head(), UnixSeconds(1000), RuleParameters::default(), block.entries.clone());
     stranger.header.previous_hash = selfsame_protocol::B256::ZERO;
     assert!(ledger.append(&stranger).is_err(), "a block that links elsewhere");
 
@@ -241,17 +247,20 @@ fn sweeping_takes_what_is_old_and_nothing_else() {
         commit(&store, &block).expect("committed");
     }
     let (requests, _committing) = request_writer(&store);
-    assert_eq!(requests.sweep_requests(2000, None, 10).expect("swept"), Some((1000, request_id(1))));
+    assert_eq!(
+        requests.sweep_requests(UnixSeconds(2000), None, 10).expect("swept"),
+        Some((UnixSeconds(1000), request_id(1)))
+    );
     let is_kept = |byte| store.request(&request_id(byte)).expect("read").is_some();
     assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
     assert_eq!(
-        requests.sweep_requests(9000, Some((1000, request_id(1))), 1).expect("swept"),
-        Some((2000, request_id(2)))
+        requests.sweep_requests(UnixSeconds(9000), Some((UnixSeconds(1000), request_id(1))), 1).expect("swept"),
+        Some((UnixSeconds(2000), request_id(2)))
     );
     assert_eq!([is_kept(2), is_kept(3)], [false, true]);
-    let rest = requests.sweep_requests(9000, Some((2000, request_id(2))), 10).expect("swept");
-    assert_eq!((rest, is_kept(3)), (Some((3000, request_id(3))), false));
-    assert_eq!(requests.sweep_requests(9000, rest, 10).expect("swept"), None);
+    let rest = requests.sweep_requests(UnixSeconds(9000), Some((UnixSeconds(2000), request_id(2))), 10).expect("swept");
+    assert_eq!((rest, is_kept(3)), (Some((UnixSeconds(3000), request_id(3))), false));
+    assert_eq!(requests.sweep_requests(UnixSeconds(9000), rest, 10).expect("swept"), None);
     assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
 }
 
@@ -371,8 +380,11 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
     for (sequence, accepted_at) in [(1, 1000), (2, 5000)] {
         let operation = create(sequence as u8);
         let request_id = request_id(sequence as u8);
-        let record =
-            IdempotencyRecord { request_id, body_hash: selfsame_protocol::keccak256(encode(&operation)), accepted_at };
+        let record = IdempotencyRecord {
+            request_id,
+            body_hash: selfsame_protocol::keccak256(encode(&operation)),
+            accepted_at: UnixSeconds(accepted_at),
+        };
         let changes = admission(sequence, Entry { request_id, operation }, Some((key, record)));
         store.database().write(changes, true).expect("written");
     }
@@ -380,25 +392,27 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
     let nobody = |_: &_| false;
     let sweep =
         |time, in_use: &dyn Fn(&_) -> bool| requests.sweep_idempotency_keys(time, None, 10, in_use).expect("swept");
-    assert_eq!(sweep(2000, &nobody), Some((1000, key)));
-    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
+    assert_eq!(sweep(UnixSeconds(2000), &nobody), Some((UnixSeconds(1000), key)));
+    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(UnixSeconds(5000)));
     // Somebody uses it anew at this moment.
-    assert_eq!(sweep(6000, &|in_use| *in_use == key), Some((5000, key)));
-    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(5000));
-    let behind = requests.sweep_idempotency_keys(6000, Some((5000, key)), 10, |_| true).expect("swept");
+    assert_eq!(sweep(UnixSeconds(6000), &|in_use| *in_use == key), Some((UnixSeconds(5000), key)));
+    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(UnixSeconds(5000)));
+    let behind = requests
+        .sweep_idempotency_keys(UnixSeconds(6000), Some((UnixSeconds(5000), key)), 10, |_| true)
+        .expect("swept");
     assert_eq!(behind, None, "whoever goes on does not come to it again");
-    assert_eq!(sweep(6000, &nobody), Some((5000, key)));
+    assert_eq!(sweep(UnixSeconds(6000), &nobody), Some((UnixSeconds(5000), key)));
     assert_eq!(store.idempotency(&key).expect("read"), None);
 }
 
 fn nullifier(number: u64) -> NullifierKey {
     let rp_id = RelyingPartyId(7);
     let action = ActionKey { rp_id, environment: Environment::Staging, action: U256::from(1) };
-    NullifierKey { action, nullifier: U256::from(number) }
+    NullifierKey { action, nullifier: Nullifier(U256::from(number)) }
 }
 
 fn record(verifications: u64) -> NullifierRecord {
-    NullifierRecord { created_at: 1000, verifications, user_presence_completed: false }
+    NullifierRecord { created_at: UnixMillis(1000), verifications, user_presence_completed: false }
 }
 
 /// Hands in a change of a nullifier's record that was read as `before`.

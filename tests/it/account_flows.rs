@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::gateway::{BlockResponse, GatewayRequestState};
 use selfsame_protocol::ledger::RequestId;
+use selfsame_protocol::registry::Nonce;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_wallet::account::AccountError;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::keys::AuthenticatorKey;
@@ -33,7 +36,7 @@ async fn all_eight_kinds_are_finalized() {
     };
 
     let account = done(create_account(&[laptop.authenticator()], Address::ZERO)).await;
-    let account = done(account.insert(domain, &laptop, phone.authenticator(), 1).expect("built")).await;
+    let account = done(account.insert(domain, &laptop, phone.authenticator(), PubkeyId(1)).expect("built")).await;
     let account = done(account.update(domain, &phone, tablet.authenticator()).expect("built")).await;
     let account = done(account.remove(domain, &tablet, laptop.address()).expect("built")).await;
     let account = done(account.update_recovery_agent(domain, &tablet, other.address()).expect("built")).await;
@@ -58,12 +61,12 @@ async fn all_eight_kinds_are_finalized() {
     ];
     assert_eq!(kinds, BTreeSet::from(all));
     assert_eq!(registry.account(account.leaf_index).await.expect("read"), account);
-    assert_eq!(account.nonce, U256::from(7), "every signed operation used one");
+    assert_eq!(account.nonce, Nonce::from(7), "every signed operation used one");
     for revoked in [&laptop, &phone, &tablet] {
         assert_eq!(client.packed_account(revoked.address()).await.expect("answered"), None);
     }
     let packed = client.packed_account(spare.address()).await.expect("answered").expect("an authenticator");
-    assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (1, 0, account.leaf_index));
+    assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (1, PubkeyId(0), account.leaf_index));
     daemon.stop().await;
 }
 
@@ -79,7 +82,7 @@ async fn a_recovery_agent_takes_office_after_fourteen_days_and_not_a_second_befo
     let account = carry_out(&open, step).await.account;
     let leaf_index = account.leaf_index;
     let pending = open.client().pending_recovery_agent(leaf_index).await.expect("answered");
-    assert_eq!(pending.execute_after, U256::from((START + COOLDOWN).as_secs()));
+    assert_eq!(pending.execute_after, UnixSeconds((START + COOLDOWN).as_secs()));
     daemon.stop().await;
 
     let daemon = TestDaemon::start_at(folder.path(), START + COOLDOWN - Duration::from_secs(1), |_| {}).await;
@@ -98,7 +101,7 @@ async fn a_recovery_agent_takes_office_after_fourteen_days_and_not_a_second_befo
     let account = carry_out(&late, account.execute_recovery_agent_update()).await.account;
     assert_eq!(late.client().recovery_agent(leaf_index).await.expect("answered"), agent.address());
     let pending = late.client().pending_recovery_agent(leaf_index).await.expect("answered");
-    assert_eq!((pending.pending_recovery_agent, pending.execute_after), (Address::ZERO, U256::ZERO));
+    assert_eq!((pending.pending_recovery_agent, pending.execute_after), (Address::ZERO, UnixSeconds(0)));
     carry_out(&late, account.recover(late.domain(), &agent, heir.authenticator()).expect("built")).await;
     daemon.stop().await;
 }
@@ -218,7 +221,7 @@ async fn two_wallets_of_one_account_see_each_others_changes() {
     let registry = registry(daemon.client()).await;
     let (laptop, phone) = (key("laptop"), key("phone"));
     let account = create(&registry, &laptop, Address::ZERO).await;
-    let step = account.insert(registry.domain(), &laptop, phone.authenticator(), 6).expect("built");
+    let step = account.insert(registry.domain(), &laptop, phone.authenticator(), PubkeyId(6)).expect("built");
     carry_out(&registry, step).await;
     let read_by = async |key: &AuthenticatorKey| registry.account_of(key.address()).await.expect("read");
     let (seen, mine) = (read_by(&phone).await, read_by(&laptop).await);

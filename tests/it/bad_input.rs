@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Address, U256, keccak256};
 use selfsame::interface::Interface;
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 
@@ -303,7 +304,7 @@ async fn the_gateway_reads_every_spelling_as_the_same_request() {
     let caller = Caller::start_holding(2).await;
     let [alice, bob, tablet] = ["alice", "bob", "tablet"].map(key);
     let [alices, _] = caller.create_pair([&alice, &bob]).await;
-    let step = alices.insert(&caller.domain(), &alice, tablet.authenticator(), 1).expect("built");
+    let step = alices.insert(&caller.domain(), &alice, tablet.authenticator(), PubkeyId(1)).expect("built");
     let good = serde_json::to_value(&step.operation).expect("JSON");
     let url = || caller.daemon.gateway("/insert-authenticator");
     let accepted = caller.post(url(), good.to_string()).await;
@@ -431,7 +432,7 @@ async fn mutated_bodies_never_break_anything() {
     let domain = caller.domain();
     let [alice, tablet] = ["alice", "tablet"].map(key);
     let alices = caller.create(&[&alice], Address::ZERO).await;
-    let insert = alices.insert(&domain, &alice, tablet.authenticator(), 1).expect("built").operation;
+    let insert = alices.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1)).expect("built").operation;
     let insert = serde_json::to_value(insert).expect("JSON");
     let mut gateway = Connection::open(caller.daemon.addresses[Interface::Gateway]).await;
     let mut indexer = Connection::open(caller.daemon.addresses[Interface::Indexer]).await;

@@ -6,6 +6,9 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
+use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::registry::Nonce;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::Authenticator;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde_json::{Value, json};
@@ -131,10 +134,10 @@ async fn gateway() {
 
     let (account, request_id) = transcript.submit(Ok(create_account(&[alice.authenticator()], agent.address()))).await;
     transcript.get(&format!("/receipt/{request_id}")).await;
-    let account = AccountState { leaf_index: 1, ..account };
+    let account = AccountState { leaf_index: LeafIndex(1), ..account };
     transcript.is("gateway_create_account");
 
-    let (account, _) = transcript.submit(account.insert(&domain, &alice, tablet.authenticator(), 1)).await;
+    let (account, _) = transcript.submit(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
     let (account, _) = transcript.submit(account.update(&domain, &alice, phone.authenticator())).await;
     let (account, _) = transcript.submit(account.remove(&domain, &phone, tablet.address())).await;
     transcript.is("gateway_authenticators");
@@ -178,8 +181,8 @@ async fn gateway() {
     transcript.post("/revert-recovery-agent-update", json!({})).await;
     let taken = create_account(&[alice.authenticator()], Address::ZERO).operation;
     transcript.post("/create-account", serde_json::to_value(taken).expect("JSON")).await;
-    let old = AccountState { nonce: U256::ZERO, ..account };
-    let old = old.insert(&domain, &alice, tablet.authenticator(), 1).expect("built").operation;
+    let old = AccountState { nonce: Nonce(U256::ZERO), ..account };
+    let old = old.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1)).expect("built").operation;
     transcript.post("/insert-authenticator", serde_json::to_value(old).expect("JSON")).await;
     transcript.is("gateway_errors");
 }

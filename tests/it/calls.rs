@@ -10,6 +10,7 @@ use reqwest::{Body, RequestBuilder};
 use selfsame::config::Config;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::registry::{Operation, OperationKind};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde_json::{Value, json};
@@ -128,7 +129,7 @@ impl Caller {
     }
 
     /// The account of an authenticator.
-    pub async fn leaf_index(&self, address: Address) -> u64 {
+    pub async fn leaf_index(&self, address: Address) -> LeafIndex {
         let packed = self.daemon.client().packed_account(address).await.expect("an answer");
         packed.expect("an account").leaf_index
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::{commitment, decompress_slots};
-use selfsame_protocol::tree;
+use alloy_primitives::{Address, B256};
+use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId, commitment, decompress_slots};
+use selfsame_protocol::tree::{LeafIndex, Root};
 use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
@@ -18,17 +18,17 @@ use crate::people::{create, final_state, key, registry, submit};
 const CHANGES: usize = 40;
 
 /// The commitment of public keys as an answer lists them.
-fn commitment_of(keys: &[Option<U256>]) -> U256 {
+fn commitment_of(keys: &[Option<CompressedKey>]) -> Commitment {
     commitment(&decompress_slots(keys.iter().copied()).expect("real keys"))
 }
 
 /// Reads inclusion proofs of an account as fast as it can; checks each and tells the roots seen.
-async fn read_proofs(client: Client, leaf_index: u64, writing: Arc<AtomicBool>) -> BTreeSet<B256> {
+async fn read_proofs(client: Client, leaf_index: LeafIndex, writing: Arc<AtomicBool>) -> BTreeSet<Root> {
     let mut roots = BTreeSet::new();
     while writing.load(Ordering::Relaxed) {
         let proof = client.inclusion_proof(leaf_index).await.expect("answered");
         let path = proof.path().expect("thirty siblings");
-        let leaf = tree::node(commitment_of(&proof.authenticator_pubkeys));
+        let leaf = commitment_of(&proof.authenticator_pubkeys).leaf();
         assert_eq!(path.root_from(&leaf), proof.root, "an answer's keys lead to the answer's root");
         roots.insert(proof.root);
     }
@@ -36,7 +36,7 @@ async fn read_proofs(client: Client, leaf_index: u64, writing: Arc<AtomicBool>) 
 }
 
 /// Reads an account's authenticators as fast as it can; checks each answer and tells the commitments seen.
-async fn read_authenticators(client: Client, leaf_index: u64, writing: Arc<AtomicBool>) -> BTreeSet<U256> {
+async fn read_authenticators(client: Client, leaf_index: LeafIndex, writing: Arc<AtomicBool>) -> BTreeSet<Commitment> {
     let mut commitments = BTreeSet::new();
     while writing.load(Ordering::Relaxed) {
         let answer = client.authenticators(leaf_index).await.expect("answered");
@@ -54,7 +54,7 @@ fn change(registry: &Registry, account: &AccountState, owner: &str, number: usiz
     let phone = key(&format!("{owner}'s phone {}", number / 2));
     let owner = key(owner);
     match number % 2 {
-        0 => account.insert(registry.domain(), &owner, phone.authenticator(), 1).expect("built"),
+        0 => account.insert(registry.domain(), &owner, phone.authenticator(), PubkeyId(1)).expect("built"),
         _ => account.remove(registry.domain(), &owner, phone.address()).expect("built"),
     }
 }
@@ -79,7 +79,7 @@ async fn expect_shown(client: &Client, account: &AccountState) {
     assert_eq!(authenticators.expect("answered").offchain_signer_commitment, account.commitment);
     let keys: Vec<_> = account.slots.iter().map(|slot| slot.map(|slot| slot.compressed_key())).collect();
     assert_eq!(proof.expect("answered").authenticator_pubkeys, keys);
-    for (pubkey_id, slot) in (0u32..).zip(&account.slots) {
+    for (pubkey_id, slot) in (0..).map(PubkeyId).zip(&account.slots) {
         let Some(slot) = slot else { continue };
         let packed = client.packed_account(slot.address).await.expect("answered").expect("an authenticator");
         assert_eq!((packed.leaf_index, packed.pubkey_id), (leaf_index, pubkey_id));
@@ -137,7 +137,7 @@ async fn an_answer_belongs_together_whenever_it_is_taken() {
     for root in roots {
         assert!(registry.client().is_valid_root(root).await.expect("answered"), "{root:#x} was a root");
     }
-    assert!(!registry.client().is_valid_root(B256::repeat_byte(1)).await.expect("answered"));
+    assert!(!registry.client().is_valid_root(Root(B256::repeat_byte(1))).await.expect("answered"));
     daemon.stop().await;
 }
 

@@ -29,6 +29,7 @@ use alloy_primitives::{Address, U256, keccak256};
 use reqwest::RequestBuilder;
 use selfsame::daemon::store_folder;
 use selfsame_actors::{Random, SystemRandom};
+use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -206,8 +207,8 @@ fn creation(number: u64) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::from_word(number.into())],
-        authenticator_pubkeys: vec![number],
-        offchain_signer_commitment: number,
+        authenticator_pubkeys: vec![CompressedKey(number)],
+        offchain_signer_commitment: Commitment(number),
     };
     operation.into()
 }

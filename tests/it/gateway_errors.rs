@@ -2,7 +2,9 @@
 //! looks. The rules have a table of their own in `gateway_rules.rs`.
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::registry::{InsertAuthenticator, Operation};
+use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::registry::{InsertAuthenticator, Nonce, Operation};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, UNSIGNED, create_account, sign};
 use serde_json::json;
@@ -18,7 +20,7 @@ fn insert(
     key: &AuthenticatorKey,
     new: &AuthenticatorKey,
 ) -> InsertAuthenticator {
-    let step = account.insert(&caller.domain(), key, new.authenticator(), 1);
+    let step = account.insert(&caller.domain(), key, new.authenticator(), PubkeyId(1));
     match step.expect("built").operation {
         Operation::InsertAuthenticator(operation) => operation,
         other => panic!("{other:?}"),
@@ -54,7 +56,7 @@ async fn what_open_requests_hold() {
     let other = bobs.update_recovery_agent(&domain, &bob, stranger.address()).expect("built").operation;
     assert_eq!(caller.submit(&other).await.status, 200);
     assert_eq!(caller.final_state(request_id).await["state"], "finalized");
-    let alices = AccountState { nonce: U256::ONE, ..alices };
+    let alices = AccountState { nonce: Nonce(U256::ONE), ..alices };
     let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("built").operation;
     assert_eq!(caller.submit(&agent).await.status, 200);
 }
@@ -148,7 +150,12 @@ async fn the_first_fault_in_the_order_of_checks_is_answered() {
 
     // Fields, then rules that need no state, then the signature, then rules on the state.
     let good = insert(&caller, &alices, &alice, &tablet);
-    let mut body = json!(InsertAuthenticator { leaf_index: 0, pubkey_id: 7, signature: UNSIGNED, ..good.clone() });
+    let mut body = json!(InsertAuthenticator {
+        leaf_index: LeafIndex(0),
+        pubkey_id: PubkeyId(7),
+        signature: UNSIGNED,
+        ..good.clone()
+    });
     body["nonce"] = json!(1);
     for (fault, mended, with) in [
         ("nonce: invalid type: integer `1`", "nonce", json!("0x9")),
@@ -173,7 +180,7 @@ async fn signatures_are_checked_before_locks_and_locks_before_the_state() {
     let [alices, _] = caller.create_pair([&alice, &bob]).await;
     let good = insert(&caller, &alices, &alice, &tablet);
     assert_eq!(caller.submit(&good.clone().into()).await.status, 200);
-    let both = InsertAuthenticator { nonce: U256::from(9), signature: UNSIGNED, ..good };
+    let both = InsertAuthenticator { nonce: Nonce(U256::from(9)), signature: UNSIGNED, ..good };
     let answer = caller.submit(&both.clone().into()).await;
     assert!(answer.refused(400, "bad_request").starts_with("ECDSAInvalidSignature: "), "{answer:?}");
     let signed = sign(&domain, both.into(), &alice).expect("signed");

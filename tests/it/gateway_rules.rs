@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256, uint};
+use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::registry::{
-    CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator,
+    CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce,
     Operation, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::signature::Signature;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, UNSIGNED, create_account, sign};
 use serde_json::json;
@@ -64,7 +66,7 @@ impl Accounts {
         let [alice, tablet, bob, carol, lost] = ["alice", "tablet", "bob", "carol", "lost"].map(key);
         let [dave, agent, stranger] = ["dave", "agent", "stranger"].map(key);
         let alices = caller.create(&[&alice], agent.address()).await;
-        let alices = caller.carry_out(alices.insert(&domain, &alice, tablet.authenticator(), 1)).await;
+        let alices = caller.carry_out(alices.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
         let bobs = caller.create(&[&bob], Address::ZERO).await;
         let carols = caller.create(&[&lost], agent.address()).await;
         let carols = caller.carry_out(carols.recover(&domain, &agent, carol.authenticator())).await;
@@ -92,11 +94,11 @@ impl Accounts {
 
     /// What the checks of signer, leaf index and nonce refuse, for an operation on alice's account whose three are set by
     /// `with`. `tablet` and `bob` are other signers, the first of the same account.
-    fn signer_rows(&self, with: impl Fn(u64, Signature, U256) -> Operation) -> Vec<Row> {
+    fn signer_rows(&self, with: impl Fn(LeafIndex, Signature, Nonce) -> Operation) -> Vec<Row> {
         let leaf_index = self.alices.leaf_index;
-        let signed = |signer, leaf_index, nonce: u64| self.sign(with(leaf_index, UNSIGNED, U256::from(nonce)), signer);
+        let signed = |signer, leaf_index, nonce: u64| self.sign(with(leaf_index, UNSIGNED, Nonce::from(nonce)), signer);
         let signature = *signed(&self.alice, leaf_index, 1).signature().expect("signed");
-        let bad = |signature| with(leaf_index, signature, U256::ONE);
+        let bad = |signature| with(leaf_index, signature, Nonce::from(1));
         let (stranger, lost, bob) = (self.stranger.address(), self.lost.address(), self.bob.address());
         vec![
             (bad(with_v(signature, 29)), "bad_request", invalid_signature()),
@@ -177,7 +179,7 @@ const ZERO_ADDRESS: &str = "ZeroAddress: the zero address cannot be an authentic
 const SAME_LEAF: &str = "NewLeafCannotEqualOldLeaf: the new commitment equals the old one";
 const NONE_PENDING: &str = "NoPendingRecoveryAgentUpdate: no recovery agent update is pending";
 
-fn wrong_leaf(stated: u64, actual: U256) -> String {
+fn wrong_leaf(stated: u64, actual: Commitment) -> String {
     format!("LeafDoesNotExist: the account's commitment is {actual:#x}, not {stated:#x}")
 }
 
@@ -188,8 +190,9 @@ async fn create_account_rules() {
     let good = operation!(CreateAccount, Ok(create_account(&[new], Address::ZERO)));
     let many: Vec<Address> = (1..=8).map(Address::repeat_byte).collect();
     let (bob, stranger) = (accounts.bob.address(), new.address);
-    let (one, two) = (U256::ONE, vec![U256::ONE; 2]);
-    let create = |addresses: &[Address], keys: &[U256]| CreateAccount {
+    let one = CompressedKey(U256::ONE);
+    let two = vec![one; 2];
+    let create = |addresses: &[Address], keys: &[CompressedKey]| CreateAccount {
         authenticator_addresses: addresses.to_vec(),
         authenticator_pubkeys: keys.to_vec(),
         ..good.clone()
@@ -212,12 +215,12 @@ async fn create_account_rules() {
         (create(&[stranger, stranger], &two).into(), "authenticator_already_exists", already_in_use(stranger)),
         (create(&[stranger, bob], &two).into(), "authenticator_already_exists", already_in_use(bob)),
         (
-            CreateAccount { offchain_signer_commitment: MODULUS, ..good.clone() }.into(),
+            CreateAccount { offchain_signer_commitment: Commitment(MODULUS), ..good.clone() }.into(),
             "bad_request",
             not_below_the_field(MODULUS),
         ),
         (
-            CreateAccount { offchain_signer_commitment: U256::ZERO, ..good.clone() }.into(),
+            CreateAccount { offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() }.into(),
             "bad_request",
             "offchain_signer_commitment: a commitment is never zero".to_owned(),
         ),
@@ -235,8 +238,8 @@ async fn update_authenticator_rules() {
     let good = operation!(UpdateAuthenticator, alices.update(&accounts.domain, alice, stranger));
     let row = |operation: UpdateAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
     let mut rows: Vec<Row> = vec![
-        row(UpdateAuthenticator { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
-        row(UpdateAuthenticator { leaf_index: 99, ..good.clone() }, "bad_request", no_account(99)),
+        row(UpdateAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
+        row(UpdateAuthenticator { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
         row(
             UpdateAuthenticator { new_authenticator_address: Address::ZERO, ..good.clone() },
             "bad_request",
@@ -271,17 +274,17 @@ async fn update_authenticator_rules() {
             ),
         ),
         row(
-            UpdateAuthenticator { pubkey_id: 1, ..good.clone() },
+            UpdateAuthenticator { pubkey_id: PubkeyId(1), ..good.clone() },
             "bad_request",
             "MismatchedPubkeyId: pubkey id is 1, the authenticator's slot is 0".to_owned(),
         ),
         row(
-            UpdateAuthenticator { old_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            UpdateAuthenticator { old_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_OLD.to_owned(),
         ),
         row(
-            UpdateAuthenticator { new_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            UpdateAuthenticator { new_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_NEW.to_owned(),
         ),
@@ -291,12 +294,12 @@ async fn update_authenticator_rules() {
             SAME_LEAF.to_owned(),
         ),
         row(
-            UpdateAuthenticator { new_offchain_signer_commitment: U256::MAX, ..good.clone() },
+            UpdateAuthenticator { new_offchain_signer_commitment: Commitment(U256::MAX), ..good.clone() },
             "bad_request",
             not_below_the_field(U256::MAX),
         ),
         row(
-            UpdateAuthenticator { old_offchain_signer_commitment: U256::from(5), ..good.clone() },
+            UpdateAuthenticator { old_offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() },
             "bad_request",
             wrong_leaf(5, alices.commitment),
         ),
@@ -312,13 +315,13 @@ async fn insert_authenticator_rules() {
     let accounts = Accounts::make().await;
     let (alices, alice) = (&accounts.alices, &accounts.alice);
     let stranger = accounts.stranger.authenticator();
-    let good = operation!(InsertAuthenticator, alices.insert(&accounts.domain, alice, stranger, 2));
+    let good = operation!(InsertAuthenticator, alices.insert(&accounts.domain, alice, stranger, PubkeyId(2)));
     let row = |operation: InsertAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
     let (bob, carol) = (accounts.bob.address(), accounts.carol.address());
     let mut rows: Vec<Row> = vec![
-        row(InsertAuthenticator { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
+        row(InsertAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(
-            InsertAuthenticator { leaf_index: 99, ..good.clone() },
+            InsertAuthenticator { leaf_index: LeafIndex(99), ..good.clone() },
             "bad_request",
             format!(
                 "MismatchedLeafIndex: the signature recovers to {:#x}, which is an authenticator of leaf index 0x1, not \
@@ -341,24 +344,28 @@ async fn insert_authenticator_rules() {
             "authenticator_already_exists",
             already_in_use(carol),
         ),
-        row(InsertAuthenticator { pubkey_id: 7, ..good.clone() }, "pubkey_id_out_of_bounds", out_of_bounds(7)),
         row(
-            InsertAuthenticator { pubkey_id: u32::MAX, ..good.clone() },
+            InsertAuthenticator { pubkey_id: PubkeyId(7), ..good.clone() },
+            "pubkey_id_out_of_bounds",
+            out_of_bounds(7),
+        ),
+        row(
+            InsertAuthenticator { pubkey_id: PubkeyId(u32::MAX), ..good.clone() },
             "pubkey_id_out_of_bounds",
             out_of_bounds(u32::MAX.into()),
         ),
         row(
-            InsertAuthenticator { pubkey_id: 1, ..good.clone() },
+            InsertAuthenticator { pubkey_id: PubkeyId(1), ..good.clone() },
             "pubkey_id_in_use",
             "PubkeyIdInUse: slot 1 already holds an authenticator".to_owned(),
         ),
         row(
-            InsertAuthenticator { old_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            InsertAuthenticator { old_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_OLD.to_owned(),
         ),
         row(
-            InsertAuthenticator { new_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            InsertAuthenticator { new_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_NEW.to_owned(),
         ),
@@ -368,12 +375,12 @@ async fn insert_authenticator_rules() {
             SAME_LEAF.to_owned(),
         ),
         row(
-            InsertAuthenticator { new_offchain_signer_commitment: MODULUS, ..good.clone() },
+            InsertAuthenticator { new_offchain_signer_commitment: Commitment(MODULUS), ..good.clone() },
             "bad_request",
             not_below_the_field(MODULUS),
         ),
         row(
-            InsertAuthenticator { old_offchain_signer_commitment: U256::from(5), ..good.clone() },
+            InsertAuthenticator { old_offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() },
             "bad_request",
             wrong_leaf(5, alices.commitment),
         ),
@@ -394,11 +401,11 @@ async fn remove_authenticator_rules() {
     let of_carol = RemoveAuthenticator {
         leaf_index: accounts.carols.leaf_index,
         authenticator_address: lost,
-        pubkey_id: 0,
+        pubkey_id: PubkeyId(0),
         ..good.clone()
     };
     let mut rows: Vec<Row> = vec![
-        row(RemoveAuthenticator { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
+        row(RemoveAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(
             RemoveAuthenticator { authenticator_address: stranger, ..good.clone() },
             "authenticator_does_not_exist",
@@ -413,7 +420,7 @@ async fn remove_authenticator_rules() {
             ),
         ),
         row(
-            RemoveAuthenticator { pubkey_id: 0, ..good.clone() },
+            RemoveAuthenticator { pubkey_id: PubkeyId(0), ..good.clone() },
             "bad_request",
             "MismatchedPubkeyId: pubkey id is 0, the authenticator's slot is 1".to_owned(),
         ),
@@ -423,12 +430,12 @@ async fn remove_authenticator_rules() {
             format!("MismatchedRecoveryCounter: address {lost:#x} was revoked when its account was recovered"),
         ),
         row(
-            RemoveAuthenticator { old_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            RemoveAuthenticator { old_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_OLD.to_owned(),
         ),
         row(
-            RemoveAuthenticator { new_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            RemoveAuthenticator { new_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_NEW.to_owned(),
         ),
@@ -438,12 +445,12 @@ async fn remove_authenticator_rules() {
             SAME_LEAF.to_owned(),
         ),
         row(
-            RemoveAuthenticator { new_offchain_signer_commitment: MODULUS, ..good.clone() },
+            RemoveAuthenticator { new_offchain_signer_commitment: Commitment(MODULUS), ..good.clone() },
             "bad_request",
             not_below_the_field(MODULUS),
         ),
         row(
-            RemoveAuthenticator { old_offchain_signer_commitment: U256::from(5), ..good.clone() },
+            RemoveAuthenticator { old_offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() },
             "bad_request",
             wrong_leaf(5, alices.commitment),
         ),
@@ -463,9 +470,13 @@ async fn recover_account_rules() {
     let of_bob =
         operation!(RecoverAccount, accounts.bobs.recover(&accounts.domain, agent, accounts.stranger.authenticator()));
     let rows: Vec<Row> = vec![
-        row(RecoverAccount { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
-        row(RecoverAccount { leaf_index: 99, ..good.clone() }, "bad_request", no_account(99)),
-        row(RecoverAccount { nonce: U256::from(4), ..good.clone() }, "mismatched_signature_nonce", nonce_message(4, 1)),
+        row(RecoverAccount { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
+        row(RecoverAccount { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
+        row(
+            RecoverAccount { nonce: Nonce(U256::from(4)), ..good.clone() },
+            "mismatched_signature_nonce",
+            nonce_message(4, 1),
+        ),
         row(of_bob, "bad_request", "RecoveryNotEnabled: the account has no recovery agent".to_owned()),
         (
             accounts.sign(good.clone(), &accounts.alice),
@@ -488,12 +499,12 @@ async fn recover_account_rules() {
             already_in_use(bob.address()),
         ),
         row(
-            RecoverAccount { old_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            RecoverAccount { old_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_OLD.to_owned(),
         ),
         row(
-            RecoverAccount { new_offchain_signer_commitment: U256::ZERO, ..good.clone() },
+            RecoverAccount { new_offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() },
             "bad_request",
             ZERO_NEW.to_owned(),
         ),
@@ -503,12 +514,12 @@ async fn recover_account_rules() {
             SAME_LEAF.to_owned(),
         ),
         row(
-            RecoverAccount { new_offchain_signer_commitment: MODULUS, ..good.clone() },
+            RecoverAccount { new_offchain_signer_commitment: Commitment(MODULUS), ..good.clone() },
             "bad_request",
             not_below_the_field(MODULUS),
         ),
         row(
-            RecoverAccount { old_offchain_signer_commitment: U256::from(5), ..good.clone() },
+            RecoverAccount { old_offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() },
             "bad_request",
             wrong_leaf(5, alices.commitment),
         ),
@@ -526,8 +537,8 @@ async fn update_recovery_agent_rules() {
     );
     let row = |operation: UpdateRecoveryAgent, code, message: String| (accounts.sign(operation, alice), code, message);
     let mut rows: Vec<Row> = vec![
-        row(UpdateRecoveryAgent { leaf_index: 0, ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
-        row(UpdateRecoveryAgent { leaf_index: 99, ..good.clone() }, "bad_request", no_account(99)),
+        row(UpdateRecoveryAgent { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
+        row(UpdateRecoveryAgent { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
     ];
     rows.extend(accounts.signer_rows(|leaf_index, signature, nonce| {
         UpdateRecoveryAgent { leaf_index, signature, nonce, ..good.clone() }.into()
@@ -545,8 +556,8 @@ async fn execute_recovery_agent_update_rules() {
     let last_moment = cooldown - Duration::from_secs(1);
     accounts.caller.daemon.clock.advance(last_moment);
     let rows: Vec<Row> = vec![
-        (execute(0), "bad_request", LEAF_ZERO.to_owned()),
-        (execute(99), "bad_request", no_account(99)),
+        (execute(LeafIndex(0)), "bad_request", LEAF_ZERO.to_owned()),
+        (execute(LeafIndex(99)), "bad_request", no_account(99)),
         (execute(accounts.alices.leaf_index), "bad_request", NONE_PENDING.to_owned()),
         (
             execute(daves),
@@ -571,13 +582,13 @@ async fn cancel_recovery_agent_update_rules() {
     let cancel = |leaf_index, nonce: u64| CancelRecoveryAgentUpdate {
         leaf_index,
         signature: UNSIGNED,
-        nonce: U256::from(nonce),
+        nonce: Nonce(U256::from(nonce)),
     };
     let daves = accounts.daves.leaf_index;
     let rows: Vec<Row> = vec![
-        (accounts.sign(cancel(0, 1), alice), "bad_request", LEAF_ZERO.to_owned()),
-        (accounts.sign(cancel(99, 1), alice), "bad_request", no_account(99)),
-        (accounts.sign(cancel(1, 1), alice), "bad_request", NONE_PENDING.to_owned()),
+        (accounts.sign(cancel(LeafIndex(0), 1), alice), "bad_request", LEAF_ZERO.to_owned()),
+        (accounts.sign(cancel(LeafIndex(99), 1), alice), "bad_request", no_account(99)),
+        (accounts.sign(cancel(LeafIndex(1), 1), alice), "bad_request", NONE_PENDING.to_owned()),
         (cancel(daves, 1).into(), "bad_request", invalid_signature()),
         (
             accounts.sign(cancel(daves, 1), alice),
@@ -600,14 +611,14 @@ async fn an_enforced_commitment_is_that_of_the_keys() {
     let step = create_account(&[key("alice").authenticator()], Address::ZERO);
     let expected = step.after.commitment;
     let good = operation!(CreateAccount, Ok(step));
-    let stated = CreateAccount { offchain_signer_commitment: U256::from(5), ..good.clone() };
+    let stated = CreateAccount { offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() };
     assert_eq!(
         caller.submit(&stated.into()).await.refused(400, "bad_request"),
         format!(
             "MismatchedCommitment: the commitment is 0x5, that of the account's public keys would be {expected:#x}"
         )
     );
-    let no_key = CreateAccount { authenticator_pubkeys: vec![U256::MAX], ..good.clone() };
+    let no_key = CreateAccount { authenticator_pubkeys: vec![CompressedKey(U256::MAX)], ..good.clone() };
     assert_eq!(
         caller.submit(&no_key.into()).await.refused(400, "bad_request"),
         "InvalidAuthenticatorPubkey: the public key of slot 0 does not decode: a coordinate is not below the field's \

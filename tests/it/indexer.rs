@@ -1,8 +1,8 @@
 //! The indexer's answers: what they say, and that they fit together.
 
 use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::PublicKey;
-use selfsame_protocol::tree::{InclusionPath, node};
+use selfsame_protocol::commitment::{CompressedKey, PubkeyId, PublicKey};
+use selfsame_protocol::tree::{InclusionPath, LeafIndex};
 use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ async fn packed_data_through_insertion_and_recovery() {
     let layout = |counter: u64, pubkey_id: u64, leaf_index: u64| {
         U256::from(counter) << 224 | U256::from(pubkey_id) << 192 | U256::from(leaf_index)
     };
-    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), 5)).await;
+    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(5))).await;
     assert_eq!(packed(&caller, alice.address()).await, layout(0, 0, 2));
     assert_eq!(packed(&caller, tablet.address()).await, layout(0, 5, 2));
     assert_eq!(packed(&caller, bob.address()).await, layout(0, 0, 1));
@@ -89,7 +89,7 @@ async fn slot_lists_keep_their_places() {
     let domain = caller.domain();
     let [alice, tablet, phone, agent] = ["alice", "tablet", "phone", "agent"].map(key);
     let account = caller.create(&[&alice], agent.address()).await;
-    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), 3)).await;
+    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(3))).await;
     let slots = |used: [Option<&selfsame_wallet::keys::AuthenticatorKey>; 4]| {
         let keys = used.map(|key| key.map(|key| format!("{:#x}", key.authenticator().compressed_key())));
         let addresses = used.map(|key| key.map(|key| key.address()));
@@ -113,7 +113,7 @@ async fn slot_lists_keep_their_places() {
         assert_eq!(answer.body["authenticator_pubkeys"], expected.0);
     };
     check(&account, slots([Some(&alice), None, None, Some(&tablet)]), "0x0").await;
-    let account = caller.carry_out(account.insert(&domain, &alice, phone.authenticator(), 1)).await;
+    let account = caller.carry_out(account.insert(&domain, &alice, phone.authenticator(), PubkeyId(1))).await;
     check(&account, slots([Some(&alice), Some(&phone), None, Some(&tablet)]), "0x0").await;
     // The list reaches to the highest slot ever used.
     let account = caller.carry_out(account.remove(&domain, &alice, tablet.address())).await;
@@ -134,7 +134,7 @@ async fn inclusion_proofs_lead_from_the_commitment_to_the_root() {
     let names = ["a", "b", "c", "d", "e"];
     for (leaf_index, name) in (1_u64..).zip(names) {
         let account = caller.create(&[&key(name)], Address::ZERO).await;
-        assert_eq!(account.leaf_index, leaf_index);
+        assert_eq!(account.leaf_index, LeafIndex(leaf_index));
         let root = caller.standing().await["root"].clone();
         for prefix in ["", "/compat"] {
             let query = json!({"leaf_index": leaf_index.to_string()});
@@ -142,11 +142,11 @@ async fn inclusion_proofs_lead_from_the_commitment_to_the_root() {
             assert_eq!((&answer.body["root"], &answer.body["leaf_index"]), (&root, &json!(format!("{leaf_index:#x}"))));
             let siblings: Vec<B256> = serde_json::from_value(answer.body["siblings"].clone()).expect("siblings");
             let path = InclusionPath {
-                leaf_index,
+                leaf_index: LeafIndex(leaf_index),
                 root: serde_json::from_value(root.clone()).expect("a root"),
                 siblings: siblings.try_into().expect("30 siblings"),
             };
-            assert_eq!(path.root_from(&node(account.commitment)), path.root);
+            assert_eq!(path.root_from(&account.commitment.leaf()), path.root);
         }
         let url = caller.daemon.gateway(&format!("/is-valid-root?root={}", root.as_str().expect("a root")));
         assert_eq!(caller.get(url).await.body, json!({"valid": true}));
@@ -188,7 +188,7 @@ async fn keys_that_are_no_points() {
         let accepted = caller.post(caller.daemon.gateway("/create-account"), body.to_string()).await;
         assert_eq!(caller.final_state(accepted.request_id()).await["state"], "finalized");
         let query = json!({"leaf_index": (number + 1).to_string()});
-        if PublicKey::decompress(odd).is_err() {
+        if PublicKey::decompress(CompressedKey(odd)).is_err() {
             let answer = caller.query("/compat/inclusion-proof", query.clone()).await;
             let message = answer.refused(409, "invalid_authenticator_pubkey");
             assert!(message.starts_with("the public key of slot 0 does not decode: "), "{message}");

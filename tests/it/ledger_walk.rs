@@ -5,9 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::gateway::{BlockResponse, GatewayErrorCode, GatewayRequestState, ServiceApiError};
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId, SealedHeader, SealedResult};
-use selfsame_protocol::tree;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{LeafIndex, Root};
 use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::create_account;
 use serde_json::json;
@@ -29,7 +31,7 @@ async fn lived(data: &Path) -> (TestDaemon, Vec<RequestId>) {
         report.account
     };
     let account = done(create_account(&[owner.authenticator()], Address::ZERO)).await;
-    let account = done(account.insert(domain, &owner, key("phone").authenticator(), 1).expect("built")).await;
+    let account = done(account.insert(domain, &owner, key("phone").authenticator(), PubkeyId(1)).expect("built")).await;
     let account = done(account.update_recovery_agent(domain, &owner, agent.address()).expect("built")).await;
     for number in 0..40 {
         let step = create_account(&[key(&format!("crowd {number}")).authenticator()], agent.address());
@@ -63,7 +65,7 @@ async fn every_hash_leads_back_to_the_first_block() {
     let client = daemon.client();
     let tip = client.root().await.expect("answered");
     let (mut block_hash, mut result_hash) = (B256::ZERO, B256::ZERO);
-    let (mut root, mut time) = (tree::empty_node(tree::DEPTH), 0);
+    let (mut root, mut time) = (Root::empty(), UnixSeconds(0));
     let mut walked = Vec::new();
     for height in 1..=tip.height {
         let BlockResponse { block: SealedHeader { header, hash }, result, request_ids } =
@@ -164,9 +166,9 @@ async fn a_receipt_that_was_tampered_with_does_not_hold() {
 
     type Tampering<'a> = Box<dyn Fn(&mut Receipt) + 'a>;
     let table: Vec<(Tampering, ReceiptError)> = vec![
-        (Box::new(|receipt| receipt.block.header.time += 1), ReceiptError::BlockHash),
+        (Box::new(|receipt| receipt.block.header.time.0 += 1), ReceiptError::BlockHash),
         (Box::new(|receipt| receipt.block.hash = B256::ZERO), ReceiptError::BlockHash),
-        (Box::new(|receipt| receipt.result.result.root_after = B256::ZERO), ReceiptError::ResultHash),
+        (Box::new(|receipt| receipt.result.result.root_after = Root(B256::ZERO)), ReceiptError::ResultHash),
         (Box::new(|receipt| receipt.result = first.result.clone()), ReceiptError::OtherBlock),
         (Box::new(|receipt| receipt.request_id = first.request_id), ReceiptError::OperationEncoding),
         (Box::new(|receipt| receipt.kind = first.kind), ReceiptError::OperationEncoding),
@@ -176,7 +178,7 @@ async fn a_receipt_that_was_tampered_with_does_not_hold() {
         (Box::new(|receipt| receipt.operation.position = 1), ReceiptError::OperationPath),
         (Box::new(|receipt| receipt.operation.position = 2), ReceiptError::OperationPath),
         (
-            Box::new(|receipt| receipt.outcome.outcome = Outcome::Applied { leaf_index: 1 }),
+            Box::new(|receipt| receipt.outcome.outcome = Outcome::Applied { leaf_index: LeafIndex(1) }),
             ReceiptError::OutcomeEncoding,
         ),
         (Box::new(|receipt| receipt.outcome = applied.outcome.clone()), ReceiptError::OutcomePath),

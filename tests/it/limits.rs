@@ -9,7 +9,7 @@ use reqwest::RequestBuilder;
 use selfsame::config::RateLimit;
 use selfsame::interface::Interface;
 use selfsame_actors::AdmissionLimits;
-use selfsame_protocol::registry::Operation;
+use selfsame_protocol::registry::{Nonce, Operation};
 use selfsame_wallet::operations::create_account;
 use serde_json::json;
 
@@ -127,7 +127,7 @@ async fn requests_for_one_account() {
     let next = alices.update_recovery_agent(&domain, &alice, bob.address()).expect("built").operation;
     rate_limited(&caller.submit(&next).await, "for this account", 30);
     // The rules come before the limit.
-    alices.nonce = U256::ZERO;
+    alices.nonce = Nonce(U256::ZERO);
     let old = alices.update_recovery_agent(&domain, &alice, bob.address()).expect("built").operation;
     caller.submit(&old).await.refused(400, "mismatched_signature_nonce");
     caller.carry_out(bobs.update_recovery_agent(&domain, &bob, alice.address())).await;

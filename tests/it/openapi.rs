@@ -68,10 +68,18 @@ impl Document {
         let example = |(name, property): (&String, &Value)| {
             let property = self.resolve(property);
             assert!(property["description"].is_string(), "{name}: {property}");
-            let example = property.get("example").or(property["examples"].get(0));
-            (name.clone(), example.unwrap_or_else(|| panic!("{name} has no example: {property}")).clone())
+            let example = self.example(property);
+            (name.clone(), example.unwrap_or_else(|| panic!("{name} has no example: {property}")))
         };
         Value::Object(properties.iter().map(example).collect())
+    }
+
+    /// The example of a schema; that of a list may be a list of its items' example.
+    fn example(&self, schema: &Value) -> Option<Value> {
+        let schema = self.resolve(schema);
+        let own = schema.get("example").or(schema["examples"].get(0)).cloned();
+        let items = || schema.get("items").and_then(|items| self.example(items));
+        own.or_else(|| items().map(|item| json!([item])))
     }
 
     /// Every reference leads somewhere, every operation has a name of its own.
@@ -114,7 +122,13 @@ impl Document {
                     "{place}: {parameter}"
                 );
             }
-            for (status, response) in operation["responses"].as_object().expect("responses") {
+            let responses = operation["responses"].as_object().expect("responses");
+            if method == "post" && path != "/revert-recovery-agent-update" {
+                for status in ["400", "413", "415", "500", "503", "504"] {
+                    assert!(responses.contains_key(status), "{place} does not list {status}");
+                }
+            }
+            for (status, response) in responses {
                 assert!(response["description"].is_string(), "{place} {status}");
                 let content = &response["content"]["application/json"];
                 assert!(content["schema"].is_object(), "{place} {status} has no schema");
@@ -194,6 +208,17 @@ async fn each_interface_describes_itself() {
         document.is_complete();
         document.is_true(&caller, &request_id, &root).await;
     }
+}
+
+#[tokio::test]
+async fn sign_in_and_operator_have_no_openapi_document() {
+    let caller = Caller::start().await;
+    for interface in [Interface::SignIn, Interface::Operator] {
+        let answer = caller.get(format!("http://{}/openapi.json", caller.daemon.addresses[interface])).await;
+        assert_eq!(answer.status, 404, "{interface:?}");
+    }
+    let answer = caller.get(format!("http://{}/openapi.json", caller.daemon.addresses[Interface::Verification])).await;
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]

@@ -265,7 +265,7 @@ async fn proofs_that_are_no_answer() {
     let operator = Operator::new(&party.daemon.operator("")).expect("an address");
     let root = party.daemon.client().root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
-    let simulated = SimulatedParty::of(simulation, APP, root.into()).expect("known");
+    let simulated = SimulatedParty::of(simulation, APP, root).expect("known");
     let wanted = Asked {
         app_id: APP,
         action: &asked.action,

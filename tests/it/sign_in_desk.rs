@@ -105,10 +105,10 @@ impl Party {
         self.daemon.sign_in("")
     }
 
-    /// The clock, in Unix seconds.
+    /// The daemon's clock, in Unix seconds.
     pub fn now(&self) -> u64 {
         use selfsame_actors::Clock;
-        self.daemon.clock.unix_seconds()
+        self.daemon.clock.unix_seconds().0
     }
 
     pub fn authorization_url(&self, changes: &[(&str, &str)]) -> String {
@@ -251,7 +251,7 @@ pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSe
     let operator = Operator::new(operator).expect("an address");
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
-    let party = SimulatedParty::of(simulation, &session.asked().app_id, root.into()).expect("known");
+    let party = SimulatedParty::of(simulation, &session.asked().app_id, root).expect("known");
     prove::uniqueness(&key(person), &wanted(session), &party, &mut random()).expect("a proof")
 }
 

@@ -201,7 +201,7 @@ impl Asker {
         let operator = Operator::new(&self.daemon.operator("")).expect("an address");
         let root = self.daemon.client().root().await.expect("an answer").root;
         let simulation = operator.simulation().await.expect("an answer");
-        SimulatedParty::of(simulation, DEV_APP, root.into()).expect("known")
+        SimulatedParty::of(simulation, DEV_APP, root).expect("known")
     }
 }
 

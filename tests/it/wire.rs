@@ -3,15 +3,16 @@
 
 use alloy_primitives::{Address, U256};
 use reqwest::header::CONTENT_TYPE;
+use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
 use selfsame_protocol::registry::Operation;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::Authenticator;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use world_id_primitives::FieldElement;
-use world_id_primitives::api_types as theirs;
 use world_id_primitives::merkle::AccountInclusionProof;
+use world_id_primitives::{FieldElement, api_types as theirs};
 
 use crate::calls::{Caller, route};
 use crate::people::key;
@@ -41,82 +42,82 @@ async fn carry_out(caller: &Caller, step: Result<Step, OperationError>) -> Accou
             let request = theirs::CreateAccountRequest {
                 recovery_address: (!ours.recovery_address.is_zero()).then_some(ours.recovery_address),
                 authenticator_addresses: ours.authenticator_addresses.clone(),
-                authenticator_pubkeys: ours.authenticator_pubkeys.clone(),
-                offchain_signer_commitment: ours.offchain_signer_commitment,
+                authenticator_pubkeys: ours.authenticator_pubkeys.iter().map(|key| key.0).collect(),
+                offchain_signer_commitment: ours.offchain_signer_commitment.0,
             };
             call(caller, url, &request).await
         }
         Operation::UpdateAuthenticator(ours) => {
             let request = theirs::UpdateAuthenticatorRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 old_authenticator_address: ours.old_authenticator_address,
                 new_authenticator_address: ours.new_authenticator_address,
-                old_offchain_signer_commitment: ours.old_offchain_signer_commitment,
-                new_offchain_signer_commitment: ours.new_offchain_signer_commitment,
+                old_offchain_signer_commitment: ours.old_offchain_signer_commitment.0,
+                new_offchain_signer_commitment: ours.new_offchain_signer_commitment.0,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
-                pubkey_id: ours.pubkey_id,
-                new_authenticator_pubkey: ours.new_authenticator_pubkey,
+                nonce: ours.nonce.0,
+                pubkey_id: ours.pubkey_id.0,
+                new_authenticator_pubkey: ours.new_authenticator_pubkey.0,
             };
             call(caller, url, &request).await
         }
         Operation::InsertAuthenticator(ours) => {
             let request = theirs::InsertAuthenticatorRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 new_authenticator_address: ours.new_authenticator_address,
-                old_offchain_signer_commitment: ours.old_offchain_signer_commitment,
-                new_offchain_signer_commitment: ours.new_offchain_signer_commitment,
+                old_offchain_signer_commitment: ours.old_offchain_signer_commitment.0,
+                new_offchain_signer_commitment: ours.new_offchain_signer_commitment.0,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
-                pubkey_id: ours.pubkey_id,
-                new_authenticator_pubkey: ours.new_authenticator_pubkey,
+                nonce: ours.nonce.0,
+                pubkey_id: ours.pubkey_id.0,
+                new_authenticator_pubkey: ours.new_authenticator_pubkey.0,
             };
             call(caller, url, &request).await
         }
         Operation::RemoveAuthenticator(ours) => {
             let request = theirs::RemoveAuthenticatorRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 authenticator_address: ours.authenticator_address,
-                old_offchain_signer_commitment: ours.old_offchain_signer_commitment,
-                new_offchain_signer_commitment: ours.new_offchain_signer_commitment,
+                old_offchain_signer_commitment: ours.old_offchain_signer_commitment.0,
+                new_offchain_signer_commitment: ours.new_offchain_signer_commitment.0,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
-                pubkey_id: Some(ours.pubkey_id),
-                authenticator_pubkey: Some(ours.authenticator_pubkey),
+                nonce: ours.nonce.0,
+                pubkey_id: Some(ours.pubkey_id.0),
+                authenticator_pubkey: Some(ours.authenticator_pubkey.0),
             };
             call(caller, url, &request).await
         }
         Operation::RecoverAccount(ours) => {
             let request = theirs::RecoverAccountRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 new_authenticator_address: ours.new_authenticator_address,
-                old_offchain_signer_commitment: ours.old_offchain_signer_commitment,
-                new_offchain_signer_commitment: ours.new_offchain_signer_commitment,
+                old_offchain_signer_commitment: ours.old_offchain_signer_commitment.0,
+                new_offchain_signer_commitment: ours.new_offchain_signer_commitment.0,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
-                new_authenticator_pubkey: Some(ours.new_authenticator_pubkey),
+                nonce: ours.nonce.0,
+                new_authenticator_pubkey: Some(ours.new_authenticator_pubkey.0),
             };
             call(caller, url, &request).await
         }
         Operation::UpdateRecoveryAgent(ours) => {
             let request = theirs::UpdateRecoveryAgentRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 new_recovery_agent: ours.new_recovery_agent,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
+                nonce: ours.nonce.0,
             };
             call(caller, url, &request).await
         }
         Operation::CancelRecoveryAgentUpdate(ours) => {
             let request = theirs::CancelRecoveryAgentUpdateRequest {
-                leaf_index: ours.leaf_index,
+                leaf_index: ours.leaf_index.0,
                 signature: signature(&ours.signature),
-                nonce: ours.nonce,
+                nonce: ours.nonce.0,
             };
             call(caller, url, &request).await
         }
         Operation::ExecuteRecoveryAgentUpdate(ours) => {
-            let request = theirs::ExecuteRecoveryAgentUpdateRequest { leaf_index: ours.leaf_index };
+            let request = theirs::ExecuteRecoveryAgentUpdateRequest { leaf_index: ours.leaf_index.0 };
             call(caller, url, &request).await
         }
     };
@@ -136,8 +137,8 @@ async fn all_kinds_of_requests_and_answers() {
     let domain = caller.domain();
     let [alice, tablet, phone, agent, other] = ["alice", "tablet", "phone", "agent", "other"].map(key);
     let account = carry_out(&caller, Ok(create_account(&[alice.authenticator()], agent.address()))).await;
-    let account = AccountState { leaf_index: 1, ..account };
-    let account = carry_out(&caller, account.insert(&domain, &alice, tablet.authenticator(), 1)).await;
+    let account = AccountState { leaf_index: LeafIndex(1), ..account };
+    let account = carry_out(&caller, account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
     let account = carry_out(&caller, account.update(&domain, &alice, phone.authenticator())).await;
     let account = carry_out(&caller, account.update_recovery_agent(&domain, &phone, other.address())).await;
 
@@ -154,11 +155,11 @@ async fn all_kinds_of_requests_and_answers() {
     let account = carry_out(&caller, account.remove(&domain, &phone, tablet.address())).await;
 
     let nonce: theirs::IndexerSignatureNonceResponse = call(&caller, indexer("/signature-nonce"), &query).await;
-    assert_eq!(nonce.signature_nonce, account.nonce);
+    assert_eq!(nonce.signature_nonce, account.nonce.0);
     let keys: theirs::IndexerAuthenticatorPubkeysResponse =
         call(&caller, indexer("/authenticator-pubkeys"), &query).await;
-    assert_eq!(keys.authenticator_pubkeys, [Some(phone.authenticator().compressed_key()), None]);
-    assert_eq!(keys.offchain_signer_commitment, account.commitment);
+    assert_eq!(keys.authenticator_pubkeys, [Some(phone.authenticator().compressed_key().0), None]);
+    assert_eq!(keys.offchain_signer_commitment, account.commitment.0);
     let authenticators: theirs::IndexerAuthenticatorsResponse = call(&caller, indexer("/authenticators"), &query).await;
     assert_eq!(authenticators.authenticator_addresses, [Some(phone.address()), None]);
     assert_eq!(authenticators.recovery_counter, 0);
@@ -170,7 +171,7 @@ async fn all_kinds_of_requests_and_answers() {
     let packed: theirs::IndexerPackedAccountResponse = call(&caller, indexer("/packed-account"), &request).await;
     assert_eq!(packed.packed_account_data, (U256::ONE << 224) | U256::ONE);
     let proof: AccountInclusionProof<30> = call(&caller, indexer("/compat/inclusion-proof"), &query).await;
-    let leaf = FieldElement::try_from(account.commitment).expect("below the modulus");
+    let leaf = FieldElement::try_from(account.commitment.0).expect("below the modulus");
     assert!(proof.inclusion_proof.is_valid(leaf));
     assert_eq!(proof.authenticator_pubkeys.len(), 1);
 
@@ -215,7 +216,8 @@ async fn errors() {
     // A key that is no point: the published indexer's code for it, under the published client's prefix.
     let odd = Authenticator { address: Address::repeat_byte(1), ..key("alice").authenticator() };
     let Operation::CreateAccount(create) = create_account(&[odd], Address::ZERO).operation else { unreachable!() };
-    let create = selfsame_protocol::registry::CreateAccount { authenticator_pubkeys: vec![U256::MAX], ..create };
+    let create =
+        selfsame_protocol::registry::CreateAccount { authenticator_pubkeys: vec![CompressedKey(U256::MAX)], ..create };
     let accepted = caller.submit(&create.into()).await;
     caller.final_state(accepted.request_id()).await;
     let error: IndexerError = call(&caller, indexer("/compat/inclusion-proof"), &one).await;

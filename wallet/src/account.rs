@@ -1,19 +1,21 @@
-//! Carrying an operation out: read the account, submit, wait until it is final, then check what the services say.
+//! Carries an operation out: reads the account, submits, waits until the request is final, then
+//! checks the services' answers.
 //!
-//! Nothing is taken on trust that can be checked: the account's commitment is recomputed from its keys before anything is
-//! signed; afterwards the receipt must show the very operation that was submitted, and the inclusion proof must lead from the
-//! commitment that it made to the tree's root.
+//! The wallet verifies what it can. Before it signs, it recomputes the account's commitment from
+//! the account's keys. Afterwards, the receipt must show the submitted operation, and the inclusion
+//! proof must lead from the new commitment to the tree's root.
 
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::{PublicKeyError, decompress_slots};
+use alloy_primitives::Address;
+use selfsame_protocol::commitment::{Commitment, PubkeyId, PublicKeyError, decompress_slots};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::indexer::{AuthenticatorsResponse, InclusionProofResponse};
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId};
-use selfsame_protocol::registry::OperationKind;
+use selfsame_protocol::registry::{Nonce, OperationKind};
 use selfsame_protocol::tree;
+use selfsame_protocol::tree::{LeafIndex, Root};
 
 use crate::Random;
 use crate::client::{Client, ClientError, printable};
@@ -23,7 +25,7 @@ use crate::operations::{AccountState, OperationError, Step};
 /// The version of the registry's rules that this wallet signs for.
 const REGISTRY_VERSION: &str = "v1";
 
-/// Why an operation was not carried out, or not shown to be.
+/// Why an operation was not carried out, or its effect was not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     #[error(transparent)]
@@ -35,14 +37,14 @@ pub enum AccountError {
     #[error("{0:#x} is not an authenticator of any account")]
     NoAccount(Address),
     #[error("the indexer's slots {of} do not fit together: each needs a key and an address, or neither")]
-    SlotLists { of: u64 },
+    SlotLists { of: LeafIndex },
     #[error("the public key in slot {pubkey_id} does not decode: {error}")]
-    PublicKey { pubkey_id: u32, error: PublicKeyError },
+    PublicKey { pubkey_id: PubkeyId, error: PublicKeyError },
     #[error(
         "the indexer says the commitment of account {leaf_index:#x} is {stated:#x}, its public keys make {computed:#x}; \
          nothing is signed for such an account"
     )]
-    Commitment { leaf_index: u64, stated: U256, computed: U256 },
+    Commitment { leaf_index: LeafIndex, stated: Commitment, computed: Commitment },
     #[error("{request_id} failed: {error}")]
     Failed { request_id: RequestId, error: String },
     #[error("the receipt of {request_id} does not hold: {error}")]
@@ -50,10 +52,10 @@ pub enum AccountError {
     #[error("the receipt of {request_id} is of something else: {what}")]
     OtherReceipt { request_id: RequestId, what: &'static str },
     #[error("the inclusion proof of account {leaf_index:#x} does not hold: {what}")]
-    InclusionProof { leaf_index: u64, what: &'static str },
+    InclusionProof { leaf_index: LeafIndex, what: &'static str },
 }
 
-/// A registry that operations are signed for, behind its services.
+/// A registry that operations are signed for, reached through its gateway and indexer.
 #[derive(Clone, Debug)]
 pub struct Registry {
     client: Client,
@@ -68,31 +70,32 @@ pub struct Accepted {
     step: Step,
 }
 
-/// An operation that is finalized, as the gateway says.
+/// An operation that the gateway reports as finalized.
 #[derive(Clone, Debug)]
 pub struct Finalized {
     pub request_id: RequestId,
-    /// The hash of its block.
+    /// Hash of its block, in the gateway's form.
     pub transaction_hash: String,
     step: Step,
 }
 
-/// An operation that was carried out, and checked.
+/// An operation that was carried out and verified.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Verified.
+    /// The receipt, verified.
     pub receipt: Receipt,
     /// The account after the operation.
     pub account: AccountState,
-    /// The root that the account's inclusion proof was verified against; the gateway holds it valid.
-    pub root: B256,
+    /// The root that the account's inclusion proof was verified against; the gateway has confirmed
+    /// that it is valid.
+    pub root: Root,
 }
 
 impl Registry {
-    /// Asks the gateway what to sign for.
+    /// Reads the chain and the contract that operations are signed for from the gateway.
     ///
     /// # Errors
-    /// [`AccountError::RegistryVersion`] for rules that this wallet does not know.
+    /// [`AccountError::RegistryVersion`] for another version of the rules than this wallet's.
     pub async fn connect(client: Client) -> Result<Self, AccountError> {
         let config = client.config().await?;
         if config.registry_version != REGISTRY_VERSION {
@@ -102,30 +105,39 @@ impl Registry {
         Ok(Self { client, domain })
     }
 
-    /// What signatures are made for.
+    /// The chain and the contract that signatures are made for.
     pub fn domain(&self) -> &RegistryDomain {
         &self.domain
     }
 
-    /// The services.
+    /// The client of the gateway and the indexer.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The account of an authenticator.
+    /// The account of an authenticator's address.
+    ///
+    /// # Errors
+    /// [`AccountError::NoAccount`] when the address is not an authenticator's; otherwise as
+    /// [`Registry::account`].
     pub async fn account_of(&self, address: Address) -> Result<AccountState, AccountError> {
         let packed = self.client.packed_account(address).await?.ok_or(AccountError::NoAccount(address))?;
         self.account(packed.leaf_index).await
     }
 
-    /// An account as operations are built from it. Its commitment is recomputed from its keys and compared.
-    pub async fn account(&self, leaf_index: u64) -> Result<AccountState, AccountError> {
+    /// An account, as operations are built from it. Its commitment is recomputed from its keys and
+    /// compared.
+    ///
+    /// # Errors
+    /// [`AccountError::SlotLists`], [`AccountError::PublicKey`] and [`AccountError::Commitment`]
+    /// when the indexer's answers do not fit together.
+    pub async fn account(&self, leaf_index: LeafIndex) -> Result<AccountState, AccountError> {
         let nonce = self.client.signature_nonce(leaf_index).await?;
         let authenticators = self.client.authenticators(leaf_index).await?;
         account_state(leaf_index, nonce, &authenticators)
     }
 
-    /// Submits an operation.
+    /// Submits an operation under a new random idempotency key.
     pub async fn submit(&self, step: Step, random: &mut Random<'_>) -> Result<Accepted, AccountError> {
         let mut idempotency_key = [0; 32];
         random(&mut idempotency_key);
@@ -136,7 +148,8 @@ impl Registry {
     /// Waits until an accepted operation is final.
     ///
     /// # Errors
-    /// [`AccountError::Failed`] when a rule was broken after all, [`ClientError::NotFinal`] when patience runs out.
+    /// [`AccountError::Failed`] when the operation broke a rule when its block was applied,
+    /// [`ClientError::NotFinal`] when the request is not final within `patience`.
     pub async fn wait(&self, accepted: Accepted, patience: Duration) -> Result<Finalized, AccountError> {
         let Accepted { request_id, step, .. } = accepted;
         match self.client.wait_final(request_id, patience).await?.status {
@@ -151,6 +164,10 @@ impl Registry {
     }
 
     /// Checks the receipt of a finalized operation and the inclusion proof of its account.
+    ///
+    /// # Errors
+    /// [`AccountError::Receipt`], [`AccountError::OtherReceipt`] and
+    /// [`AccountError::InclusionProof`].
     pub async fn check(&self, finalized: Finalized) -> Result<Report, AccountError> {
         let receipt = self.client.receipt(finalized.request_id).await?;
         let leaf_index = check_receipt(&receipt, &finalized)?;
@@ -164,7 +181,7 @@ impl Registry {
         Ok(Report { receipt, account, root: proof.root })
     }
 
-    /// [`Registry::submit`], [`Registry::wait`] and [`Registry::check`] in one.
+    /// [`Registry::submit`], [`Registry::wait`] and [`Registry::check`] in one call.
     pub async fn carry_out(
         &self,
         step: Step,
@@ -177,8 +194,12 @@ impl Registry {
     }
 }
 
-/// The account that the indexer's answers show, refused when its commitment is not that of its keys.
-fn account_state(leaf_index: u64, nonce: U256, answer: &AuthenticatorsResponse) -> Result<AccountState, AccountError> {
+/// The account in the indexer's answers; an error when its commitment is not that of its keys.
+fn account_state(
+    leaf_index: LeafIndex,
+    nonce: Nonce,
+    answer: &AuthenticatorsResponse,
+) -> Result<AccountState, AccountError> {
     let AuthenticatorsResponse { authenticator_pubkeys: keys, authenticator_addresses: addresses, .. } = answer;
     let fit =
         keys.len() == addresses.len() && keys.iter().zip(addresses).all(|(key, of)| key.is_some() == of.is_some());
@@ -199,8 +220,9 @@ fn account_state(leaf_index: u64, nonce: U256, answer: &AuthenticatorsResponse) 
     Ok(account)
 }
 
-/// Verifies a receipt and that it is the finalized operation's own; tells the account.
-fn check_receipt(receipt: &Receipt, finalized: &Finalized) -> Result<u64, AccountError> {
+/// Verifies a receipt, and that it belongs to the finalized operation. Returns the account's leaf
+/// index.
+fn check_receipt(receipt: &Receipt, finalized: &Finalized) -> Result<LeafIndex, AccountError> {
     let Finalized { request_id, transaction_hash, step } = finalized;
     let request_id = *request_id;
     receipt.verify().map_err(|error| AccountError::Receipt { request_id, error })?;
@@ -227,7 +249,7 @@ fn check_inclusion(proof: &InclusionProofResponse, account: &AccountState) -> Re
     };
     let path = proof.path();
     holds(proof.leaf_index == leaf_index, "it is of another account")?;
-    let shown = |path: &tree::InclusionPath| path.root_from(&tree::node(account.commitment)) == path.root;
+    let shown = |path: &tree::InclusionPath| path.root_from(&account.commitment.leaf()) == path.root;
     holds(path.is_some(), "it does not have 30 siblings")?;
     holds(path.as_ref().is_some_and(shown), "it does not lead from the account's commitment to the root")?;
     let keys = account.slots.iter().map(|slot| slot.as_ref().map(Authenticator::compressed_key));

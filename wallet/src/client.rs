@@ -1,12 +1,12 @@
-//! A client of the registry's two interfaces.
+//! A client of the gateway and the indexer.
 //!
-//! Busy services are asked again: an answer 429 or 503 that carries `Retry-After` is waited out and the same request is sent
-//! once more, a bounded number of times. An operation carries an `Idempotency-Key`, so asking again never makes a second
-//! request of it.
+//! The client retries when a service is busy: after an answer 429 or 503 with `Retry-After`, it
+//! waits for that time and sends the same request again, a bounded number of times. An operation
+//! carries an `Idempotency-Key`, so a retry does not make a second request of it.
 
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, U256, hex};
+use alloy_primitives::{Address, hex};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use selfsame_protocol::gateway::{BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse};
@@ -16,36 +16,37 @@ use selfsame_protocol::indexer::{
 };
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId};
-use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
+use selfsame_protocol::registry::{Nonce, Operation, OperationKind, PackedAccount};
+use selfsame_protocol::tree::{LeafIndex, Root};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// How often a request is sent before a busy service's answer counts.
+/// Most times that a request is sent; a busy service's last answer is returned as an error.
 const ATTEMPTS: u32 = 5;
-/// The longest `Retry-After` that is waited out.
+/// Longest `Retry-After` that the client waits for, inclusive.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long an answer may take.
+/// Longest time until the whole answer is read.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
-/// For how many seconds a status query asks the gateway to hold its answer.
+/// Seconds for which a status query asks the gateway to hold its answer.
 const HOLD: u64 = 30;
-/// The longest answer read, in bytes.
+/// Longest body of an answer that the client reads, in bytes.
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
 
-/// What can go wrong with a call.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("`{url}` is not a service's address; write http:// or https:// and a host")]
     NotAnAddress { url: String },
     #[error("no answer from {url}: {}", innermost(.source))]
     Unreachable { url: String, source: reqwest::Error },
-    /// An error answer of the service.
+    /// The service answered with an error.
     #[error("{url} answered {status} {code}: {message}")]
     Service {
         url: String,
         status: u16,
         code: String,
         message: String,
-        /// When the service wants to be asked again.
+        /// The pause that the service asks for before a retry.
         retry_after: Option<Duration>,
     },
     #[error("{url} gave an answer that cannot be read: {reason}")]
@@ -54,7 +55,8 @@ pub enum ClientError {
     NotFinal { request_id: RequestId, patience: Duration },
 }
 
-/// reqwest's own text says only that sending failed; the reason is at the end of its chain of sources.
+/// The innermost source's text. reqwest's own text says only that sending failed; the reason is at
+/// the end of its chain of sources.
 fn innermost(error: &reqwest::Error) -> String {
     let mut inner: &dyn std::error::Error = error;
     while let Some(source) = inner.source() {
@@ -73,13 +75,13 @@ impl ClientError {
     }
 }
 
-/// A gateway and an indexer.
+/// A client of one gateway and one indexer.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
     gateway: String,
     indexer: String,
-    /// Pause between status queries, for gateways that do not hold their answer.
+    /// Pause between status queries. It matters with a gateway that does not hold its answer.
     pub poll_pause: Duration,
 }
 
@@ -97,12 +99,13 @@ impl Client {
         })
     }
 
-    /// What signatures are made for.
+    /// The gateway's configuration: the chain and the contract that signatures are made for.
     pub async fn config(&self) -> Result<ConfigResponse, ClientError> {
         self.get(format!("{}/config", self.gateway)).await
     }
 
-    /// Submits an operation. `idempotency_key` is random and stays the same however often one operation is submitted.
+    /// Submits an operation. The caller draws a random `idempotency_key` for an operation and keeps
+    /// it when it submits that operation again.
     pub async fn submit(
         &self,
         operation: &Operation,
@@ -114,7 +117,8 @@ impl Client {
         self.call(&url, request).await
     }
 
-    /// The state of a request. The gateway holds its answer for up to `wait_seconds` (at most 60) until the state is final.
+    /// The state of a request. The gateway holds its answer until the state is final, for at most
+    /// `wait_seconds` (60 or less).
     pub async fn status(&self, request_id: RequestId, wait_seconds: u64) -> Result<GatewayStatusResponse, ClientError> {
         let url = format!("{}/status/{request_id}?wait={wait_seconds}", self.gateway);
         let timeout = ANSWER_TIMEOUT + Duration::from_secs(wait_seconds);
@@ -124,7 +128,7 @@ impl Client {
     /// Waits until a request is finalized or failed.
     ///
     /// # Errors
-    /// [`ClientError::NotFinal`] when it is neither within `patience`.
+    /// [`ClientError::NotFinal`] when the request is not final within `patience`.
     pub async fn wait_final(
         &self,
         request_id: RequestId,
@@ -143,7 +147,7 @@ impl Client {
         in_time.unwrap_or(Err(ClientError::NotFinal { request_id, patience }))
     }
 
-    /// The receipt of a request that is in an applied block. Not verified here.
+    /// The receipt of a request that is in an applied block. The caller verifies it.
     pub async fn receipt(&self, request_id: RequestId) -> Result<Receipt, ClientError> {
         self.get(format!("{}/receipt/{request_id}", self.gateway)).await
     }
@@ -153,55 +157,59 @@ impl Client {
         self.get(format!("{}/block/{height}", self.gateway)).await
     }
 
-    /// Whether the gateway holds a root valid.
-    pub async fn is_valid_root(&self, root: B256) -> Result<bool, ClientError> {
+    /// Whether a root is valid, by the gateway's clock.
+    pub async fn is_valid_root(&self, root: Root) -> Result<bool, ClientError> {
         let answer: ValidRootResponse = self.get(format!("{}/is-valid-root?root={root:#x}", self.gateway)).await?;
         Ok(answer.valid)
     }
 
-    /// Where the registry stands.
+    /// The newest root, the leaf count and the height.
     pub async fn root(&self) -> Result<RootResponse, ClientError> {
         self.get(format!("{}/root", self.indexer)).await
     }
 
-    /// An account's inclusion proof. Not verified here.
-    pub async fn inclusion_proof(&self, leaf_index: u64) -> Result<InclusionProofResponse, ClientError> {
+    /// An account's inclusion proof. The caller verifies it.
+    pub async fn inclusion_proof(&self, leaf_index: LeafIndex) -> Result<InclusionProofResponse, ClientError> {
         self.query("/inclusion-proof", &LeafIndexQuery { leaf_index }).await
     }
 
-    /// What an authenticator's address maps to; `None` when it is nobody's (any more).
+    /// The packed account data of an authenticator's address; `None` when the address is not, or no
+    /// longer, an authenticator's.
     pub async fn packed_account(&self, authenticator_address: Address) -> Result<Option<PackedAccount>, ClientError> {
         const PATH: &str = "/packed-account";
         let answer: PackedAccountResponse = match self.query(PATH, &AddressQuery { authenticator_address }).await {
             Err(error) if error.code() == Some("account_does_not_exist") => return Ok(None),
             answer => answer?,
         };
-        let [leaf_index, 0, 0, high] = *answer.packed_account_data.as_limbs() else {
+        let packed = PackedAccount::from_number(answer.packed_account_data).ok_or_else(|| {
             let reason = "packed_account_data has a leaf index that no tree has".to_owned();
-            return Err(ClientError::Unreadable { url: format!("{}{PATH}", self.indexer), reason });
-        };
-        Ok(Some(PackedAccount { recovery_counter: (high >> 32) as u32, pubkey_id: high as u32, leaf_index }))
+            ClientError::Unreadable { url: format!("{}{PATH}", self.indexer), reason }
+        })?;
+        Ok(Some(packed))
     }
 
     /// The nonce of an account's next signed operation.
-    pub async fn signature_nonce(&self, leaf_index: u64) -> Result<U256, ClientError> {
+    pub async fn signature_nonce(&self, leaf_index: LeafIndex) -> Result<Nonce, ClientError> {
         let answer: SignatureNonceResponse = self.query("/signature-nonce", &LeafIndexQuery { leaf_index }).await?;
         Ok(answer.signature_nonce)
     }
 
-    /// An account's authenticators and commitment. Not compared with each other here.
-    pub async fn authenticators(&self, leaf_index: u64) -> Result<AuthenticatorsResponse, ClientError> {
+    /// An account's authenticators and commitment. The caller compares them.
+    pub async fn authenticators(&self, leaf_index: LeafIndex) -> Result<AuthenticatorsResponse, ClientError> {
         self.query("/authenticators", &LeafIndexQuery { leaf_index }).await
     }
 
-    /// An account's recovery agent; the zero address is nobody.
-    pub async fn recovery_agent(&self, leaf_index: u64) -> Result<Address, ClientError> {
+    /// An account's recovery agent; the zero address when it has no agent.
+    pub async fn recovery_agent(&self, leaf_index: LeafIndex) -> Result<Address, ClientError> {
         let answer: RecoveryAgentResponse = self.query("/recovery-agent", &LeafIndexQuery { leaf_index }).await?;
         Ok(answer.recovery_agent)
     }
 
-    /// An account's recovery agent to be.
-    pub async fn pending_recovery_agent(&self, leaf_index: u64) -> Result<PendingRecoveryAgentResponse, ClientError> {
+    /// An account's pending recovery agent, and when the change can be executed.
+    pub async fn pending_recovery_agent(
+        &self,
+        leaf_index: LeafIndex,
+    ) -> Result<PendingRecoveryAgentResponse, ClientError> {
         self.query("/pending-recovery-agent", &LeafIndexQuery { leaf_index }).await
     }
 
@@ -235,7 +243,7 @@ impl Client {
     }
 }
 
-/// The HTTP client of a service.
+/// An HTTP client that follows no redirects and gives up connecting after 5 seconds.
 pub(crate) fn http(url: &str) -> Result<reqwest::Client, ClientError> {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -274,7 +282,7 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
     })
 }
 
-/// What is common to the errors of all services.
+/// The fields that the error answers of all services have.
 #[derive(Deserialize)]
 struct ErrorAnswer {
     code: String,
@@ -282,7 +290,8 @@ struct ErrorAnswer {
     message: String,
 }
 
-/// The pause that a busy service asks for, in its form of whole seconds.
+/// The pause that a busy service asks for: a `Retry-After` in whole seconds. The form with a date
+/// is ignored.
 fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     if !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         return None;
@@ -290,12 +299,12 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-/// A service's text as a terminal may show it: one line, bounded, no control characters.
+/// A service's text for a terminal: without control characters, and at most 1000 characters long.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(1000).collect()
 }
 
-/// A base address without its trailing slash.
+/// A base address without its trailing slashes.
 pub(crate) fn base(text: &str) -> Result<String, ClientError> {
     let address = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     match address.filter(|url| url.query().is_none() && url.fragment().is_none()) {
@@ -304,7 +313,7 @@ pub(crate) fn base(text: &str) -> Result<String, ClientError> {
     }
 }
 
-/// Where the gateway takes each kind of operation.
+/// Path of the gateway's endpoint for a kind of operation.
 fn route(kind: OperationKind) -> &'static str {
     match kind {
         OperationKind::CreateAccount => "/create-account",

@@ -1,14 +1,17 @@
-//! `selfsame wallet …`: the commands, and what they print.
+//! `selfsame wallet …`: the commands and their output.
 //!
-//! Every command works on one wallet file ([`crate::file`]). A second authenticator, or a recovery agent, is another wallet file
-//! made by `wallet new`, so that each of them can act afterwards.
+//! Every command works on one wallet file ([`crate::file`]). A second authenticator or a recovery
+//! agent has a wallet file of its own, made by `wallet new`, so that it can act afterwards.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{address, number};
 use serde_json::Value;
@@ -58,10 +61,11 @@ enum Action {
     /// Show the wallet and its account, or another account.
     Show {
         /// The account to show; this wallet's when left out.
-        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
-        leaf_index: Option<u64>,
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: Option<LeafIndex>,
     },
-    /// Print a verification request with a proof by this wallet, ready to be sent to the verification endpoint.
+    /// Print a verification request with a proof by this wallet, ready for the verification
+    /// endpoint.
     Prove(Prove),
     /// Answer a sign-in with a proof by this wallet.
     SignIn(SignIn),
@@ -71,19 +75,19 @@ enum Action {
 
 #[derive(Clone, Debug, clap::Args)]
 struct Prove {
-    /// The application that asks.
+    /// The application that requests the proof.
     #[arg(long, value_name = "APP_ID")]
     app: String,
     /// The kind of proof.
     #[arg(long, value_enum, default_value_t = ProofKind::Legacy)]
     kind: ProofKind,
-    /// What the proof is for; sessions have none.
+    /// What the proof is for; ignored for sessions.
     #[arg(long, value_name = "TEXT", default_value = "")]
     action: String,
     /// What the proof is bound to.
     #[arg(long, value_name = "TEXT", default_value = "")]
     signal: String,
-    /// For production: the simulator makes no proofs for it.
+    /// Make a proof for production. The daemon accepts the simulator's proofs for staging only.
     #[arg(long)]
     production: bool,
     #[command(flatten)]
@@ -92,20 +96,21 @@ struct Prove {
 
 #[derive(Clone, Debug, clap::Args)]
 struct DaemonOptions {
-    /// The daemon's operator interface: it trusts the wallet's legacy root, and knows the simulator's seed.
+    /// The daemon's operator interface: it adds the wallet's legacy root to the trusted ones, and
+    /// serves the simulator's seed.
     #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
     operator: String,
-    /// The daemon's data folder, which has the operator's token.
+    /// The daemon's data folder, which holds the operator's token.
     #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
     data: PathBuf,
 }
 
 #[derive(Clone, Debug, clap::Args)]
 struct SignIn {
-    /// What the page's QR code says, or a whole authorization URL: then the wallet also plays the browser, and prints where the
-    /// browser would be sent.
+    /// The URL in the page's QR code, or a whole authorization URL. For the latter, the wallet also
+    /// acts as the browser and prints where the browser would be sent.
     url: String,
-    /// Refuse instead.
+    /// Refuse the sign-in instead of answering with a proof.
     #[arg(long)]
     refuse: bool,
     #[command(flatten)]
@@ -126,7 +131,7 @@ enum ProofKind {
 enum Change {
     /// Create an account with this wallet as its only authenticator.
     CreateAccount {
-        /// Who may recover the account; nobody when left out.
+        /// The agent that may recover the account; no agent when left out.
         #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
         recovery_agent: Option<Address>,
     },
@@ -147,15 +152,15 @@ enum Change {
     },
     /// Remove an authenticator from the account.
     Remove {
-        /// Its address; this wallet's own is fine too.
+        /// The authenticator's address; this wallet's own is allowed.
         #[arg(value_name = "ADDRESS", value_parser = address::parse)]
         authenticator: Address,
     },
     /// As the recovery agent, give an account to a new wallet; all its authenticators are revoked.
     Recover {
         /// The account.
-        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
-        leaf_index: u64,
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: LeafIndex,
         /// The wallet file that gets the account, made by `wallet new`.
         #[arg(long, value_name = "FILE")]
         new_wallet: PathBuf,
@@ -173,11 +178,11 @@ enum RecoveryAgentChange {
         #[arg(value_name = "ADDRESS", value_parser = address::parse)]
         agent: Address,
     },
-    /// Put the pending recovery agent in office. Anybody may do that.
+    /// Put the pending recovery agent in office. Needs no signature, so any wallet may do it.
     Execute {
         /// The account; this wallet's when left out.
-        #[arg(long, value_name = "N", value_parser = number::parse::<u64>)]
-        leaf_index: Option<u64>,
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: Option<LeafIndex>,
     },
     /// Drop the pending recovery agent.
     Cancel,
@@ -212,11 +217,12 @@ impl From<OperationError> for CommandError {
     }
 }
 
-/// Runs a command and prints what happens, as it happens. `random` makes keys and idempotency keys, `clock` measures how long
-/// an operation took.
+/// Runs a command and prints each step when it is done. `random` makes keys and idempotency keys,
+/// `clock` measures how long an operation took.
 ///
 /// # Errors
-/// A [`CommandError`] that says what was wrong; an operation that was accepted goes its way all the same.
+/// A [`CommandError`] that says what was wrong. The gateway carries out an accepted operation even
+/// when the command fails afterwards.
 pub async fn run(
     command: WalletCommand,
     random: &mut Random<'_>,
@@ -242,7 +248,11 @@ fn new(options: &Options, random: &mut Random<'_>, out: &mut dyn Write) -> Resul
     describe_wallet(&wallet, out)
 }
 
-async fn show(options: &Options, leaf_index: Option<u64>, out: &mut (dyn Write + Send)) -> Result<(), CommandError> {
+async fn show(
+    options: &Options,
+    leaf_index: Option<LeafIndex>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
     let wallet = WalletFile::open(&options.wallet)?;
     describe_wallet(&wallet, out)?;
     let registry = connect(options, &wallet).await?;
@@ -271,7 +281,7 @@ async fn prove(
     Ok(writeln!(out, "{body}")?)
 }
 
-/// A verification request with a proof.
+/// A verification request with a proof. For a legacy proof, the daemon trusts its root afterwards.
 async fn proof(
     options: &Options,
     daemon: &DaemonOptions,
@@ -288,7 +298,7 @@ async fn proof(
     }
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
     let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
-    let party = SimulatedParty::of(operator.simulation().await?, asked.app_id, root.into())?;
+    let party = SimulatedParty::of(operator.simulation().await?, asked.app_id, root)?;
     Ok(match kind {
         ProofKind::Session => prove::session(&wallet.key, asked, &party, random)?,
         _ => prove::uniqueness(&wallet.key, asked, &party, random)?,
@@ -352,7 +362,7 @@ async fn change_account(
     describe_account(&registry, &account, &wallet, out).await
 }
 
-/// The operation, built from the account as it is and signed.
+/// Builds the operation from the account's present state, and signs it.
 async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> Result<Step, CommandError> {
     let domain = registry.domain();
     let own_account = || registry.account_of(key.address());
@@ -364,7 +374,7 @@ async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> R
         Change::Insert { new_wallet, slot } => {
             let new = authenticator(new_wallet)?;
             let account = own_account().await?;
-            account.insert(domain, key, new, slot.unwrap_or_else(|| account.lowest_free_slot()))?
+            account.insert(domain, key, new, slot.map_or_else(|| account.lowest_free_slot(), PubkeyId))?
         }
         Change::Update { new_wallet } => {
             let new = authenticator(new_wallet)?;
@@ -427,21 +437,20 @@ async fn describe_account(
     }
     let pending = registry.client().pending_recovery_agent(leaf_index).await?;
     let PendingRecoveryAgentResponse { pending_recovery_agent, execute_after } = pending;
-    if !execute_after.is_zero() {
+    if execute_after != UnixSeconds(0) {
         let from = instant(execute_after);
         writeln!(out, "recovery agent {pending_recovery_agent:#x} can take office from {from} on")?;
     }
     Ok(())
 }
 
-/// Unix seconds as a date; as they are beyond the year 9999.
-fn instant(seconds: U256) -> String {
-    const YEAR_10000: u64 = 253_402_300_800;
-    match u64::try_from(seconds) {
-        Ok(seconds) if seconds < YEAR_10000 => {
-            humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
-        }
-        _ => format!("{seconds} (Unix seconds)"),
+/// A time as a date (RFC 3339); after the year 9999 as Unix seconds.
+fn instant(time: UnixSeconds) -> String {
+    const YEAR_10000: UnixSeconds = UnixSeconds(253_402_300_800);
+    if time < YEAR_10000 {
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + time.since_epoch()).to_string()
+    } else {
+        format!("{time} (Unix seconds)")
     }
 }
 
@@ -451,9 +460,9 @@ mod tests {
 
     #[test]
     fn instants() {
-        assert_eq!(instant(U256::from(0)), "1970-01-01T00:00:00Z");
-        assert_eq!(instant(U256::from(253_402_300_799u64)), "9999-12-31T23:59:59Z");
-        assert_eq!(instant(U256::from(253_402_300_800u64)), "253402300800 (Unix seconds)");
-        assert!(instant(U256::MAX).ends_with("(Unix seconds)"));
+        assert_eq!(instant(UnixSeconds(0)), "1970-01-01T00:00:00Z");
+        assert_eq!(instant(UnixSeconds(253_402_300_799)), "9999-12-31T23:59:59Z");
+        assert_eq!(instant(UnixSeconds(253_402_300_800)), "253402300800 (Unix seconds)");
+        assert_eq!(instant(UnixSeconds::NEVER), "18446744073709551615 (Unix seconds)");
     }
 }

@@ -1,11 +1,11 @@
-//! An authenticator's keys, both from one 32-byte seed, the way the published client library derives them: the seed is the
-//! secp256k1 secret key, and the seed is the EdDSA private key.
+//! An authenticator's two keys. Both come from one seed of 32 bytes, as in the published client
+//! library: the seed is the secp256k1 secret key and also the EdDSA private key.
 
 use std::fmt;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use k256::ecdsa::SigningKey;
-use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::commitment::{CompressedKey, PublicKey};
 use selfsame_protocol::signature::Signature;
 use taceo_eddsa_babyjubjub::EdDSAPrivateKey;
 use zeroize::Zeroizing;
@@ -17,18 +17,18 @@ use crate::Random;
 #[error("the seed is not a secp256k1 secret key: it must be neither zero nor the group order or above")]
 pub struct SeedError;
 
-/// The public side of an authenticator: what the registry keeps in a slot.
+/// The public side of an authenticator, which the registry holds in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authenticator {
-    /// What its signatures recover to.
+    /// Address that its signatures recover to.
     pub address: Address,
-    /// The key that it proves with.
+    /// BabyJubJub key that its proofs are made with.
     pub public_key: PublicKey,
 }
 
 impl Authenticator {
-    /// The public key as the gateway wants it.
-    pub fn compressed_key(&self) -> U256 {
+    /// The public key as the gateway expects it.
+    pub fn compressed_key(&self) -> CompressedKey {
         self.public_key.compress()
     }
 }
@@ -41,10 +41,10 @@ pub struct AuthenticatorKey {
 }
 
 impl AuthenticatorKey {
-    /// Derives both keys.
+    /// Derives both keys from a seed.
     ///
     /// # Errors
-    /// [`SeedError`] for the few seeds that are not a secp256k1 key.
+    /// [`SeedError`] for the few seeds that are not a secp256k1 secret key.
     pub fn from_seed(seed: Zeroizing<[u8; 32]>) -> Result<Self, SeedError> {
         let signing_key = SigningKey::from_slice(seed.as_slice()).map_err(|_| SeedError)?;
         let point = EdDSAPrivateKey::from_bytes(*seed).public().pk;
@@ -53,10 +53,11 @@ impl AuthenticatorKey {
         Ok(Self { seed, signing_key, authenticator: Authenticator { address, public_key } })
     }
 
-    /// A new key.
+    /// A new key from a random seed.
     ///
     /// # Errors
-    /// As [`AuthenticatorKey::from_seed`]: never in practice, unless the random source is broken.
+    /// As [`AuthenticatorKey::from_seed`]; with a sound random source, the error does not occur in
+    /// practice.
     pub fn generate(random: &mut Random<'_>) -> Result<Self, SeedError> {
         let mut seed = Zeroizing::new([0; 32]);
         random(&mut seed);
@@ -68,15 +69,16 @@ impl AuthenticatorKey {
         self.authenticator
     }
 
-    /// What this key's signatures recover to.
+    /// Address that this key's signatures recover to.
     pub fn address(&self) -> Address {
         self.authenticator.address
     }
 
-    /// Signs a digest: deterministic (RFC 6979), low s, v 27 or 28.
+    /// Signs a digest. The signature is deterministic (RFC 6979), with low s and with v 27 or 28.
     ///
     /// # Errors
-    /// [`SigningError`] for a digest whose deterministic nonce gives no signature; none is known.
+    /// [`SigningError`] for a digest whose deterministic nonce gives no signature; no such digest
+    /// is known.
     pub fn sign(&self, digest: &B256) -> Result<Signature, SigningError> {
         let signature = self.signing_key.sign_prehash_recoverable(digest.as_slice()).map_err(|_| SigningError)?;
         Ok(alloy_primitives::Signature::from(signature).into())
@@ -120,7 +122,7 @@ mod tests {
                 // Written `01*32`: thirty-two bytes of 0x01.
                 let (fill, _) = seed.as_str().and_then(|seed| seed.split_once("*32")).expect("byte*32");
                 let fill = u8::from_str_radix(fill, 16).expect("a byte");
-                let compressed: U256 =
+                let compressed: CompressedKey =
                     number::parse(recorded["compressed_u256"].as_str().expect("text")).expect("a number");
                 assert_eq!(key(fill).authenticator().compressed_key(), compressed, "{seed}");
                 compared += 1;

@@ -1,57 +1,60 @@
-//! Building and signing the eight operations. Pure: a state goes in, a signed operation and the state after it come out.
+//! Builds and signs the eight operations. Pure: each function takes a state, and returns a signed
+//! operation and the state after it.
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, commitment};
+use selfsame_protocol::commitment::{Commitment, MAX_AUTHENTICATORS, PubkeyId, commitment};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::registry::{
-    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation,
     RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::signature::Signature;
+use selfsame_protocol::tree::LeafIndex;
 
 use crate::keys::{Authenticator, AuthenticatorKey, SigningError};
 
-/// Stands where [`sign`] puts the signature.
+/// A placeholder for the signature that [`sign`] makes.
 pub const UNSIGNED: Signature = Signature([0; 65]);
 
 /// Why an operation cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
     #[error("{address:#x} is not an authenticator of the account with leaf index {leaf_index:#x}")]
-    NotAnAuthenticator { address: Address, leaf_index: u64 },
+    NotAnAuthenticator { address: Address, leaf_index: LeafIndex },
     #[error("{address:#x} is an authenticator of the account already")]
     AlreadyAnAuthenticator { address: Address },
     #[error("slot {pubkey_id} does not exist; slots are counted from 0 to {}", MAX_AUTHENTICATORS - 1)]
-    NoSuchSlot { pubkey_id: u32 },
+    NoSuchSlot { pubkey_id: PubkeyId },
     #[error("slot {pubkey_id} holds {address:#x}; choose a free slot")]
-    SlotTaken { pubkey_id: u32, address: Address },
+    SlotTaken { pubkey_id: PubkeyId, address: Address },
     #[error(transparent)]
     Signing(#[from] SigningError),
 }
 
-/// What operations on an account are built from.
+/// The state of an account that operations are built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountState {
-    /// The account; 0 while it is yet to be created.
-    pub leaf_index: u64,
-    /// Authenticators by pubkey id; `None` where one was removed.
+    /// The account's leaf index; 0 before it is created.
+    pub leaf_index: LeafIndex,
+    /// Authenticators by pubkey id; `None` for a free slot.
     pub slots: Vec<Option<Authenticator>>,
     /// The commitment to the slots' public keys: the account's leaf.
-    pub commitment: U256,
+    pub commitment: Commitment,
     /// The nonce of the next signed operation.
-    pub nonce: U256,
+    pub nonce: Nonce,
 }
 
-/// An operation and what it makes of the account.
+/// An operation, and the account after it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Signed, ready to be submitted.
+    /// The operation, signed if its kind is signed.
     pub operation: Operation,
     /// The account once the operation is applied.
     pub after: AccountState,
 }
 
-/// Signs an operation for a registry; whatever signature it had is replaced. Unsigned kinds come back as they are.
+/// Signs an operation for a registry and replaces the signature that it had. Kinds without a
+/// signature are returned unchanged.
 ///
 /// # Errors
 /// As [`AuthenticatorKey::sign`].
@@ -74,9 +77,10 @@ pub fn sign(
     Ok(operation)
 }
 
-/// Creates an account with these authenticators, in slots from 0 on. The zero address as recovery agent means none.
+/// Creates an account with these authenticators, in slots from 0 on. With the zero address as
+/// recovery agent, the account has no agent.
 pub fn create_account(authenticators: &[Authenticator], recovery_agent: Address) -> Step {
-    let after = AccountState::new(0, authenticators.iter().copied().map(Some).collect(), U256::ZERO);
+    let after = AccountState::new(LeafIndex(0), authenticators.iter().copied().map(Some).collect(), Nonce::default());
     let operation = CreateAccount {
         recovery_address: recovery_agent,
         authenticator_addresses: authenticators.iter().map(|authenticator| authenticator.address).collect(),
@@ -88,7 +92,7 @@ pub fn create_account(authenticators: &[Authenticator], recovery_agent: Address)
 
 impl AccountState {
     /// A state; the commitment is computed from the slots.
-    pub fn new(leaf_index: u64, slots: Vec<Option<Authenticator>>, nonce: U256) -> Self {
+    pub fn new(leaf_index: LeafIndex, slots: Vec<Option<Authenticator>>, nonce: Nonce) -> Self {
         let keys: Vec<_> = slots.iter().map(|slot| slot.map(|authenticator| authenticator.public_key)).collect();
         Self { leaf_index, commitment: commitment(&keys), slots, nonce }
     }
@@ -97,32 +101,36 @@ impl AccountState {
     ///
     /// # Errors
     /// [`OperationError::NotAnAuthenticator`].
-    pub fn authenticator(&self, address: Address) -> Result<(u32, Authenticator), OperationError> {
+    pub fn authenticator(&self, address: Address) -> Result<(PubkeyId, Authenticator), OperationError> {
         (0..)
+            .map(PubkeyId)
             .zip(self.slots.iter().copied())
             .find_map(|(pubkey_id, slot)| slot.filter(|slot| slot.address == address).map(|slot| (pubkey_id, slot)))
             .ok_or(OperationError::NotAnAuthenticator { address, leaf_index: self.leaf_index })
     }
 
-    /// The first slot without an authenticator; past the last one when the account is full.
-    pub fn lowest_free_slot(&self) -> u32 {
-        self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len()) as u32
+    /// The first slot without an authenticator. When the account is full, this is not a valid slot.
+    pub fn lowest_free_slot(&self) -> PubkeyId {
+        PubkeyId(self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len()) as u32)
     }
 
-    /// Adds `new` in the free slot `pubkey_id`. Signed by any authenticator of the account.
+    /// Adds `new` in the free slot `pubkey_id`. `key` is any authenticator of the account.
+    ///
+    /// # Errors
+    /// Every [`OperationError`].
     pub fn insert(
         &self,
         domain: &RegistryDomain,
         key: &AuthenticatorKey,
         new: Authenticator,
-        pubkey_id: u32,
+        pubkey_id: PubkeyId,
     ) -> Result<Step, OperationError> {
         self.authenticator(key.address())?;
         self.refuse_known(new.address)?;
-        if pubkey_id as usize >= MAX_AUTHENTICATORS {
+        if pubkey_id.index() >= MAX_AUTHENTICATORS {
             return Err(OperationError::NoSuchSlot { pubkey_id });
         }
-        if let Some(Some(taken)) = self.slots.get(pubkey_id as usize) {
+        if let Some(Some(taken)) = self.slots.get(pubkey_id.index()) {
             return Err(OperationError::SlotTaken { pubkey_id, address: taken.address });
         }
         let after = self.with_slot(pubkey_id, Some(new));
@@ -140,6 +148,10 @@ impl AccountState {
     }
 
     /// Replaces the authenticator that signs by `new`, in its slot.
+    ///
+    /// # Errors
+    /// [`OperationError::NotAnAuthenticator`], [`OperationError::AlreadyAnAuthenticator`] and
+    /// [`OperationError::Signing`].
     pub fn update(
         &self,
         domain: &RegistryDomain,
@@ -163,7 +175,10 @@ impl AccountState {
         Ok(Step { operation: sign(domain, operation.into(), key)?, after })
     }
 
-    /// Removes an authenticator, the signer's own or another.
+    /// Removes an authenticator: the signer or another one.
+    ///
+    /// # Errors
+    /// [`OperationError::NotAnAuthenticator`] and [`OperationError::Signing`].
     pub fn remove(
         &self,
         domain: &RegistryDomain,
@@ -186,7 +201,10 @@ impl AccountState {
         Ok(Step { operation: sign(domain, operation.into(), key)?, after })
     }
 
-    /// Gives the account to `new` alone, in slot 0. Signed by the recovery agent.
+    /// Makes `new` the only authenticator of the account, in slot 0. The recovery agent signs.
+    ///
+    /// # Errors
+    /// [`OperationError::Signing`].
     pub fn recover(
         &self,
         domain: &RegistryDomain,
@@ -206,7 +224,11 @@ impl AccountState {
         Ok(Step { operation: sign(domain, operation.into(), agent)?, after })
     }
 
-    /// Asks for a new recovery agent (the zero address ends recovery). Signed by any authenticator of the account.
+    /// Requests a new recovery agent; the zero address ends recovery. `key` is any authenticator of
+    /// the account.
+    ///
+    /// # Errors
+    /// [`OperationError::NotAnAuthenticator`] and [`OperationError::Signing`].
     pub fn update_recovery_agent(
         &self,
         domain: &RegistryDomain,
@@ -224,7 +246,10 @@ impl AccountState {
         Ok(Step { operation: sign(domain, operation.into(), key)?, after })
     }
 
-    /// Drops the pending recovery agent. Signed by any authenticator of the account.
+    /// Drops the pending recovery agent. `key` is any authenticator of the account.
+    ///
+    /// # Errors
+    /// [`OperationError::NotAnAuthenticator`] and [`OperationError::Signing`].
     pub fn cancel_recovery_agent_update(
         &self,
         domain: &RegistryDomain,
@@ -243,12 +268,12 @@ impl AccountState {
         Step { operation: operation.into(), after: self.clone() }
     }
 
-    fn next_nonce(&self) -> U256 {
-        self.nonce.saturating_add(U256::ONE)
+    fn next_nonce(&self) -> Nonce {
+        Nonce(self.nonce.0.saturating_add(U256::ONE))
     }
 
-    fn with_slot(&self, pubkey_id: u32, authenticator: Option<Authenticator>) -> Self {
-        let index = pubkey_id as usize;
+    fn with_slot(&self, pubkey_id: PubkeyId, authenticator: Option<Authenticator>) -> Self {
+        let index = pubkey_id.index();
         let mut slots = self.slots.clone();
         slots.resize(slots.len().max(index + 1), None);
         slots[index] = authenticator;
@@ -279,14 +304,14 @@ mod tests {
     /// An account of keys 1 and 3 with a hole between them.
     fn account() -> AccountState {
         let slot = |fill| Some(key(fill).authenticator());
-        AccountState::new(4, vec![slot(1), None, slot(3)], U256::from(7))
+        AccountState::new(LeafIndex(4), vec![slot(1), None, slot(3)], Nonce(U256::from(7)))
     }
 
     #[test]
     fn every_signed_kind_recovers_to_its_signer() {
         let (account, one, new) = (account(), key(1), key(2).authenticator());
         let steps = [
-            account.insert(&DOMAIN, &one, new, 1),
+            account.insert(&DOMAIN, &one, new, PubkeyId(1)),
             account.update(&DOMAIN, &one, new),
             account.remove(&DOMAIN, &one, key(3).address()),
             account.recover(&DOMAIN, &one, new),
@@ -296,7 +321,7 @@ mod tests {
         for step in steps {
             let Step { operation, after } = step.expect("built");
             assert_eq!(recover_signer(&operation, &DOMAIN), Some(Ok(one.address())), "{operation:?}");
-            assert_eq!((after.leaf_index, after.nonce), (4, U256::from(8)));
+            assert_eq!((after.leaf_index, after.nonce), (LeafIndex(4), Nonce::from(8)));
             let elsewhere = RegistryDomain { chain_id: 1, ..DOMAIN };
             assert_ne!(recover_signer(&operation, &elsewhere), Some(Ok(one.address())));
         }
@@ -313,33 +338,37 @@ mod tests {
             state.slots.iter().map(|slot| slot.map(|slot| slot.address)).collect()
         };
         let (first, second, third) = (one.address(), key(2).address(), key(3).address());
-        assert_eq!(account.lowest_free_slot(), 1);
-        let inserted = account.insert(&DOMAIN, &one, key(2).authenticator(), 4).expect("built").after;
+        assert_eq!(account.lowest_free_slot(), PubkeyId(1));
+        let inserted = account.insert(&DOMAIN, &one, key(2).authenticator(), PubkeyId(4)).expect("built").after;
         assert_eq!(addresses(&inserted), [Some(first), None, Some(third), None, Some(second)]);
         let removed = account.remove(&DOMAIN, &one, third).expect("built").after;
         assert_eq!(addresses(&removed), [Some(first), None, None]);
         let updated = account.update(&DOMAIN, &one, key(2).authenticator()).expect("built").after;
         assert_eq!(addresses(&updated), [Some(second), None, Some(third)]);
-        let full = AccountState::new(1, vec![Some(one.authenticator()); MAX_AUTHENTICATORS], U256::ZERO);
-        assert_eq!(full.lowest_free_slot(), 7);
+        let full =
+            AccountState::new(LeafIndex(1), vec![Some(one.authenticator()); MAX_AUTHENTICATORS], Nonce(U256::ZERO));
+        assert_eq!(full.lowest_free_slot(), PubkeyId(7));
     }
 
     #[test]
     fn refused_operations() {
         let (account, stranger) = (account(), key(2));
         let (first, third) = (key(1), key(3).authenticator());
-        let unknown = || OperationError::NotAnAuthenticator { address: stranger.address(), leaf_index: 4 };
+        let unknown = || OperationError::NotAnAuthenticator { address: stranger.address(), leaf_index: LeafIndex(4) };
         let known = OperationError::AlreadyAnAuthenticator { address: third.address };
         let new = stranger.authenticator();
         let table = [
-            (account.insert(&DOMAIN, &stranger, new, 1), unknown()),
-            (account.insert(&DOMAIN, &first, third, 1), known.clone()),
+            (account.insert(&DOMAIN, &stranger, new, PubkeyId(1)), unknown()),
+            (account.insert(&DOMAIN, &first, third, PubkeyId(1)), known.clone()),
             (
-                account.insert(&DOMAIN, &first, new, 2),
-                OperationError::SlotTaken { pubkey_id: 2, address: third.address },
+                account.insert(&DOMAIN, &first, new, PubkeyId(2)),
+                OperationError::SlotTaken { pubkey_id: PubkeyId(2), address: third.address },
             ),
-            (account.insert(&DOMAIN, &first, new, 7), OperationError::NoSuchSlot { pubkey_id: 7 }),
-            (account.insert(&DOMAIN, &first, new, u32::MAX), OperationError::NoSuchSlot { pubkey_id: u32::MAX }),
+            (account.insert(&DOMAIN, &first, new, PubkeyId(7)), OperationError::NoSuchSlot { pubkey_id: PubkeyId(7) }),
+            (
+                account.insert(&DOMAIN, &first, new, PubkeyId(u32::MAX)),
+                OperationError::NoSuchSlot { pubkey_id: PubkeyId(u32::MAX) },
+            ),
             (account.update(&DOMAIN, &stranger, new), unknown()),
             (account.update(&DOMAIN, &first, third), known),
             (account.remove(&DOMAIN, &stranger, third.address), unknown()),

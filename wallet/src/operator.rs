@@ -1,10 +1,10 @@
-//! A client of the daemon's operator interface: what a development authenticator needs of it.
+//! A client of the operator interface: the calls that a development authenticator needs.
 
 use std::path::{Path, PathBuf};
 
-use alloy_primitives::U256;
 use reqwest::header::AUTHORIZATION;
-use selfsame_protocol::operator::{NewRoot, Root, Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{ListedRoot, NewRoot, Simulation, TOKEN_FILE};
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, ProofKind};
 use zeroize::Zeroizing;
 
@@ -22,7 +22,7 @@ pub enum OperatorError {
     Prove(#[from] ProveError),
 }
 
-/// The operator interface of a daemon.
+/// A client of a daemon's operator interface.
 #[derive(Clone, Debug)]
 pub struct Operator {
     http: reqwest::Client,
@@ -30,15 +30,21 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// The interface at a base address.
+    /// A client of the operator interface at a base address.
+    ///
+    /// # Errors
+    /// [`ClientError::NotAnAddress`].
     pub fn new(url: &str) -> Result<Self, ClientError> {
         Ok(Self { http: http(url)?, url: base(url)? })
     }
 
-    /// Trusts a legacy root, with the token in the daemon's data folder.
+    /// Adds a trusted legacy root, with the token in the daemon's data folder.
+    ///
+    /// # Errors
+    /// [`OperatorError::Token`] when the token cannot be read, and [`OperatorError::Client`].
     pub async fn trust_legacy_root(
         &self,
-        root: U256,
+        root: Root,
         environment: Environment,
         data: &Path,
     ) -> Result<(), OperatorError> {
@@ -48,11 +54,11 @@ impl Operator {
         let url = format!("{}/roots", self.url);
         let body = NewRoot { root, kind: ProofKind::Legacy, environment, time: None };
         let request = self.http.post(&url).json(&body).header(AUTHORIZATION, token.as_str()).timeout(ANSWER_TIMEOUT);
-        let _: Root = send(&url, request).await?;
+        let _: ListedRoot = send(&url, request).await?;
         Ok(())
     }
 
-    /// The simulator's seed and the public keys that its proofs are about.
+    /// The simulator's seed, and the public keys that its proofs are made for.
     pub async fn simulation(&self) -> Result<Simulation, ClientError> {
         let url = format!("{}/simulator", self.url);
         send(&url, self.http.get(&url).timeout(ANSWER_TIMEOUT)).await
@@ -60,8 +66,11 @@ impl Operator {
 }
 
 impl SimulatedParty {
-    /// What proofs for an application are about, by the daemon's first issuer.
-    pub fn of(simulation: Simulation, app_id: &str, root: U256) -> Result<Self, ProveError> {
+    /// The values for proofs to an application, with the daemon's first issuer.
+    ///
+    /// # Errors
+    /// [`ProveError::UnknownApplication`], [`ProveError::NoOprfKey`] and [`ProveError::NoIssuer`].
+    pub fn of(simulation: Simulation, app_id: &str, root: Root) -> Result<Self, ProveError> {
         let party = simulation.relying_parties.into_iter().find(|party| party.app_id == app_id);
         let party = party.ok_or_else(|| ProveError::UnknownApplication { app_id: app_id.to_owned() })?;
         let oprf = party.oprf_public_key.ok_or_else(|| ProveError::NoOprfKey { app_id: app_id.to_owned() })?;

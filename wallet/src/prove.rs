@@ -1,14 +1,16 @@
-//! Proofs for the verification endpoint: genuine legacy proofs, and current ones by the simulator. Pure but for the legacy
-//! prover, which blinds its proofs with random numbers of its own.
+//! Proofs for the verification endpoint: genuine legacy proofs, and current proofs by the
+//! simulator. All functions are pure except [`legacy`], whose prover draws the numbers that blind
+//! the proof.
 
 use alloy_primitives::U256;
 use selfsame_protocol::groth16::key::CURRENT_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::number;
-use selfsame_protocol::tree::field_element;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
-use selfsame_protocol::verification::{Environment, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, Nullifier, RelyingPartyId};
 use semaphore_rs::identity::Identity;
 use semaphore_rs::poseidon_tree::LazyPoseidonTree;
 use semaphore_rs::protocol::{generate_nullifier_hash, generate_proof};
@@ -18,11 +20,11 @@ use zeroize::Zeroizing;
 use crate::Random;
 use crate::keys::AuthenticatorKey;
 
-/// Depth of the identity tree that legacy proofs are about.
+/// Depth of the identity tree of legacy proofs.
 const IDENTITY_TREE_DEPTH: usize = 30;
 
-/// When simulated credentials expire: 2100-01-01.
-const EXPIRES_AT_MIN: u64 = 4_102_444_800;
+/// Expiry of simulated credentials: 2100-01-01, 00:00 UTC.
+const EXPIRES_AT_MIN: UnixSeconds = UnixSeconds(4_102_444_800);
 
 /// The first byte of a session's action.
 const SESSION_PREFIX: u8 = 2;
@@ -42,26 +44,32 @@ pub enum ProveError {
     NoIssuer,
 }
 
-/// What a proof is asked for.
+/// What a proof is requested for.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
+    /// Id of the application that requests the proof.
     pub app_id: &'a str,
-    /// Without meaning for sessions.
+    /// The action; sessions ignore it.
     pub action: &'a str,
+    /// Text that the proof is bound to; may be empty.
     pub signal: &'a str,
+    /// Environment of the verification request.
     pub environment: Environment,
-    /// What a current proof is for besides; random, if nobody says.
+    /// The request's nonce, to which a current proof is bound; random when `None`.
     pub nonce: Option<U256>,
 }
 
-/// A legacy request, and the root of the identity tree that its proof is about: whoever checks the proof has to trust it.
+/// A legacy request, and the root of its proof's identity tree. The verification interface accepts
+/// the proof only when it trusts this root.
 #[derive(Clone, Debug)]
 pub struct LegacyRequest {
-    pub root: U256,
+    pub root: Root,
+    /// The verification request as JSON.
     pub body: Value,
 }
 
-/// Makes a genuine legacy proof: the wallet's identity is the only leaf of its tree. Takes about a second of all cores.
+/// Makes a genuine legacy proof: the wallet's identity is the only leaf of its tree. Uses all cores
+/// for about a second.
 pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>) -> Result<LegacyRequest, ProveError> {
     let mut secret = Zeroizing::new(*key.seed());
     let identity = Identity::from_secret(secret.as_mut_slice(), None);
@@ -72,7 +80,7 @@ pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>
     let proof = generate_proof(&identity, &tree.proof(0), external_nullifier, signal_hash)
         .map_err(|error| ProveError::Legacy(error.to_string()))?;
     let words: String = proof.flatten().iter().map(|word| format!("{word:064x}")).collect();
-    let root = tree.root();
+    let root = Root::from_number(tree.root());
     let body = json!({
         "protocol_version": "3.0",
         "nonce": number::canonical(asked.nonce.unwrap_or_else(|| random_element(random))),
@@ -80,7 +88,7 @@ pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>
         "environment": asked.environment.name(),
         "responses": [{
             "identifier": "orb",
-            "merkle_root": padded(root),
+            "merkle_root": padded(root.to_number()),
             "nullifier": padded(nullifier),
             "proof": format!("0x{words}"),
             "signal_hash": padded(signal_hash),
@@ -89,20 +97,27 @@ pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>
     Ok(LegacyRequest { root, body })
 }
 
-/// What the simulator's proofs are about.
+/// The relying party, the issuer and the root of a simulated proof.
 #[derive(Clone, Debug)]
 pub struct SimulatedParty {
+    /// The simulator's seed.
     pub seed: String,
+    /// Id of the relying party.
     pub rp_id: RelyingPartyId,
+    /// OPRF public key of the relying party: the coordinates x and y.
     pub oprf_public_key: [U256; 2],
+    /// Id of the issuer's schema.
     pub issuer_schema_id: u64,
+    /// Identifier of the credential.
     pub identifier: String,
+    /// Public key of the issuer: the coordinates x and y.
     pub issuer_public_key: [U256; 2],
-    /// A root that is valid.
-    pub root: U256,
+    /// A valid root of the registry.
+    pub root: Root,
 }
 
-/// Makes a uniqueness request with the simulator: its nullifier is the same for one wallet, relying party and action.
+/// Makes a uniqueness request with the simulator. Its nullifier depends only on the wallet, the
+/// relying party and the action.
 pub fn uniqueness(
     key: &AuthenticatorKey,
     asked: &Asked<'_>,
@@ -110,10 +125,10 @@ pub fn uniqueness(
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
     let action = hash_text(asked.action);
-    let nullifier = own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    let nullifier = Nullifier(own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]));
     let simulated = Simulated { nullifier, action, session_commitment: U256::ZERO };
     let (nonce, mut item) = simulated.item(asked, party, random)?;
-    item["nullifier"] = padded(nullifier).into();
+    item["nullifier"] = padded(nullifier.0).into();
     Ok(json!({
         "protocol_version": "4.0",
         "nonce": number::canonical(nonce),
@@ -123,7 +138,8 @@ pub fn uniqueness(
     }))
 }
 
-/// Makes a session request with the simulator: the session is the same for one wallet and relying party.
+/// Makes a session request with the simulator. Its session depends only on the wallet and the
+/// relying party.
 pub fn session(
     key: &AuthenticatorKey,
     asked: &Asked<'_>,
@@ -136,10 +152,10 @@ pub fn session(
     random(&mut action);
     action[0] = SESSION_PREFIX;
     let action = U256::from_be_bytes(action);
-    let nullifier = own_number(key, &["session nullifier", &rp_id, &action.to_string()]);
+    let nullifier = Nullifier(own_number(key, &["session nullifier", &rp_id, &action.to_string()]));
     let simulated = Simulated { nullifier, action, session_commitment: commitment };
     let (nonce, mut item) = simulated.item(asked, party, random)?;
-    item["session_nullifier"] = json!([padded(nullifier), padded(action)]);
+    item["session_nullifier"] = json!([padded(nullifier.0), padded(action)]);
     let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(1) << 248;
     Ok(json!({
         "protocol_version": "4.0",
@@ -151,13 +167,13 @@ pub fn session(
 }
 
 struct Simulated {
-    nullifier: U256,
+    nullifier: Nullifier,
     action: U256,
     session_commitment: U256,
 }
 
 impl Simulated {
-    /// The nonce, and what uniqueness and session items have in common.
+    /// The nonce, and the fields that uniqueness and session items have in common.
     fn item(
         &self,
         asked: &Asked<'_>,
@@ -171,7 +187,7 @@ impl Simulated {
             issuer_schema_id: party.issuer_schema_id,
             issuer_public_key: party.issuer_public_key,
             expires_at_min: EXPIRES_AT_MIN,
-            credential_genesis_issued_at_min: 0,
+            credential_genesis_issued_at_min: UnixSeconds(0),
             root: party.root,
             rp_id: party.rp_id.0,
             action: self.action,
@@ -186,7 +202,7 @@ impl Simulated {
         let [Some(a), Some(b)] = scalars else { return Err(ProveError::Input) };
         let proof = simulator.prove(&inputs, [a, b]).map_err(|_| ProveError::Input)?;
         let mut words = proof.to_current().map(padded).to_vec();
-        words.push(padded(party.root));
+        words.push(padded(party.root.to_number()));
         let item = json!({
             "identifier": party.identifier,
             "issuer_schema_id": party.issuer_schema_id,
@@ -198,7 +214,7 @@ impl Simulated {
     }
 }
 
-/// A number of the wallet's own, the same for the same texts.
+/// A field element that is derived from the wallet's seed and `texts`.
 fn own_number(key: &AuthenticatorKey, texts: &[&str]) -> U256 {
     let mut bytes = Zeroizing::new(b"selfsame wallet\0".to_vec());
     bytes.extend_from_slice(key.seed());

@@ -1,4 +1,4 @@
-//! The registry from outside: one handle for writing and reading.
+//! The registry's handle, for writing and reading.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -11,6 +11,7 @@ use selfsame_protocol::ledger::{
     Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, check_signature, is_valid_root,
 };
 use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::tree::Root;
 use selfsame_storage::{GroupCommit, Snapshot, StoreError};
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -23,10 +24,10 @@ use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::{RESTART_PATIENCE, Slot};
 
-/// How many blocks are kept with their receipts: a few megabytes each, where blocks are large.
+/// The most blocks that are kept with their receipts. A large block takes a few megabytes.
 const BLOCKS_WITH_RECEIPTS: usize = 4;
 
-/// How the registry is doing.
+/// Statistics of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RegistryStatistics {
     /// Requests accepted since the start.
@@ -35,9 +36,9 @@ pub struct RegistryStatistics {
     pub finalized: u64,
     /// Requests failed since the start.
     pub failed: u64,
-    /// Requests that are open.
+    /// Requests that are not final.
     pub open_requests: usize,
-    /// How many may be open.
+    /// The most requests that may be open.
     pub queue_length: usize,
     /// Clients waiting for a final state.
     pub status_waiters: usize,
@@ -45,28 +46,31 @@ pub struct RegistryStatistics {
     pub ledger_height: u64,
     /// Height of the published state.
     pub applied_height: u64,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
 }
 
 /// A block with the result of applying it.
 #[derive(Clone, Debug)]
 pub struct LedgerBlock {
+    /// The block as it is in the ledger.
     pub block: Block,
-    /// `None` while the block waits to be applied.
+    /// The result of applying it; `None` while the block waits to be applied.
     pub result: Option<BlockResult>,
 }
 
 /// Why a wait for a final state ended early.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WaitError {
+    /// As many clients wait as [`AdmissionLimits::status_waiters`] allows.
     #[error("too many clients are waiting for final states; poll without ?wait, or try again")]
     TooMany,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The registry, for front-ends and embedders. Cheap to clone; finds its actors again after they were restarted.
+/// The registry, for front-ends and embedders. Cheap to clone. The handle stays valid when the
+/// actors restart.
 #[derive(Clone)]
 pub struct RegistryHandle {
     inner: Arc<Inner>,
@@ -79,9 +83,9 @@ struct Inner {
     /// The steps that make the registry read-only while they fail.
     steps: [Arc<RetriedStep>; 2],
     group_commit: GroupCommit,
-    /// Permits for work that reads much, one a core.
+    /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
-    /// Blocks that were read last for a receipt, newest first.
+    /// The blocks that were last read for receipts, newest first.
     receipts: Mutex<VecDeque<(u64, Arc<BlockReceipts>)>>,
 }
 
@@ -101,13 +105,30 @@ impl RegistryHandle {
         }
     }
 
-    /// Accepts a request. When this returns it is durable: it will become final, also if the process dies now.
+    /// Submits a request. When this returns success, the request is durable: it becomes final even
+    /// when the process ends now. If the idempotency key stands for an earlier request with the
+    /// same operation, this returns the present state of that request.
     ///
-    /// Checks in this order: limit by source, rules that need no state, signature, idempotency key, queue, locks, rules on the
-    /// published state, limit by account. Without an idempotency key a full queue comes before the signature.
+    /// Checks in this order: whether sealing or applying fails, limit by source, rules that need no
+    /// state, signature, calls that wait for the request tracker, idempotency key, queue, locks,
+    /// rules on the published state, limit by account. Without an idempotency key a full queue is
+    /// refused before the signature is checked.
     ///
     /// # Errors
-    /// See [`SubmitError`]; nothing was recorded.
+    /// See [`SubmitError`]. Two of its variants leave open whether the request was recorded. A
+    /// recorded request is applied like any other.
+    ///
+    /// - [`SubmitError::Unavailable`] when the request tracker got the message, but stopped or did
+    ///   not answer within 5 s of the call. In all other cases of `Unavailable` nothing was
+    ///   recorded.
+    /// - [`SubmitError::Store`] when the commit failed, because a failed sync may have written the
+    ///   request; or when the state of a recorded request could not be read. When an earlier check
+    ///   could not read the store, nothing was recorded.
+    ///
+    /// After all other errors nothing was recorded. The errors carry no request id, so the caller
+    /// finds out by submitting the same operation again: with the same idempotency key this returns
+    /// the state of the recorded request; without a key it returns [`SubmitError::Duplicate`] with
+    /// the id in `same_as` while the recorded request is open.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         let reader = &self.inner.reader;
         if let Some(step) = self.inner.steps.iter().find_map(|step| step.failing()) {
@@ -125,7 +146,8 @@ impl RegistryHandle {
         let admitted = self.inner.request_tracker.call(admit, Instant::now() + RESTART_PATIENCE).await;
         let request_id = admitted.map_err(|error| SubmitError::Unavailable { reason: error.to_string() })??;
         if has_key {
-            // The key may stand for an earlier request; if its commit failed in the meantime, nothing was accepted.
+            // The key may stand for an earlier request. When the commit of that request failed in
+            // the meantime, nothing was recorded.
             let reason = || "an earlier request with this Idempotency-Key was not recorded".to_owned();
             return self.status(&request_id)?.ok_or_else(|| SubmitError::Unavailable { reason: reason() });
         }
@@ -141,18 +163,21 @@ impl RegistryHandle {
         })
     }
 
-    /// Refuses a request early when the queue is full. The request tracker repeats the check exactly; this one avoids signature recovery under
-    /// overload, which costs far more than everything else. A request with an idempotency key is not checked here: the key may stand for a
-    /// request that was accepted before.
+    /// Refuses a request early when the queue is full. The request tracker repeats the check
+    /// exactly. This check avoids signature recovery under overload, which costs far more than
+    /// everything else. A request with an idempotency key is not checked here, because the key may
+    /// stand for a request that was admitted before.
     fn check_queue(&self) -> Result<(), SubmitError> {
         let limit = self.inner.reader.limits.load().queue_length;
         let is_full = self.inner.reader.counters.open_requests.load(Ordering::Relaxed) >= limit;
         if is_full { Err(SubmitError::QueueFull { limit }) } else { Ok(()) }
     }
 
-    /// A request's state; `None` when there is no such request, or its record has expired. Reads the store on the calling thread.
+    /// A request's state; `None` when the request is unknown or its record has expired. Reads the
+    /// store on the calling thread.
     ///
-    /// States only move forward, and a final state is returned only once [`RegistryHandle::snapshot`] shows its effects.
+    /// States only move forward, and a final state is returned only once
+    /// [`RegistryHandle::snapshot`] shows its effects.
     pub fn status(&self, request_id: &RequestId) -> Result<Option<GatewayStatusResponse>, StoreError> {
         let reader = &self.inner.reader;
         let Some(record) = reader.request(request_id)? else { return Ok(None) };
@@ -179,7 +204,8 @@ impl RegistryHandle {
     /// A request's state once it is final, or as it is at `deadline`.
     ///
     /// # Errors
-    /// [`WaitError::TooMany`] when as many clients wait as may.
+    /// [`WaitError::TooMany`] when as many clients wait as [`AdmissionLimits::status_waiters`]
+    /// allows; [`WaitError::Store`] when the state cannot be read.
     pub async fn wait_until_final(
         &self,
         request_id: &RequestId,
@@ -203,21 +229,23 @@ impl RegistryHandle {
         }
     }
 
-    /// The registry as readers see it: accounts, addresses, tree and roots of one block. Returns at once; what is read from it comes from the
-    /// store, on the calling thread.
+    /// The published state: accounts, addresses, tree and roots after one block. Returns at once.
+    /// Reads from the snapshot read the store on the calling thread.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.inner.reader.snapshot()
     }
 
-    /// Whether a root is the newest, or was replaced within the validity window.
-    pub fn is_valid_root(&self, root: &B256) -> Result<bool, StoreError> {
+    /// Whether a root is the newest, or was replaced within the validity window (in seconds, the
+    /// last second included).
+    pub fn is_valid_root(&self, root: Root) -> Result<bool, StoreError> {
         let record = self.snapshot().root(root)?;
         let window = self.rules().root_validity_window;
         Ok(is_valid_root(record.as_ref(), self.inner.reader.clock.unix_seconds(), window))
     }
 
-    /// Runs work that reads and computes much ([`RegistryHandle::receipt`], [`RegistryHandle::block`]) off the async threads. No more of it
-    /// runs at a time than there are cores, so that quick calls keep their share.
+    /// Runs work that reads and computes much ([`RegistryHandle::receipt`],
+    /// [`RegistryHandle::block`]) off the async threads. At most one such piece of work per core
+    /// runs at a time, so that other calls keep their share of the processor.
     pub async fn reading<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<R, StoreError> + Send + 'static,
@@ -225,15 +253,15 @@ impl RegistryHandle {
         let permit = Arc::clone(&self.inner.reading).acquire_owned().await.map_err(|_| StoreError::Closing)?;
         let handle = self.clone();
         let read = move || {
-            // Given back when the work ends, also when its caller has gone.
+            // The permit is released when the work ends, even when the caller no longer waits.
             let _permit = permit;
             work(&handle)
         };
         self.inner.reader.blocking.run(read).await.unwrap_or(Err(StoreError::Panicked))
     }
 
-    /// The receipt of a final request; `None` when it is unknown or not final yet. Receipts never expire. Blocks the thread: see
-    /// [`RegistryHandle::reading`].
+    /// The receipt of a final request; `None` when the request is unknown or not final. Receipts
+    /// never expire. Blocks the thread: see [`RegistryHandle::reading`].
     pub fn receipt(&self, request_id: &RequestId) -> Result<Option<Receipt>, StoreError> {
         let reader = &self.inner.reader;
         let Some(place) = reader.place(request_id)? else { return Ok(None) };
@@ -244,7 +272,8 @@ impl RegistryHandle {
         Ok(receipts.and_then(|receipts| receipts.receipt(place.position)))
     }
 
-    /// The receipts of a block. Clients usually ask for them one after the other, so the last blocks are kept.
+    /// The receipts of a block. Clients usually ask for them one after the other, so the handle
+    /// keeps those of the last blocks.
     fn receipts_of(&self, height: u64) -> Result<Option<Arc<BlockReceipts>>, StoreError> {
         let lock = || self.inner.receipts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, receipts)) = lock().iter().find(|(kept, _)| *kept == height) {
@@ -254,7 +283,7 @@ impl RegistryHandle {
         let Some((block, applied)) = block.zip(self.inner.reader.applied_block(height)?) else { return Ok(None) };
         let receipts = Arc::new(BlockReceipts::new(block, applied.result, applied.outcomes));
         let mut kept = lock();
-        // Another caller may have been quicker.
+        // Another caller may have added the block in the meantime.
         if kept.iter().all(|(kept, _)| *kept != height) {
             kept.truncate(BLOCKS_WITH_RECEIPTS - 1);
             kept.push_front((height, Arc::clone(&receipts)));
@@ -262,7 +291,8 @@ impl RegistryHandle {
         Ok(Some(receipts))
     }
 
-    /// The block at a height, counted from 1. Blocks the thread: see [`RegistryHandle::reading`].
+    /// The block at a height, counted from 1; `None` beyond the ledger's height. Blocks the thread:
+    /// see [`RegistryHandle::reading`].
     pub fn block(&self, height: u64) -> Result<Option<LedgerBlock>, StoreError> {
         let reader = &self.inner.reader;
         let Some(block) = reader.block(height)? else { return Ok(None) };
@@ -271,7 +301,8 @@ impl RegistryHandle {
         Ok(Some(LedgerBlock { block, result: applied.map(|applied| applied.result) }))
     }
 
-    /// The block with a hash. Blocks the thread: see [`RegistryHandle::reading`].
+    /// The block with a hash; `None` when the ledger has no such block. Blocks the thread: see
+    /// [`RegistryHandle::reading`].
     pub fn block_by_hash(&self, hash: &B256) -> Result<Option<LedgerBlock>, StoreError> {
         match self.inner.reader.height_of(hash)? {
             Some(height) => self.block(height),
@@ -289,7 +320,7 @@ impl RegistryHandle {
         self.inner.reader.rules
     }
 
-    /// Changes what bounds admission, from the next request on.
+    /// Changes the limits of admission, from the next request on.
     pub fn set_limits(&self, limits: AdmissionLimits) {
         self.inner.request_tracker.set_limit(limits.waiting_calls);
         self.inner.reader.publication.waiters.set_limit(limits.status_waiters);
@@ -297,14 +328,15 @@ impl RegistryHandle {
         self.inner.reader.limits.store(Arc::new(limits));
     }
 
-    /// What keeps the service from writing at the moment, a sentence each; empty when it can write. Each step is retried until it works.
+    /// The failures that keep the service from writing, a sentence each; empty when it can write.
+    /// The service retries each failing step until the step succeeds.
     pub fn failures(&self) -> Vec<String> {
         let committing = self.inner.group_commit.failure().map(|error| format!("committing fails: {error}"));
         let steps = self.inner.steps.iter().filter_map(|step| step.describe_failure());
         committing.into_iter().chain(steps).collect()
     }
 
-    /// How the registry is doing.
+    /// Statistics of the registry.
     pub fn statistics(&self) -> RegistryStatistics {
         let reader = &self.inner.reader;
         let snapshot = self.snapshot();
@@ -317,12 +349,12 @@ impl RegistryHandle {
             status_waiters: reader.publication.waiters.count(),
             ledger_height: reader.ledger_height(),
             applied_height: snapshot.tip().seal.height,
-            accounts: snapshot.next_leaf_index() - 1,
+            accounts: snapshot.next_leaf_index().0 - 1,
         }
     }
 }
 
-/// Whether the state changes no more: the request is final, or there is no such request.
+/// Whether the state no longer changes: the request is final, or unknown.
 fn is_over(status: &Option<GatewayStatusResponse>) -> bool {
     status.as_ref().is_none_or(|status| status.status.is_final())
 }

@@ -1,7 +1,8 @@
 //! The request tracker: admits requests, one after the other.
 //!
-//! It holds the locks of the open requests in memory, judges a submission by the rules on the published state, and hands it to the group
-//! commit. The answer is sent from there, when the request is durable, so the mailbox never waits for a disk.
+//! It holds the locks of the open requests in memory, checks a submission against the rules on the
+//! published state, and hands it to the group commit. The group commit sends the answer when the
+//! request is durable, so the mailbox never waits for a disk.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
-use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{B256, keccak256};
 use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
 use tracing::{Instrument, Span};
@@ -27,7 +29,8 @@ use crate::support::traced::Traced;
 /// How often expired records are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Records deleted in one commit, and while one message is handled: admission waits as long.
+/// The most requests, and the most idempotency keys, that the tracker deletes while it handles one
+/// message, each in one commit. Admission waits until both commits end.
 const SWEEP_BATCH: usize = 1000;
 
 /// The answer to a submission.
@@ -36,16 +39,18 @@ type Admitted = Result<RequestId, SubmitError>;
 /// The actor.
 pub(crate) struct RequestTracker;
 
-/// What the tracker remembers. After a restart it reads all of it from the store.
+/// State of the tracker. After a restart the tracker reads the open requests and their locks from
+/// the store, and the counts of the limit by account start from zero.
 pub(crate) struct RequestTrackerState {
     admitter: Arc<Admitter>,
     /// Locks of open requests and the requests that hold them.
     locks: HashMap<Lock, RequestId>,
     open: HashMap<RequestId, OpenRequest>,
-    /// Idempotency keys of open requests. Their records are handed to the group commit and possibly not readable yet.
+    /// Idempotency keys of open requests that this tracker admitted. Their records were handed to
+    /// the group commit and may not be readable yet.
     open_keys: HashMap<B256, IdempotencyRecord>,
-    /// Requests of each account within the window.
-    per_account: RateLimiter<u64>,
+    /// Admitted requests of each account within the limit's window.
+    per_account: RateLimiter<LeafIndex>,
     last_sequence: u64,
 }
 
@@ -54,7 +59,7 @@ struct OpenRequest {
     sequence: u64,
     operation_hash: B256,
     locks: Vec<Lock>,
-    /// Hash of its idempotency key, if it has one and was admitted by this tracker.
+    /// Hash of its idempotency key; `None` when it has none, or was loaded from the store.
     key_hash: Option<B256>,
 }
 
@@ -64,7 +69,7 @@ impl OpenRequest {
     }
 
     /// The account that the request changes.
-    fn leaf_index(&self) -> Option<u64> {
+    fn leaf_index(&self) -> Option<LeafIndex> {
         self.locks.iter().find_map(|lock| match lock {
             Lock::LeafIndex(leaf_index) => Some(*leaf_index),
             Lock::Address(_) => None,
@@ -82,7 +87,8 @@ impl Actor for RequestTracker {
         myself: ActorRef<Self::Msg>,
         admitter: Arc<Admitter>,
     ) -> Result<RequestTrackerState, ActorProcessingErr> {
-        // The slot first, then the state: a block that is applied while the state loads is notified to this mailbox.
+        // The tracker occupies the slot before it loads the state, so that the notification of a
+        // block that is applied meanwhile reaches this mailbox.
         admitter.slot.occupy(myself.clone());
         fault_point!(RequestTrackerStart);
         let blocking = admitter.reader.blocking.clone();
@@ -137,7 +143,8 @@ impl RequestTrackerState {
         self.admitter.reader.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
     }
 
-    /// Judges a submission. A refusal is answered here; an admitted request is answered by the group commit.
+    /// Admits or refuses a submission. A refusal is answered here, an admitted request by the group
+    /// commit.
     fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
         let operation_hash = hash_operation(&submission.operation);
         let judged = match self.known_request(submission.idempotency_key.as_deref(), operation_hash) {
@@ -147,12 +154,13 @@ impl RequestTrackerState {
         };
         match judged {
             Ok(()) => self.accept(submission, operation_hash, reply),
-            // A caller that has gone needs no answer.
+            // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
         }
     }
 
-    /// The request that an idempotency key stands for, if it was used within its retention for the same operation.
+    /// The request that an idempotency key stands for. `None` when the key is new, its retention is
+    /// over, or its request is no longer recorded.
     fn known_request(&self, key: Option<&str>, operation_hash: B256) -> Result<Option<RequestId>, SubmitError> {
         let Some(key) = key else { return Ok(None) };
         let reader = &self.admitter.reader;
@@ -163,7 +171,7 @@ impl RequestTrackerState {
         };
         let retention = reader.limits.load().idempotency_retention.as_secs();
         let now = reader.clock.unix_seconds();
-        match known.filter(|record| now < record.accepted_at.saturating_add(retention)) {
+        match known.filter(|record| now < record.accepted_at.plus(retention)) {
             None => Ok(None),
             Some(record) if record.body_hash != operation_hash => Err(SubmitError::IdempotencyKeyReused),
             Some(IdempotencyRecord { request_id, .. }) => {
@@ -173,7 +181,7 @@ impl RequestTrackerState {
         }
     }
 
-    /// Decides whether a new request is admitted: queue, locks, rules, limit by account.
+    /// Checks whether a new request is admitted: queue, locks, rules, limit by account.
     fn judge(
         &mut self,
         operation: &Operation,
@@ -195,20 +203,22 @@ impl RequestTrackerState {
         }
         let snapshot = reader.snapshot();
         let now = reader.clock.now();
-        let time = now.as_secs().max(snapshot.tip().seal.time);
+        let time = UnixSeconds(now.as_secs()).max(snapshot.tip().seal.time);
         registry::apply(operation, signer, &reader.rules, time, &mut Overlay::new(snapshot.as_ref()))??;
         let windows = self.per_account.under(limits.per_leaf_index);
         if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
             let scope = RateLimitScope::LeafIndex;
             let limited = |wait| SubmitError::RateLimited { scope, retry_after: RetryAfter(wait) };
             windows.check(&leaf_index, now).map_err(limited)?;
-            // Charged only now, after the signature: others cannot lock an account out.
+            // The charge comes after the signature and the rules, so that other clients cannot use
+            // up the account's limit.
             windows.charge(leaf_index, now);
         }
         Ok(())
     }
 
-    /// Whether a request that holds a lock is final for its client, although this tracker has not been notified yet.
+    /// Whether a request that holds a lock is final for its client, although this tracker has not
+    /// been notified yet.
     fn is_final(&self, request_id: &RequestId) -> Result<bool, StoreError> {
         let reader = &self.admitter.reader;
         let final_state = reader.request(request_id)?.and_then(|record| record.final_state);
@@ -251,7 +261,8 @@ impl RequestTrackerState {
         self.admitter.admit(sequence, Entry { request_id, operation }, idempotency, Box::new(durable));
     }
 
-    /// Answers with a request that was accepted before, once everything that was handed in until now is durable.
+    /// Answers with the earlier request `known` once everything that was handed in until now is
+    /// durable, or with the error of that commit.
     fn answer_when_durable(&self, known: RequestId, reply: RpcReplyPort<Admitted>) {
         let durable = move |result: Result<(), StoreError>| {
             drop(reply.send(result.map(|()| known).map_err(SubmitError::from)));
@@ -259,8 +270,8 @@ impl RequestTrackerState {
         self.admitter.after_admitted(Box::new(durable));
     }
 
-    /// Forgets a request whose commit failed, unless it was written all the same: a failed sync leaves that open. A request that was written
-    /// is treated as accepted.
+    /// Closes a request whose commit failed, unless the store has it: a failed sync may have
+    /// written it. A request that was written is treated as admitted.
     fn forget(&mut self, request_id: RequestId, myself: &ActorRef<Traced<RequestTrackerMessage>>) {
         match self.admitter.reader.request(&request_id) {
             Ok(Some(_)) => {
@@ -270,7 +281,7 @@ impl RequestTrackerState {
                 }
             }
             Ok(None) => {
-                // Its account gets the charge of the rate limit back.
+                // The account's limit gets the charge back.
                 let closed = self.close(&request_id);
                 let limit = self.admitter.reader.limits.load().per_leaf_index;
                 let windows = self.per_account.under(limit);
@@ -278,7 +289,8 @@ impl RequestTrackerState {
                     windows.give_back(&leaf_index);
                 }
             }
-            // Not known yet. Until it is, the request keeps its locks.
+            // The store cannot be read, so it is open whether the request was written. Until that
+            // is clear, the request keeps its locks.
             Err(_) => {
                 drop(myself.send_after(RETRY_INTERVAL, move || RequestTrackerMessage::NotDurable(request_id).into()))
             }
@@ -302,14 +314,16 @@ impl RequestTrackerState {
         Some(closed)
     }
 
-    /// Deletes some of the expired records; a further message deletes the rest, because a day's requests would hold the mailbox up.
+    /// Deletes at most [`SWEEP_BATCH`] expired records of each kind. A further message deletes the
+    /// rest, so that a day's requests do not block the mailbox.
     async fn sweep(
         &mut self,
         swept: SweepProgress,
         myself: &ActorRef<Traced<RequestTrackerMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         let admitter = Arc::clone(&self.admitter);
-        // A key that was used again, in a commit that is on its way, must not be deleted after that commit.
+        // A key that was used again keeps its new record: the commit of that record may still be
+        // waiting, and a deletion after it would remove the record.
         let open_keys = std::mem::take(&mut self.open_keys);
         let sweeping = move || {
             let swept = admitter.sweep(swept, SWEEP_BATCH, |key_hash| open_keys.contains_key(key_hash));
@@ -327,7 +341,7 @@ impl RequestTrackerState {
     }
 }
 
-/// Identifies an operation: kind and all fields.
+/// Hash of an operation's kind and all its fields.
 fn hash_operation(operation: &Operation) -> B256 {
     keccak256(encode(operation))
 }

@@ -1,4 +1,4 @@
-//! The registry's state, split by right. Each actor is started with the one type that has its right.
+//! The registry's state, split by right. Each actor is started with the type that has its right.
 //!
 //! | type | the right | its holder |
 //! |---|---|---|
@@ -7,8 +7,9 @@
 //! | [`Sealer`] | appends blocks to the ledger | the batcher |
 //! | [`Applier`] | commits applied blocks and publishes them | the tree maintainer, and the service while it starts |
 //!
-//! The writers of the store ([`RequestWriter`], [`BlockWriter`]) and the [`Ledger`] are private fields, so that no other file can use them.
-//! Nothing here is the only copy of anything acknowledged.
+//! The writers of the store ([`RequestWriter`], [`BlockWriter`]) and the [`Ledger`] are private
+//! fields, so that no other file can use them. This state holds no only copy of anything that was
+//! acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -33,10 +34,10 @@ use crate::support::retry::RetriedStep;
 use crate::support::serial_blocking::SerialBlocking;
 use crate::support::slot::Slot;
 
-/// What bounds admission. Can be changed while the service runs.
+/// Limits of admission. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
-    /// Open requests before new ones are refused.
+    /// The most open requests. Further requests are refused.
     pub queue_length: usize,
     /// Calls that may wait for one actor's answer at a time.
     pub waiting_calls: usize,
@@ -46,7 +47,7 @@ pub struct AdmissionLimits {
     pub per_source: Option<RateLimit>,
     /// Limit of accepted requests by account; `None` is off.
     pub per_leaf_index: Option<RateLimit>,
-    /// How long final requests keep their status.
+    /// How long the record of a final request is kept.
     pub request_retention: Duration,
     /// How long an idempotency key stands for its request.
     pub idempotency_retention: Duration,
@@ -67,12 +68,12 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// How requests become blocks.
+/// Limits of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchLimits {
-    /// The most operations in a block.
+    /// The most operations in a block, inclusive.
     pub max_operations: usize,
-    /// How long the first request of a block waits for others.
+    /// How long the first request of a block waits for others before the batcher seals it.
     pub max_wait: Duration,
 }
 
@@ -107,7 +108,8 @@ pub(crate) struct RegistrySlots {
 }
 
 impl RegistrySlots {
-    /// The slots of an instance. Only the request tracker is called; at most `waiting_calls` calls wait for its answers.
+    /// The slots of an instance. Callers call only the request tracker; at most `waiting_calls`
+    /// calls wait for its answers.
     pub fn new(instance: &str, waiting_calls: usize) -> Self {
         let name = |actor: &str| format!("{instance}/registry/{actor}");
         Self {
@@ -122,16 +124,18 @@ impl RegistrySlots {
 pub(crate) struct Reader {
     store: Store,
     ledger: Arc<dyn LedgerReader>,
-    /// The ledger's height as far as its listeners were notified. Asking the ledger itself may wait for a disk.
+    /// The ledger's height of which its listeners were last notified. A question to the ledger
+    /// itself may wait for a disk.
     ledger_height: AtomicU64,
     pub publication: Publication,
     pub counters: Counters,
     pub limits: ArcSwap<AdmissionLimits>,
     pub rules: RuleParameters,
     pub clock: Arc<dyn Clock>,
-    /// Where blocking work is done that needs no order.
+    /// Runs blocking work that needs no order.
     pub blocking: Blocking,
-    /// Dropped last: the committing thread ends after every use of the store, see [`crate::Service::stop`].
+    /// Dropped last, so that the committing thread ends after every use of the store: see
+    /// [`crate::Service::stop`].
     _group_commit: GroupCommit,
 }
 
@@ -156,7 +160,7 @@ impl Reader {
         self.store.applied_block(height)
     }
 
-    /// Where a request stands in the ledger.
+    /// A request's block and its position in that block.
     pub fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
         self.ledger.place(request_id)
     }
@@ -171,7 +175,7 @@ impl Reader {
         self.ledger.height_of(block_hash)
     }
 
-    /// The ledger's height as far as its listeners were notified.
+    /// The ledger's height of which its listeners were last notified.
     pub fn ledger_height(&self) -> u64 {
         self.ledger_height.load(Ordering::Relaxed)
     }
@@ -208,10 +212,10 @@ impl Admitter {
         self.writer.after_admitted(durable);
     }
 
-    /// What the requests before a restart left: every open request, and the greatest sequence number. Blocks the thread until what a
-    /// predecessor handed in is durable or refused.
+    /// Every open request with its sequence number, and the greatest sequence number in the store.
+    /// Blocks the thread until everything that a predecessor handed in is durable or refused.
     pub fn load(&self) -> Result<(Vec<(u64, Entry)>, u64), StoreError> {
-        // Commits may fail at the moment; what was refused is not in the store and needs no waiting.
+        // Commits may fail at the moment. The store then shows which requests were written.
         if let Err(StoreError::Closing) = self.writer.barrier() {
             return Err(StoreError::Closing);
         }
@@ -223,8 +227,9 @@ impl Admitter {
         self.reader.store.idempotency(key_hash)
     }
 
-    /// Deletes final requests and idempotency keys whose retention is over, at most `limit` of each after `swept`. Returns how far it came;
-    /// `None` when nothing is left. Blocks the thread.
+    /// Deletes final requests and idempotency keys whose retention is over, at most `limit` of each
+    /// after `swept`. Returns the position of the sweep; `None` when no expired record is left.
+    /// Blocks the thread.
     pub fn sweep(
         &self,
         mut swept: SweepProgress,
@@ -233,8 +238,8 @@ impl Admitter {
     ) -> Result<Option<SweepProgress>, StoreError> {
         let now = self.reader.clock.unix_seconds();
         let limits = **self.reader.limits.load();
-        let requests_before = now.saturating_sub(limits.request_retention.as_secs());
-        let keys_before = now.saturating_sub(limits.idempotency_retention.as_secs());
+        let requests_before = now.minus(limits.request_retention.as_secs());
+        let keys_before = now.minus(limits.idempotency_retention.as_secs());
         let requests = self.writer.sweep_requests(requests_before, swept.requests, limit)?;
         swept.requests = requests.or(swept.requests);
         let keys = self.writer.sweep_idempotency_keys(keys_before, swept.keys, limit, is_in_use)?;
@@ -243,7 +248,7 @@ impl Admitter {
     }
 }
 
-/// Wakes the batcher; requests that become durable together send one message.
+/// Wakes the batcher. Requests that become durable together send one message.
 pub(crate) struct Wakeup {
     pub slot: Arc<Slot<BatcherMessage>>,
     is_pending: AtomicBool,
@@ -254,15 +259,16 @@ impl Wakeup {
         Self { slot, is_pending: false.into() }
     }
 
-    /// Sends a wake-up unless one is on its way. Call it after [`Publication::mark_durable`].
+    /// Sends a wake-up, unless an earlier one was not taken yet. Call it after
+    /// [`Publication::mark_durable`].
     pub fn send(&self) {
         if !self.is_pending.swap(true, Ordering::AcqRel) {
             self.slot.cast(BatcherMessage::Wake);
         }
     }
 
-    /// The batcher has taken the wake-up. `swap(AcqRel)` pairs with the `swap` in [`Wakeup::send`], so every `mark_durable` that came
-    /// before a wake-up is visible to the reads that follow.
+    /// Marks the wake-up as taken. `swap(AcqRel)` pairs with the `swap` in [`Wakeup::send`], so
+    /// every `mark_durable` before a wake-up is visible to the reads that follow.
     pub fn take(&self) {
         self.is_pending.swap(false, Ordering::AcqRel);
     }
@@ -273,7 +279,7 @@ pub(crate) struct Sealer {
     pub reader: Arc<Reader>,
     pub wakeup: Arc<Wakeup>,
     pub limits: BatchLimits,
-    /// Sealing, one block after the other.
+    /// Runs the sealing, one block after the other.
     pub work: SerialBlocking,
     pub step: Arc<RetriedStep>,
     ledger: Arc<dyn Ledger>,
@@ -309,7 +315,7 @@ pub(crate) struct Applier {
     pub slot: Arc<Slot<TreeMaintainerMessage>>,
     pub batcher: Arc<Slot<BatcherMessage>>,
     pub request_tracker: Arc<Slot<RequestTrackerMessage>>,
-    /// Applying, one block after the other.
+    /// Runs the applying, one block after the other.
     pub work: SerialBlocking,
     pub step: Arc<RetriedStep>,
     writer: BlockWriter,
@@ -318,14 +324,16 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// Publishes the stored state: a predecessor may have died between its commit and its publication.
+    /// Publishes the stored state: a predecessor may have failed between its commit and its
+    /// publication.
     pub fn publish_stored(&self) -> Result<(), StoreError> {
         self.reader.publication.publish(self.reader.store.snapshot()?);
         self.reader.publication.waiters.notify_all();
         Ok(())
     }
 
-    /// Applies the block after the last applied one, if there is one, and publishes the new state. Blocks the thread.
+    /// Applies the block after the last applied one, if there is one, and publishes the new state.
+    /// Blocks the thread.
     pub fn apply_next(&self) -> Result<Option<Arc<Block>>, StoreError> {
         let Reader { store, publication, .. } = &*self.reader;
         let snapshot = publication.snapshot();
@@ -335,7 +343,8 @@ impl Applier {
         let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
         blocking_fault_point!(TreeMaintainerApply);
         self.writer.commit(&block, &effects)?;
-        // Counted before the publication: a client that has seen a final state finds it in the statistics.
+        // The outcomes are counted before the publication, so that a client that has seen a final
+        // state finds it in the statistics.
         self.reader.counters.record_outcomes(&effects.outcomes);
         publication.publish(store.snapshot()?);
         tracing::debug!(
@@ -350,8 +359,9 @@ impl Applier {
 
     /// Applies every block that the ledger has, before the service answers its first caller.
     ///
-    /// Applied blocks are not synced, sealed ones are. A loss of power may have taken applied blocks that clients have seen; after this
-    /// they are there again. When applying fails, the tree maintainer retries.
+    /// A sealed block is synced, an applied block is not: a loss of power may remove applied blocks
+    /// that clients have seen. After this function they are applied again. When applying fails, the
+    /// tree maintainer retries.
     pub async fn catch_up(self: &Arc<Self>) {
         while self.reader.publication.height() < self.reader.ledger_height() {
             let applier = Arc::clone(self);
@@ -387,7 +397,7 @@ fn recover_in_parallel(entries: &[Entry], domain: &RegistryDomain) -> Vec<Recove
     })
 }
 
-/// What the registry is made from.
+/// The parts that the registry is built from.
 pub(crate) struct RegistryParts {
     pub instance: String,
     pub rules: RuleParameters,
@@ -401,7 +411,7 @@ pub(crate) struct RegistryParts {
     pub blocking: Blocking,
 }
 
-/// The registry's rights, each made once.
+/// The registry's rights, each constructed once.
 pub(crate) struct RegistryState {
     pub reader: Arc<Reader>,
     pub admitter: Arc<Admitter>,
@@ -465,7 +475,8 @@ impl RegistryState {
         Ok(state)
     }
 
-    /// Tells the tree maintainer about every new block, and notes the height that the ledger has now.
+    /// Notifies the tree maintainer of every new block, and stores the height that the ledger has
+    /// now.
     async fn follow_ledger(&self) -> Result<(), StoreError> {
         let (reader, tree_maintainer) = (Arc::downgrade(&self.reader), Arc::clone(&self.slots.tree_maintainer));
         self.reader.ledger.listen(Box::new(move |height| {

@@ -1,4 +1,4 @@
-//! What a successful authorization response gives: a code, tokens, and the records behind them.
+//! Successful authorization responses: code, tokens, and the records behind them.
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
@@ -13,19 +13,19 @@ use super::ids::{code_key, hash_of, token_key};
 use super::signing_keys::SigningError;
 use super::state::{TOKEN_LIFETIME, write};
 
-/// What an ID token is for, beside its person.
+/// The values of an ID token, except those of the person.
 pub(super) struct IdTokenFor<'a> {
     pub client_id: &'a str,
     pub scopes: Scopes,
     pub nonce: Option<&'a str>,
-    /// The access token that is given with it.
+    /// The access token that is issued with it.
     pub access_token: Option<&'a str>,
-    /// The code that is given with it.
+    /// The code that is issued with it.
     pub code: Option<&'a str>,
 }
 
 impl SignInHandle {
-    /// The subject that a request's `id_token_hint` names, if it has one.
+    /// The subject that a request's `id_token_hint` names; `None` without a hint.
     pub async fn expected_subject(&self, request: &AuthorizationRequest) -> Result<Option<String>, SignInError> {
         let Some(hint) = &request.id_token_hint else { return Ok(None) };
         let subject = self.state.signing_keys().await?.subject_of(hint);
@@ -36,7 +36,7 @@ impl SignInHandle {
         Ok(Some(subject.ok_or_else(wrong)?))
     }
 
-    /// Answers a request for a person that the browser's session knows.
+    /// Answers a request for a person whom the browser's session holds.
     pub async fn grant_known(&self, request: AuthorizationRequest, person: Person) -> Result<Delivery, SignInError> {
         let request = request.kept(None);
         let mut writes = Vec::new();
@@ -47,7 +47,8 @@ impl SignInHandle {
         }
     }
 
-    /// The parameters of a successful response. Adds the writes of the records behind them.
+    /// Returns the parameters of a successful response, and adds the writes of their records to
+    /// `writes`.
     pub(super) async fn grant(
         &self,
         request: &KeptRequest,
@@ -60,7 +61,7 @@ impl SignInHandle {
         let mut fields = Vec::new();
         let code = has_code.then(|| self.state.new_secret());
         if let Some(code) = &code {
-            let valid_until = now + self.state.settings.code_lifetime.as_secs();
+            let valid_until = now.plus(self.state.settings.code_lifetime.as_secs());
             let record = AuthorizationCode {
                 client_id: client_id.clone(),
                 redirect_uri: target.redirect_uri,
@@ -77,7 +78,7 @@ impl SignInHandle {
         let token = has_token.then(|| self.state.new_secret());
         if let Some(token) = &token {
             let record = AccessToken { client_id: client_id.clone(), person, scopes, issued_at: now };
-            writes.push(write(token_key(hash_of(token)), None, &record, now + TOKEN_LIFETIME));
+            writes.push(write(token_key(hash_of(token)), None, &record, now.plus(TOKEN_LIFETIME)));
             fields.push(("access_token", token.clone()));
             fields.push(("token_type", "Bearer".to_owned()));
             fields.push(("expires_in", TOKEN_LIFETIME.to_string()));
@@ -100,7 +101,7 @@ impl SignInHandle {
     pub(super) async fn id_token(&self, person: &Person, token: IdTokenFor<'_>) -> Result<String, SignInError> {
         let IdTokenFor { client_id, scopes, nonce, access_token, code } = token;
         let issued_at = self.state.clock.unix_seconds();
-        let (expires_at, id) = (issued_at + TOKEN_LIFETIME, self.state.new_secret());
+        let (expires_at, id) = (issued_at.plus(TOKEN_LIFETIME), self.state.new_secret());
         let token = IdToken { client_id, nonce, issued_at, expires_at, id: &id, access_token, code };
         let claims = self.provider().id_token_claims(person, scopes, &token);
         let keys = self.state.signing_keys().await?;

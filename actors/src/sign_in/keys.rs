@@ -1,13 +1,16 @@
-//! Changing the signing keys: made at their first use, rotated on a schedule and on command.
+//! Changes of the signing keys: they are made at their first use, and rotated on a schedule and on
+//! an operator's command.
 //!
-//! Making a key takes a good part of a second, so each change runs in a task of its own, which tells the session registry when it is
-//! done. The registry then publishes what is stored. A task that outlives its registry tells the next one, and a registry that starts
-//! publishes what is stored: the published keys are never older than the stored ones.
+//! Making a key takes a large part of a second, so each change runs in a task of its own. When the
+//! task ends, it sends a message to the session registry, which then publishes the stored keys.
+//! After a restart of the session registry the message reaches the new one, and a session registry
+//! that starts publishes the stored keys too. So every stored change is published.
 
 use std::sync::Arc;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{RecordKey, RecordKind};
 use tokio::sync::Mutex;
 use tracing::Instrument;
@@ -17,7 +20,8 @@ use super::messages::{KeysChanged, Rotation, SessionRegistryMessage};
 use super::signing_keys::{LoadedKeys, SigningError, generate};
 use super::state::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 
-/// How long a key is published after it was retired, in seconds: its last token is signed while it is being retired.
+/// How long a key stays published after its retirement, in seconds: the lifetime of its tokens, and
+/// 60 s because tokens that were being signed at that moment end later.
 pub(super) const PUBLISHED_AFTER_RETIREMENT: u64 = TOKEN_LIFETIME + 60;
 
 /// The record of the signing keys.
@@ -43,21 +47,22 @@ impl KeyKeeper {
         Ok(Some(keys))
     }
 
-    /// Begins to make the first keys. [`KeysChanged::Made`] tells the outcome.
+    /// Begins to make the first keys. [`KeysChanged::Made`] reports the outcome.
     pub fn make_first(&self, reply: ractor::RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>) {
         self.spawn(|state| async move { KeysChanged::Made(make_first(&state).await, reply) });
     }
 
-    /// Begins to rotate the keys. [`KeysChanged::Rotated`] tells the outcome.
+    /// Begins to rotate the keys. [`KeysChanged::Rotated`] reports the outcome.
     pub fn rotate(&self, force: bool, reply: Option<ractor::RpcReplyPort<Rotation>>) {
         self.spawn(move |state| async move { KeysChanged::Rotated(rotate(&state, force).await, reply) });
     }
 
-    /// Whether the published keys have signed for as long as they are to. Keys that were not used yet are not due.
+    /// Whether the current key has signed for as long as the settings allow. `false` while no keys
+    /// are published.
     pub fn is_rotation_due(&self) -> bool {
         let Some(keys) = self.state.keys.load_full() else { return false };
         let promoted = keys.stored.current().and_then(|key| key.promoted_at).unwrap_or_default();
-        let due = promoted.saturating_add(self.state.settings.key_rotation.as_secs());
+        let due = promoted.plus(self.state.settings.key_rotation.as_secs());
         self.state.clock.unix_seconds() >= due
     }
 
@@ -88,32 +93,33 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     let make = move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]);
     let made = state.blocking.run(make).await.map_err(|error| SigningError::Generate(error.to_string()))?;
     let [current, next] = made?;
-    // When another writer was quicker, its keys count.
-    state.write(vec![write(KEYS, None, &SigningKeys::first(current, next, now), u64::MAX)]).await?;
+    // When another writer has stored keys first, those keys are used.
+    state.write(vec![write(KEYS, None, &SigningKeys::first(current, next, now), UnixSeconds::NEVER)]).await?;
     Ok(())
 }
 
 async fn rotate(state: &SignInState, force: bool) -> Rotation {
     make_first(state).await?;
     let missing = || SignInError::from(SigningError::Missing);
-    // Checked before a key is made.
+    // This check comes before the new key is made, because making a key is slow.
     let stored = stored_keys(state)?.ok_or_else(missing)?;
     if !force && let Err(error) = stored.value.is_due(state.clock.unix_seconds()) {
         return Ok(Err(error));
     }
     let random = Arc::clone(&state.random);
-    let made = state.blocking.run(move || generate(&*random, 0)).await;
+    let made = state.blocking.run(move || generate(&*random, UnixSeconds(0))).await;
     let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
-    // The time is read after the key was made: until now the old key has signed, and no client could fetch the new one.
+    // The time is read after the new key was made: until then the old key has signed, and no client
+    // could fetch the new key.
     let now = state.clock.unix_seconds();
     let new = SigningKey { published_at: now, ..new };
     let ReadRecord { value, stored } = stored_keys(state)?.ok_or_else(missing)?;
     let rotated = match value.rotate(new, now, PUBLISHED_AFTER_RETIREMENT, force) {
         Ok(rotated) => rotated,
-        // An earlier change was answered with an error and was written all the same.
+        // An earlier rotation returned an error, but was written.
         Err(error) => return Ok(Err(error)),
     };
-    // When another writer was quicker, its keys count.
-    state.write(vec![write(KEYS, Some(&stored), &rotated, u64::MAX)]).await?;
+    // When another writer has stored keys first, those keys are used.
+    state.write(vec![write(KEYS, Some(&stored), &rotated, UnixSeconds::NEVER)]).await?;
     Ok(Ok(()))
 }

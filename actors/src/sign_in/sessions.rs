@@ -1,4 +1,4 @@
-//! Browser sessions: which person a browser knows for which client.
+//! Browser sessions: the person who has signed in with a browser, for each client.
 
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
@@ -13,16 +13,17 @@ use super::state::{ReadRecord, write};
 /// The session cookie of the caller that completes a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCookie<'a> {
-    /// A browser that has one.
+    /// The cookie of a browser.
     Given(&'a str),
-    /// A browser that has none.
+    /// A browser without a session cookie.
     Missing,
     /// A program, which has no session.
     Unwanted,
 }
 
 impl SignInHandle {
-    /// The person that a browser's session knows for a request, if the request may be answered without asking.
+    /// The person whom a browser's session holds for a request, if the request may be answered
+    /// without asking that person.
     pub fn known_person(
         &self,
         request: &AuthorizationRequest,
@@ -40,7 +41,8 @@ impl SignInHandle {
         Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
     }
 
-    /// Adds the writes that put a person into the browser's session; the secret of the new session.
+    /// Adds the writes that put a person into the browser's session. Returns the secret of the new
+    /// session; `None` for a program, and when the client is no longer configured.
     pub(super) fn remember(
         &self,
         request: &KeptRequest,
@@ -64,8 +66,8 @@ impl SignInHandle {
                 self.state.get::<BrowserSession>(&key)?.map(|read| (key, read))
             }
         };
-        // Every sign-in gives the session a new secret, against session fixation: a secret that another party planted or learned
-        // is of no use afterwards.
+        // Every sign-in gives the session a new secret, against session fixation: a secret that
+        // another party planted or read is useless afterwards.
         let secret = self.state.new_secret();
         let (before, expires_at) = match existing {
             Some((key, ReadRecord { value, stored })) => {
@@ -75,7 +77,7 @@ impl SignInHandle {
             }
             None => {
                 let lifetime = self.session_lifetime().as_secs();
-                (BrowserSession::default(), self.state.clock.unix_seconds() + lifetime)
+                (BrowserSession::default(), self.state.clock.unix_seconds().plus(lifetime))
             }
         };
         writes.push(write(session_key(&secret), None, &before.with(known), expires_at));

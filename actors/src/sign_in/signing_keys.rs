@@ -1,4 +1,4 @@
-//! The keys that ID tokens are signed with: loaded, published and made.
+//! The keys that ID tokens are signed with: loading, publishing and making them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,6 +8,7 @@ use rsa::rand_core::{CryptoRng, Error as RandomError, RngCore};
 use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
+use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -20,25 +21,35 @@ const KEY_BITS: usize = 2048;
 /// Why the signing keys cannot be used. Contains nothing of a private key.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SigningError {
+    /// Making a key failed.
     #[error("a signing key could not be made: {0}")]
     Generate(String),
+    /// A stored key, with this `kid`, is not a valid RSA key.
     #[error("the stored signing key {0} cannot be read")]
     Unreadable(String),
+    /// No current key is stored.
     #[error("there is no signing key")]
     Missing,
+    /// Signing failed.
     #[error("a token could not be signed: {0}")]
     Sign(String),
 }
 
-/// The public part of a signing key, as JWKS has it (RFC 7517).
+/// The public part of a signing key: a member of a JWK set (RFC 7517).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PublicJwk {
+    /// Always `RSA`.
     pub kty: &'static str,
+    /// The modulus, in base64url.
     pub n: String,
+    /// The public exponent, in base64url.
     pub e: String,
+    /// The key's id.
     pub kid: String,
+    /// Always `sig`.
     #[serde(rename = "use")]
     pub usage: &'static str,
+    /// Always `RS256`.
     pub alg: &'static str,
 }
 
@@ -49,8 +60,8 @@ pub struct KeyState {
     pub id: String,
     /// `retired`, `current` or `next`.
     pub state: &'static str,
-    /// Unix seconds.
-    pub published_at: u64,
+    /// Since when clients can fetch the key.
+    pub published_at: UnixSeconds,
 }
 
 impl From<&SigningKey> for KeyState {
@@ -64,7 +75,7 @@ impl From<&SigningKey> for KeyState {
     }
 }
 
-/// The stored keys, in the forms that they are used in.
+/// The stored keys, prepared for publishing and for signing.
 pub(crate) struct LoadedKeys {
     pub stored: SigningKeys,
     pub published: Vec<PublicJwk>,
@@ -72,14 +83,14 @@ pub(crate) struct LoadedKeys {
 }
 
 impl LoadedKeys {
-    /// Prepares stored keys. Takes a few milliseconds of the thread.
+    /// Prepares stored keys. Blocks the thread for a few milliseconds.
     pub fn load(stored: SigningKeys) -> Result<Self, SigningError> {
         let published = stored.keys.iter().map(public_part).collect::<Result<_, _>>()?;
         let current = stored.current().map(|key| (key.id.clone(), EncodingKey::from_rsa_der(&key.private_key)));
         Ok(Self { stored, published, current })
     }
 
-    /// The subject of an ID token that one of these keys signed, whether or not it has expired.
+    /// The subject of an ID token that one of these keys signed, even when the token has expired.
     pub fn subject_of(&self, token: &str) -> Option<String> {
         let id = jsonwebtoken::decode_header(token).ok()?.kid?;
         let key = self.published.iter().find(|key| key.kid == id)?;
@@ -92,7 +103,7 @@ impl LoadedKeys {
         claims["sub"].as_str().map(str::to_owned)
     }
 
-    /// Signs claims as an ID token (RS256). Takes about a millisecond of the thread.
+    /// Signs claims as an ID token (RS256). Blocks the thread for about a millisecond.
     pub fn sign(&self, claims: &Map<String, Value>) -> Result<String, SigningError> {
         let (id, key) = self.current.as_ref().ok_or(SigningError::Missing)?;
         let header = Header { kid: Some(id.clone()), ..Header::new(Algorithm::RS256) };
@@ -113,19 +124,19 @@ fn public_part(key: &SigningKey) -> Result<PublicJwk, SigningError> {
     })
 }
 
-/// Makes a key that is published from `now` (Unix seconds) on. Takes a good part of a second of the thread.
-pub(crate) fn generate(random: &dyn Random, now: u64) -> Result<SigningKey, SigningError> {
+/// Makes a key that is published from `now` on. Blocks the thread for a large part of a second.
+pub(crate) fn generate(random: &dyn Random, now: UnixSeconds) -> Result<SigningKey, SigningError> {
     let failed = |error: String| SigningError::Generate(error);
     let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| failed(error.to_string()))?;
     let der = private.to_pkcs1_der().map_err(|error| failed(error.to_string()))?;
-    // The name is a hash of the modulus, so that equal keys have equal names.
+    // The id is a hash of the modulus, so that equal keys have equal ids.
     let name = Sha256::digest(private.to_public_key().n().to_bytes_be());
     let id = URL_SAFE_NO_PAD.encode(&name[..16]);
     let private_key = der.as_bytes().to_vec();
     Ok(SigningKey { id, private_key, published_at: now, promoted_at: None, retired_at: None })
 }
 
-/// [`Random`] behind the interface that the `rsa` crate takes.
+/// [`Random`] with the interface that the `rsa` crate takes.
 struct RandomSource<'a>(&'a dyn Random);
 
 impl RngCore for RandomSource<'_> {

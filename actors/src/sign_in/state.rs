@@ -1,4 +1,5 @@
-//! What the session registry and the handle share: the records, and what is published for readers.
+//! What the session registry and the handle share: the records, the settings, and the published
+//! keys and clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ractor::RpcReplyPort;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -22,16 +24,17 @@ use crate::support::blocking::Blocking;
 use crate::support::rate::SourceLimiter;
 use crate::support::slot::{CallError, Slot};
 
-/// How long an access token and an ID token are valid, in seconds (interface description, section 8).
+/// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;
 
-/// How long an authorization request waits for a person, in seconds.
+/// Lifetime of a transaction, in seconds: how long an authorization request waits for an answer
+/// (interface description, section 8.1).
 pub const TRANSACTION_LIFETIME: u64 = 600;
 
-/// How long a caller waits for signing keys: making the first ones takes seconds on a slow machine.
+/// How long a caller waits for signing keys: making the first keys takes seconds on a slow machine.
 pub(super) const KEY_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What session registry and handle share. All of it is read off the mailbox.
+/// What the session registry and the handle share. Callers read it without a message to the actor.
 pub(crate) struct SignInState {
     pub session_registry: Arc<Slot<SessionRegistryMessage>>,
     pub records: Arc<dyn Records>,
@@ -42,7 +45,7 @@ pub(crate) struct SignInState {
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
-    /// Published by the session registry; `None` until the keys are used for the first time.
+    /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
 }
 
@@ -52,7 +55,7 @@ pub(crate) struct ReadRecord<T> {
     pub stored: StoredRecord,
 }
 
-/// What sign-in is made from.
+/// The parts that sign-in is built from.
 pub(crate) struct SignInParts {
     pub instance: String,
     pub settings: SignInSettings,
@@ -81,7 +84,7 @@ impl SignInState {
         }
     }
 
-    /// A record that has not expired.
+    /// A record; `None` when it does not exist or has expired.
     pub fn get<T: Encoding>(&self, key: &RecordKey) -> Result<Option<ReadRecord<T>>, StoreError> {
         let now = self.clock.unix_seconds();
         let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
@@ -89,7 +92,8 @@ impl SignInState {
         Ok(Some(ReadRecord { value, stored }))
     }
 
-    /// Writes all records durably, if each is still as it was read.
+    /// Writes all records durably, if each is still as it was read; otherwise writes none of them
+    /// and returns [`Decision::Changed`].
     pub async fn write(&self, writes: Vec<RecordWrite>) -> Result<Decision, StoreError> {
         fault_point!(RecordsWrite);
         let (decided, decision) = oneshot::channel();
@@ -122,7 +126,7 @@ impl SignInState {
         }
     }
 
-    /// Asks the session registry.
+    /// Sends a message to the session registry, and waits up to `patience` for the answer.
     pub async fn call<R: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<R>) -> SessionRegistryMessage,
@@ -132,12 +136,12 @@ impl SignInState {
     }
 }
 
-/// A write of a value in the place of `before`; `None` when there must be no record.
+/// A write that replaces `before` by a value; with `None`, there must be no record.
 pub(super) fn write<T: Encoding>(
     key: RecordKey,
     before: Option<&StoredRecord>,
     after: &T,
-    expires_at: u64,
+    expires_at: UnixSeconds,
 ) -> RecordWrite {
     let after = Some(StoredRecord { expires_at, value: encode(after) });
     RecordWrite { key, before: before.cloned(), after }

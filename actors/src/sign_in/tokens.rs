@@ -1,9 +1,10 @@
-//! Authorization codes for tokens, and what access tokens stand for.
+//! The exchange of authorization codes for tokens, and the lookup of access tokens.
 
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
@@ -17,24 +18,31 @@ use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 /// The answer of the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
+    /// The new access token.
     pub access_token: String,
+    /// Always `Bearer`.
     pub token_type: &'static str,
+    /// Lifetime of the access token, in seconds.
     pub expires_in: u64,
+    /// The granted scopes, separated by spaces.
     pub scope: String,
+    /// The ID token, a signed JWT.
     pub id_token: String,
 }
 
-/// An access token that is alive.
+/// A valid access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveToken {
+    /// The token's record.
     pub token: AccessToken,
-    /// Unix seconds.
-    pub expires_at: u64,
+    /// From this time on the token is invalid.
+    pub expires_at: UnixSeconds,
 }
 
 impl SignInHandle {
-    /// Exchanges an authorization code for tokens. The first request of the code's own client uses the code up, also when other
-    /// parameters are wrong; a second use revokes the token that the first use gave.
+    /// Exchanges an authorization code for tokens. The first request of the client that the code
+    /// was issued to uses the code up, even when other parameters are wrong. A second use revokes
+    /// the access token of the first.
     pub async fn exchange(
         &self,
         client_id: &str,
@@ -68,11 +76,11 @@ impl SignInHandle {
                     }
                 }
             }
-            // Another request has used the code in the meantime: this is its second use.
+            // Another request has used the code in the meantime, so this request is its second use.
         }
     }
 
-    /// Uses a code up for tokens; `None` when another request was quicker.
+    /// Uses a code up and returns tokens; `None` when another request used the code first.
     async fn redeem(
         &self,
         key: RecordKey,
@@ -80,7 +88,7 @@ impl SignInHandle {
     ) -> Result<Option<TokenResponse>, SignInError> {
         let ReadRecord { value: code, stored } = read;
         let now = self.state.clock.unix_seconds();
-        let expires_at = now + TOKEN_LIFETIME;
+        let expires_at = now.plus(TOKEN_LIFETIME);
         let access_token = self.state.new_secret();
         let token_hash = hash_of(&access_token);
         let (client_id, person, scopes) = (code.client_id.clone(), code.person, code.scopes);
@@ -94,7 +102,8 @@ impl SignInHandle {
         let id_token = self.id_token(&person, id_token_for).await?;
         let token = AccessToken { client_id, person, scopes, issued_at: now };
         let used = AuthorizationCode { used_for: Some(token_hash), ..code };
-        // The code's record lives as long as the token, so that a second use is recognised for as long.
+        // The code's record is kept until the token expires, so that a second use is detected until
+        // then.
         let writes =
             vec![write(key, Some(&stored), &used, expires_at), write(token_key(token_hash), None, &token, expires_at)];
         Ok(match self.state.write(writes).await? {
@@ -109,11 +118,11 @@ impl SignInHandle {
         })
     }
 
-    /// Uses a code up for nothing.
+    /// Uses a code up without issuing tokens.
     async fn burn(&self, key: RecordKey, read: ReadRecord<AuthorizationCode>) -> Result<Decision, StoreError> {
         let ReadRecord { value: code, stored } = read;
         let used = AuthorizationCode { used_for: Some(B256::ZERO), ..code };
-        let expires_at = self.state.clock.unix_seconds() + TOKEN_LIFETIME;
+        let expires_at = self.state.clock.unix_seconds().plus(TOKEN_LIFETIME);
         self.state.write(vec![write(key, Some(&stored), &used, expires_at)]).await
     }
 
@@ -123,22 +132,24 @@ impl SignInHandle {
         self.state.write(vec![RecordWrite { key, before: Some(before), after: None }]).await.map(drop)
     }
 
-    /// The access token of a text, if it is alive.
+    /// The record of an access token; `None` when the token is unknown, expired or revoked, or its
+    /// client is no longer configured.
     pub fn live_token(&self, token: &str) -> Result<Option<LiveToken>, StoreError> {
         let read = self.state.get::<AccessToken>(&token_key(hash_of(token)))?;
-        // The tokens of a client that was switched off count as dead.
+        // The tokens of a client that is no longer configured are invalid.
         let read = read.filter(|read| self.client(&read.value.client_id).is_some());
         Ok(read.map(|ReadRecord { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
     }
 }
 
-/// All reasons are answered alike, so that a client learns nothing about codes of others.
+/// The client gets the same answer for every reason, so that it learns nothing about the codes of
+/// other clients.
 fn invalid_code(reason: &'static str) -> SignInRejection {
     let detail = "the code is unknown, has expired, was used, or is another client's";
     SignInRejection::of("code", ErrorKind::InvalidGrant, detail).because(reason)
 }
 
-/// Checks that the parameters of a token request go with its code.
+/// Checks that the parameters of a token request match its code.
 fn check_redemption(
     code: &AuthorizationCode,
     redirect_uri: Option<&str>,

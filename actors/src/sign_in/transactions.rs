@@ -1,4 +1,5 @@
-//! Transactions: an authorization request is kept until a person has answered it, and its response is given out once.
+//! Transactions: an authorization request is kept until a person has answered it, and its response
+//! is returned once.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::records::{Answer, Transaction};
 use selfsame_protocol::sign_in::response::Delivery;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::request::{Bound, BoundRequest, ValidationError, VerificationRequest};
 use selfsame_protocol::verification::{Environment, ProofKind};
@@ -25,23 +27,23 @@ use super::settings::SignInClient;
 use super::state::{ReadRecord, TRANSACTION_LIFETIME, write};
 use crate::support::slot::RESTART_PATIENCE;
 
-/// How old the root of a legacy proof may be, in seconds.
+/// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
+/// may be older.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
 
-/// The action of current proofs for sign-in; legacy proofs have the empty one.
+/// The action of current proofs for sign-in. Legacy proofs have the empty action.
 pub const SIGN_IN_ACTION: &str = "sign-in";
 
 /// A transaction that was begun.
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub id: TransactionId,
-    /// What its browser or program has to show again. Only its hash is stored.
+    /// The secret that the browser or program presents in later requests. Only its hash is stored.
     pub secret: String,
-    /// Unix seconds.
-    pub expires_at: u64,
+    pub expires_at: UnixSeconds,
 }
 
-/// What an authenticator is asked for.
+/// The proof that a transaction asks an authenticator for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRequest {
     pub app_id: String,
@@ -54,23 +56,24 @@ pub struct ProofRequest {
     pub proof: ProofKind,
     pub environment: Environment,
     pub scopes: Scopes,
-    /// Unix seconds.
-    pub expires_at: u64,
+    pub expires_at: UnixSeconds,
     pub is_answered: bool,
 }
 
 /// A completed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// How the response travels to the application.
+    /// How the response reaches the application.
     pub delivery: Delivery,
-    /// The secret of a session that was begun, for the browser's cookie.
+    /// The new secret of the browser's session, for its cookie; `None` when the sign-in did not
+    /// change a session.
     pub new_session: Option<String>,
 }
 
 impl SignInHandle {
-    /// Keeps an authorization request until a person has answered it. It counts as one of `source`, if that is known: a source may
-    /// begin a quarter of [`crate::SignInLimits::open_sign_ins`].
+    /// Keeps an authorization request until a person has answered it. If `source` is known, the
+    /// sign-in counts against that address, which may begin a quarter of
+    /// [`crate::SignInLimits::open_sign_ins`] (rounded up).
     pub async fn begin(
         &self,
         request: AuthorizationRequest,
@@ -91,7 +94,7 @@ impl SignInHandle {
             answer: None,
             is_done: false,
         };
-        let expires_at = state.clock.unix_seconds() + TRANSACTION_LIFETIME;
+        let expires_at = state.clock.unix_seconds().plus(TRANSACTION_LIFETIME);
         match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
             Ok(Decision::Written) => Ok(Begun { id, secret, expires_at }),
             Ok(Decision::Changed) => Err(SignInError::unavailable("the random source repeats itself")),
@@ -102,7 +105,7 @@ impl SignInHandle {
         }
     }
 
-    /// What a transaction asks an authenticator for.
+    /// The proof that a transaction asks an authenticator for.
     pub fn proof_request(&self, id: TransactionId) -> Result<ProofRequest, SignInError> {
         let ReadRecord { value, stored } = self.transaction(id)?;
         let client = self.client_of(&value)?;
@@ -120,8 +123,9 @@ impl SignInHandle {
         })
     }
 
-    /// Takes a person's proof. `body` is a verification request with one proof, which must be made for the transaction's own
-    /// action, signal, nonce and environment. The first accepted proof answers the transaction.
+    /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
+    /// one proof, which must be made for the transaction's own action, signal, nonce and
+    /// environment. The first accepted proof answers the transaction.
     pub async fn answer(&self, id: TransactionId, body: &Value) -> Result<(), SignInError> {
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
@@ -135,7 +139,7 @@ impl SignInHandle {
         self.settle(id, Answer::Proved(person)).await
     }
 
-    /// Takes a person's refusal.
+    /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
         self.settle(id, Answer::Refused).await
     }
@@ -154,8 +158,8 @@ impl SignInHandle {
         }
     }
 
-    /// Gives out the response to an answered transaction, once. The browser's session, unless the caller is a program, then knows
-    /// the person for this client.
+    /// Returns the response to an answered transaction, once. Unless the caller is a program, the
+    /// browser's session then holds the person for this client.
     pub async fn complete(
         &self,
         id: TransactionId,
@@ -199,7 +203,8 @@ impl SignInHandle {
             Decision::Written => {
                 Ok(Completed { delivery: target.deliver(fields, &self.provider().issuer), new_session })
             }
-            // Another caller completed the transaction, or another tab of the browser changed the session.
+            // Another caller completed the transaction, or another tab of the browser changed the
+            // session.
             Decision::Changed if self.progress(id, secret)? == Progress::Answered => {
                 Err(SignInError::unavailable("this browser is signing in elsewhere at the same time"))
             }
@@ -251,12 +256,14 @@ fn action_of(kind: ProofKind) -> &'static str {
     }
 }
 
-/// The signal that a proof must be made for, as the authenticator gets it: `0x` and 64 hex digits.
+/// The signal that a proof must be made for, in the form that the authenticator gets: `0x` and 64
+/// hex digits.
 fn signal_text(signal: &B256) -> String {
     format!("{signal:#x}")
 }
 
-/// The nonce that a current proof must be made for. It is derived from the signal, so it is as random and as short-lived.
+/// The nonce that a current proof must be made for. It is derived from the signal, so it is as
+/// random and as short-lived.
 fn nonce_of(signal: &B256) -> U256 {
     hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal};
 use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, LedgerReader, Place, StoreError};
 
 use super::chance::Chance;
@@ -37,7 +38,7 @@ impl FaultyLedger {
     }
 
     /// A stranger appends a block before ours.
-    fn intrude(&self, time: u64) {
+    fn intrude(&self, time: UnixSeconds) {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.chance.next().to_le_bytes());
         let entry = Entry { request_id: RequestId::from_random(id), operation: people::some_creation(&self.chance) };

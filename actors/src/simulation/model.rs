@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use selfsame_protocol::commitment::{Commitment, PubkeyId};
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_protocol::registry::{Operation, RegistryView};
-use selfsame_protocol::tree::{DEPTH, empty_node, hash_pair, node};
-use selfsame_protocol::{Address, B256, U256};
+use selfsame_protocol::registry::{Nonce, Operation, RegistryView};
+use selfsame_protocol::tree::{DEPTH, LeafIndex, Root, empty_node, hash_pair};
+use selfsame_protocol::{Address, B256};
 use selfsame_storage::{LedgerReader, Place};
 
 use super::people::{Answer, Desk};
@@ -15,8 +16,8 @@ use crate::RegistryHandle;
 
 #[derive(Default)]
 struct Account {
-    slots: BTreeMap<u32, Address>,
-    commitment: U256,
+    slots: BTreeMap<PubkeyId, Address>,
+    commitment: Commitment,
     nonce: u64,
 }
 
@@ -39,7 +40,7 @@ impl Model {
                 if addresses.iter().any(|address| self.is_taken(*address)) {
                     return false;
                 }
-                let slots = (0..).zip(addresses.iter().copied()).collect();
+                let slots = (0..).map(PubkeyId).zip(addresses.iter().copied()).collect();
                 self.accounts.push(Account { slots, commitment: create.offchain_signer_commitment, nonce: 0 });
             }
             Operation::InsertAuthenticator(insert) => {
@@ -72,14 +73,14 @@ impl Model {
         true
     }
 
-    fn open(&mut self, leaf_index: u64, nonce: U256, commitment: U256) -> Option<&mut Account> {
-        let account = self.accounts.get_mut(leaf_index.checked_sub(1)? as usize)?;
-        (U256::from(account.nonce) == nonce && account.commitment == commitment).then_some(account)
+    fn open(&mut self, leaf_index: LeafIndex, nonce: Nonce, commitment: Commitment) -> Option<&mut Account> {
+        let account = self.accounts.get_mut(leaf_index.0.checked_sub(1)? as usize)?;
+        (Nonce::from(account.nonce) == nonce && account.commitment == commitment).then_some(account)
     }
 
     /// The root, the long way: level by level.
     fn root(&self) -> B256 {
-        let leaves = self.accounts.iter().map(|account| node(account.commitment));
+        let leaves = self.accounts.iter().map(|account| account.commitment.leaf());
         let mut level: Vec<_> = std::iter::once(empty_node(0)).chain(leaves).collect();
         for height in 0..DEPTH {
             if level.len() % 2 == 1 {
@@ -126,7 +127,7 @@ pub(super) fn check(registry: &RegistryHandle, ledger: &dyn LedgerReader, desk: 
             }
         }
         if height == head.height {
-            assert_eq!(registry.snapshot().tip().root, model.root(), "the root after block {height}");
+            assert_eq!(registry.snapshot().tip().root, Root(model.root()), "the root after block {height}");
         }
     }
     assert_eq!(walked.len(), expected.len(), "something accepted is in no block");
@@ -136,19 +137,19 @@ pub(super) fn check(registry: &RegistryHandle, ledger: &dyn LedgerReader, desk: 
 /// The accounts that readers see are the model's.
 fn compare(registry: &RegistryHandle, model: &Model) {
     let snapshot = registry.snapshot();
-    assert_eq!(snapshot.next_leaf_index(), model.accounts.len() as u64 + 1);
+    assert_eq!(snapshot.next_leaf_index(), LeafIndex(model.accounts.len() as u64 + 1));
     for (leaf_index, expected) in (1..).zip(&model.accounts) {
-        let account = snapshot.account(leaf_index).expect("read").expect("an account");
+        let account = snapshot.account(LeafIndex(leaf_index)).expect("read").expect("an account");
         assert_eq!((account.nonce, account.commitment), (expected.nonce, expected.commitment), "account {leaf_index}");
-        let slots = (0..).zip(&account.slots);
+        let slots = (0..).map(PubkeyId).zip(&account.slots);
         let held = slots.filter_map(|(slot, held)| Some((slot, held.as_ref()?.address))).collect();
         assert_eq!(expected.slots, held, "account {leaf_index}");
         for address in expected.slots.values() {
             let packed = snapshot.packed_account(*address).expect("read").expect("known");
-            assert_eq!(packed.leaf_index, leaf_index);
+            assert_eq!(packed.leaf_index, LeafIndex(leaf_index));
         }
-        let path = snapshot.inclusion_path(leaf_index).expect("a path");
-        assert_eq!(path.root_from(&node(expected.commitment)), snapshot.tip().root);
+        let path = snapshot.inclusion_path(LeafIndex(leaf_index)).expect("a path");
+        assert_eq!(path.root_from(&expected.commitment.leaf()), snapshot.tip().root);
     }
     assert_eq!(registry.statistics().open_requests, 0, "nothing is open");
 }

@@ -3,10 +3,11 @@
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use selfsame_protocol::Address;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::registry::{Operation, RegistryView};
-use selfsame_protocol::{Address, U256};
+use selfsame_protocol::registry::{Nonce, Operation, RegistryView};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
 
@@ -76,14 +77,14 @@ pub(super) fn some_creation(chance: &Chance) -> Operation {
 /// A change of an account as readers see it now: signed, and good unless somebody is faster.
 fn some_change(registry: &RegistryHandle, chance: &Chance) -> Option<Operation> {
     let snapshot = registry.snapshot();
-    let leaf_index = 1 + chance.below(snapshot.next_leaf_index());
+    let leaf_index = LeafIndex(1 + chance.below(snapshot.next_leaf_index().0));
     let account = snapshot.account(leaf_index).ok()??;
     let key = |address: Address| KEYS.iter().find(|key| key.address() == address);
     let slots = account.slots.iter().map(|slot| {
         let address = slot.as_ref()?.address;
         key(address).map(AuthenticatorKey::authenticator)
     });
-    let state = AccountState::new(leaf_index, slots.collect(), U256::from(account.nonce));
+    let state = AccountState::new(leaf_index, slots.collect(), Nonce::from(account.nonce));
     let mut held = state.slots.iter().flatten();
     let signer = key(held.next()?.address)?;
     let step = match held.next() {

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use ractor::registry::where_is;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
 use selfsame_protocol::ledger::{Block, Entry, RequestId};
 use selfsame_protocol::registry::{CreateAccount, Operation, RuleParameters};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, Ledger, LedgerReader, OpenOptions, Store};
 use tempfile::TempDir;
@@ -120,8 +123,8 @@ fn create(number: u64) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
-        authenticator_pubkeys: vec![U256::from(number)],
-        offchain_signer_commitment: U256::from(number + 1),
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(number + 1)),
     };
     operation.into()
 }
@@ -295,7 +298,8 @@ async fn blocks_that_others_append_are_followed() {
         .into_iter()
         .map(|number| Entry { request_id: RequestId::from_random([100 + number as u8; 16]), operation: create(number) })
         .collect();
-    let block = Block::seal(&running.ledger.head(), 1_800_000_100, RuleParameters::default(), foreign.clone());
+    let block =
+        Block::seal(&running.ledger.head(), UnixSeconds(1_800_000_100), RuleParameters::default(), foreign.clone());
     running.ledger.append(&block).expect("appended");
     let next = submit(&registry, 3).await;
     expect_finalized(&registry, &next).await;
@@ -315,12 +319,12 @@ async fn sealed_blocks_are_applied_before_anybody_is_answered() {
     let (_folder, settings, store, ledger) = parts("catches-up");
     for number in 0..20 {
         let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: create(number.into()) };
-        let block = Block::seal(&ledger.head(), 1_800_000_000, RuleParameters::default(), vec![entry]);
+        let block = Block::seal(&ledger.head(), UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
         ledger.append(&block).expect("appended");
     }
     let service = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default()));
     let service = service.await.expect("it starts");
-    assert_eq!(service.registry().snapshot().next_leaf_index(), 21);
+    assert_eq!(service.registry().snapshot().next_leaf_index(), LeafIndex(21));
     timeout(PATIENCE, service.stop()).await.expect("it stops");
 }
 

@@ -1,8 +1,9 @@
-//! Proof verification from outside: one handle that takes a request through all its checks.
+//! The handle of proof verification, which takes a request through all its checks.
 //!
-//! A request is admitted once, by the directory. Its proofs then pass three steps, each with the permits that admission took for
-//! them: everything that needs no pairing ([`check_items`], on a blocking thread), the pairings (the verifier pool), and the record
-//! of what was proved ([`NullifierRecorder`]).
+//! The directory admits a request once. The proofs of the request then pass three steps, each with
+//! the permits that admission took for them: every check that needs no pairing ([`check_items`], on
+//! a blocking thread), the pairings (the verifier pool), and the record of the verified nullifiers
+//! ([`NullifierRecorder`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,14 +11,13 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use selfsame_protocol::U256;
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{ActionKey, Admitted, Directory};
 use selfsame_protocol::verification::items::{ItemError, check_items};
-use selfsame_protocol::verification::request::{NumberText, Proofs, VerificationRequest};
+use selfsame_protocol::verification::request::{NullifierText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{TrustedRoot, TrustedRoots};
-use selfsame_protocol::verification::{Environment, ProofKind};
+use selfsame_protocol::verification::{Environment, Nullifier, ProofKind};
 use selfsame_storage::{StoreError, VerificationRecords};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -38,32 +38,34 @@ use crate::support::slot::CallError;
 /// A request of which at least one proof verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verification {
+    /// The application's id.
     pub app_id: String,
-    /// One for each item, in their order.
+    /// The result of each item, in the items' order.
     pub results: Vec<ItemResult>,
-    /// The first verified nullifier; `None` for sessions, which leave no record.
+    /// The first verified nullifier; `None` for session proofs, which are not recorded.
     pub nullifier: Option<SeenNullifier>,
     /// Whether any verified nullifier was seen before.
     pub is_reuse: bool,
 }
 
-/// How the verifier is doing.
+/// Statistics of the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifierStatistics {
     /// Proofs that wait or are being checked.
     pub proofs_inside: usize,
-    /// How many may wait or be checked.
+    /// The most proofs that may wait or be checked at a time.
     pub queue: usize,
     /// Proofs that held, since the start.
     pub good: u64,
-    /// Proofs that did not hold, since the start. Proofs that were refused for other reasons are not counted.
+    /// Proofs that did not hold, since the start. Proofs that were refused for other reasons are
+    /// not counted.
     pub bad: u64,
 }
 
-/// Whether a proof verified, and if not, why.
+/// The outcome of a proof's checks: verified, or why not.
 pub(crate) type Verdict = Result<(), ItemError>;
 
-/// A claim that waits for the pairings, or why its item failed before.
+/// A claim that waits for the pairings, or why its item failed an earlier check.
 type Checked = Result<PermittedClaim, ItemError>;
 
 /// A claim with the permit of its proof.
@@ -72,7 +74,8 @@ struct PermittedClaim {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Proof verification, for front-ends and embedders. Cheap to clone; finds its actors again after they were restarted.
+/// Proof verification, for front-ends and embedders. Cheap to clone. The handle stays valid when
+/// its actors restart.
 #[derive(Clone)]
 pub struct VerificationHandle {
     inner: Arc<Inner>,
@@ -90,14 +93,16 @@ struct Inner {
     limits: ArcSwap<VerificationLimits>,
     per_source: SourceLimiter,
     queue: usize,
-    /// One permit for each proof that waits or is checked. A request takes all of its permits or none; each is given back when no
-    /// work is done for its proof any more, also when the caller has gone.
+    /// One permit for each proof that waits or is checked. A request takes all of its permits or
+    /// none. Each permit is released when the work for its proof ends, even when the caller no
+    /// longer waits.
     permits: Arc<Semaphore>,
-    /// Bounds the requests that are prepared at a time: decoding a curve point takes a fraction of a millisecond.
+    /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
+    /// takes a fraction of a millisecond.
     preparing: Arc<Semaphore>,
 }
 
-/// What verification is made from.
+/// The parts that verification is built from.
 pub(crate) struct VerificationParts {
     pub settings: VerificationSettings,
     pub verifier: Arc<VerifierState>,
@@ -108,7 +113,7 @@ pub(crate) struct VerificationParts {
 }
 
 impl VerificationHandle {
-    /// Reads the trusted roots that the operator added.
+    /// Builds the handle, and reads the trusted roots that the operator added.
     pub(crate) fn new(parts: VerificationParts) -> Result<Self, StoreError> {
         let VerificationParts { settings, verifier, registry, records, clock, blocking } = parts;
         let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
@@ -132,13 +137,14 @@ impl VerificationHandle {
         })
     }
 
-    /// Until when a request that comes now should be answered.
+    /// The deadline of a request that arrives now.
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.inner.limits.load().time_limit
     }
 
-    /// Checks a request that was sent to the relying party `path`: whether it may ask, then every proof, then whether its nullifiers
-    /// have been seen. When this returns success, the nullifiers are recorded durably.
+    /// Checks a request that was sent to the relying party `path`: whether the directory admits it,
+    /// then every proof, then whether its nullifiers have been seen. When this returns success, the
+    /// nullifiers are recorded durably.
     ///
     /// # Errors
     /// See [`VerificationError`].
@@ -183,7 +189,7 @@ impl VerificationHandle {
         Ok(Verification { app_id, results, nullifier: first, is_reuse })
     }
 
-    /// Whether the first proof of a request holds, for the sign-in of an application. Records nothing.
+    /// Checks the first proof of a request, for the sign-in of an application. Records nothing.
     pub(crate) async fn check_sign_in(
         &self,
         app_id: &str,
@@ -213,12 +219,14 @@ impl VerificationHandle {
 
     fn key(&self, environment: Environment, kind: ProofKind) -> Result<&Arc<PreparedKey>, VerificationError> {
         let found = self.inner.keys.iter().find(|key| (key.environment, key.kind) == (environment, kind));
-        // The directory admits only what has a key, but it can be replaced while the keys cannot.
+        // The directory admits only kinds of proof that have a key, but it can be replaced while
+        // the keys cannot.
         let missing = || VerificationError::unavailable("the verification key is not loaded");
         found.map(|found| &found.key).ok_or_else(missing)
     }
 
-    /// Checks everything about the items that needs no pairing, on a blocking thread. Each claim keeps its permit.
+    /// Checks everything about the items that needs no pairing, on a blocking thread. Each claim
+    /// keeps its permit.
     async fn prepare(
         &self,
         request: Arc<VerificationRequest>,
@@ -232,7 +240,7 @@ impl VerificationHandle {
         };
         let inner = Arc::clone(&self.inner);
         let work = move || {
-            // Given back when the work ends, also when the caller has gone.
+            // The permit is released when the work ends, even when the caller no longer waits.
             let _preparing = preparing;
             let now = inner.clock.unix_seconds();
             let roots = RootsAt { trusted: &inner.roots.published(), registry: &inner.registry, now };
@@ -244,7 +252,7 @@ impl VerificationHandle {
         self.inner.blocking.run(work).await.unwrap_or_else(failed)
     }
 
-    /// Lets the pool check the claims.
+    /// Sends the claims to the pool; the verdicts are in the items' order.
     async fn check_claims(
         &self,
         items: Vec<Checked>,
@@ -266,7 +274,8 @@ impl VerificationHandle {
         verdicts.map_err(|error| VerificationError::unavailable(format!("the proofs were not checked: {error}")))
     }
 
-    /// Counts a request of a source address, or refuses it. A front-end calls this first; embedders need not.
+    /// Counts a request of a source address (IPv6: its /64), or refuses it. A front-end calls this
+    /// before [`VerificationHandle::verify`]; an embedder may omit it.
     pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
         self.inner.per_source.charge(source, self.inner.clock.now())
     }
@@ -282,7 +291,7 @@ impl VerificationHandle {
         self.inner.directory.store(Arc::new(directory));
     }
 
-    /// How the verifier is doing.
+    /// Statistics of the verifier.
     pub fn statistics(&self) -> VerifierStatistics {
         let Inner { verifier, queue, permits, .. } = &*self.inner;
         VerifierStatistics {
@@ -293,7 +302,8 @@ impl VerificationHandle {
         }
     }
 
-    /// Computes what the verification keys would compute at their first proof: a fraction of a second. Blocks the thread.
+    /// Computes the tables that each verification key otherwise computes at its first proof. Blocks
+    /// the thread for a fraction of a second.
     pub fn warm_up(&self) {
         self.inner.keys.iter().for_each(|configured| configured.key.warm_up());
     }
@@ -303,7 +313,8 @@ impl VerificationHandle {
         self.inner.roots.published()
     }
 
-    /// Trusts a root from now on, durably. Spawned: continues when the caller is cancelled.
+    /// Trusts a root from now on, durably. The work is spawned, so it continues when the caller is
+    /// cancelled.
     pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
         let adding = tokio::spawn(async move { inner.roots.add(root).await });
@@ -312,15 +323,15 @@ impl VerificationHandle {
 }
 
 fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
-    let result = |((identifier, nullifier), verdict): ((&str, &NumberText), &Verdict)| match verdict {
+    let result = |((identifier, nullifier), verdict): ((&str, &NullifierText), &Verdict)| match verdict {
         Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier.text.clone()),
         Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
     };
     proofs.named().into_iter().zip(verdicts).map(result).collect()
 }
 
-/// The nullifiers of the verified items, each once, the first one first.
-fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<U256> {
+/// The nullifiers of the verified items, each once, in the items' order.
+fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<Nullifier> {
     let mut verified = Vec::new();
     for ((_, nullifier), result) in proofs.named().into_iter().zip(results) {
         if result.success && !verified.contains(&nullifier.value) {

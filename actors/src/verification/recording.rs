@@ -1,9 +1,11 @@
-//! Recording nullifiers: each verification of a nullifier is counted exactly once, also when many race for it.
+//! Recording of nullifiers: each verification of a nullifier is counted exactly once, even when
+//! many requests with the same nullifier race.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selfsame_protocol::U256;
+use selfsame_protocol::time::UnixMillis;
+use selfsame_protocol::verification::Nullifier;
 use selfsame_protocol::verification::directory::{Action, ActionKey};
 use selfsame_protocol::verification::nullifiers::{
     ActionRecord, MaxVerificationsReached, NullifierKey, verified_again,
@@ -15,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::VerificationError;
 use crate::clock::Clock;
 
-/// Locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
+/// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;
 
 /// What a request has proved for its action.
@@ -27,21 +29,22 @@ pub(super) struct ProvedAction<'a> {
     /// The action's configuration, if it has one.
     pub configured: Option<&'a Action>,
     pub user_presence_completed: bool,
-    /// Each verified nullifier once, the first one first.
-    pub nullifiers: Vec<U256>,
+    /// Each verified nullifier once, in the items' order.
+    pub nullifiers: Vec<Nullifier>,
 }
 
 /// A nullifier and when it was first seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenNullifier {
-    pub nullifier: U256,
-    /// Unix milliseconds.
-    pub created_at: u64,
+    /// The nullifier.
+    pub nullifier: Nullifier,
+    /// When it was first recorded, in Unix milliseconds.
+    pub created_at: UnixMillis,
 }
 
-/// What recording found.
+/// The outcome of recording.
 pub(super) struct Recorded {
-    /// The first nullifier.
+    /// The first nullifier of the request.
     pub first: Option<SeenNullifier>,
     /// Whether any of the nullifiers had been seen before.
     pub is_reuse: bool,
@@ -51,7 +54,8 @@ pub(super) struct Recorded {
 pub(super) struct NullifierRecorder {
     records: Arc<VerificationRecords>,
     clock: Arc<dyn Clock>,
-    /// Serialises writers of the same nullifier. Without it, those that lose a race would retry their compare-and-write.
+    /// Serialises writers of the same nullifier. Without the locks, the writers that lose a race
+    /// would retry their compare-and-write.
     locks: Vec<Mutex<()>>,
 }
 
@@ -78,7 +82,7 @@ impl NullifierRecorder {
             let reason = "recording the nullifiers took too long; they may have been recorded all the same";
             VerificationError::unavailable(reason)
         };
-        let now = self.clock.now().as_millis() as u64;
+        let now = self.clock.unix_millis();
         let _locked = timeout_at(deadline, self.lock(&proved.nullifiers)).await.map_err(too_long)?;
         loop {
             let write = self.write(proved, now).map_err(|error| match error {
@@ -93,7 +97,7 @@ impl NullifierRecorder {
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
             match decision.unwrap_or(Err(StoreError::Closing))? {
                 Decision::Written => return Ok(recorded(&write)),
-                // Another request has verified the same nullifier or action in the meantime.
+                // Another request has recorded the same nullifier or action in the meantime.
                 Decision::Changed if Instant::now() < deadline => {}
                 Decision::Changed => {
                     return Err(VerificationError::unavailable("the nullifier is being verified by many at once"));
@@ -102,10 +106,11 @@ impl NullifierRecorder {
         }
     }
 
-    /// Locks the nullifiers. Every request takes the locks in the same order, so no two wait for each other.
-    async fn lock(&self, nullifiers: &[U256]) -> Vec<MutexGuard<'_, ()>> {
-        // Nullifiers are hashes: their last bits are as evenly spread as any others.
-        let index = |nullifier: &U256| nullifier.as_limbs()[0] as usize % LOCKS;
+    /// Locks the nullifiers. Every request takes its locks in the same order, so two requests never
+    /// wait for each other.
+    async fn lock(&self, nullifiers: &[Nullifier]) -> Vec<MutexGuard<'_, ()>> {
+        // Nullifiers are hashes, so their last bits are evenly distributed.
+        let index = |nullifier: &Nullifier| nullifier.0.as_limbs()[0] as usize % LOCKS;
         let indices: BTreeSet<usize> = nullifiers.iter().map(index).collect();
         let mut locked = Vec::with_capacity(indices.len());
         for index in indices {
@@ -114,10 +119,10 @@ impl NullifierRecorder {
         locked
     }
 
-    /// The records as they are now, and as they will be.
-    fn write(&self, proved: &ProvedAction<'_>, now: u64) -> Result<NullifierWrite, RecordError> {
+    /// The write that changes the records from what they are now to what they become.
+    fn write(&self, proved: &ProvedAction<'_>, now: UnixMillis) -> Result<NullifierWrite, RecordError> {
         let max_verifications = proved.configured.map_or(0, |action| action.max_verifications);
-        let verified = |nullifier: &U256| {
+        let verified = |nullifier: &Nullifier| {
             let key = NullifierKey { action: proved.key, nullifier: *nullifier };
             let before = self.records.nullifier(&key)?;
             let after = verified_again(before.as_ref(), max_verifications, now, proved.user_presence_completed);

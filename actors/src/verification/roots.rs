@@ -1,12 +1,14 @@
-//! The roots that proofs may be made against: the registry's own, those of the configuration, and those that the operator added.
+//! The roots that proofs may be made against: the registry's own, those of the configuration, and
+//! those that the operator added.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::items::KnownRoots;
 use selfsame_protocol::verification::roots::{RootAge, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_protocol::{B256, U256};
 use selfsame_storage::{StoreError, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
@@ -17,7 +19,7 @@ pub(super) struct RootList {
     configured: Vec<TrustedRoot>,
     records: Arc<VerificationRecords>,
     published: ArcSwap<TrustedRoots>,
-    /// Held while a root is added, so that an older list is not published over a newer one.
+    /// Held while a root is added, so that a newer list is not replaced by an older one.
     adding: Mutex<()>,
 }
 
@@ -50,23 +52,23 @@ impl RootList {
     }
 }
 
-/// The roots as they are known at `now` (Unix seconds).
+/// The roots as they are known at `now`, which is the service's time.
 pub(super) struct RootsAt<'a> {
     pub trusted: &'a TrustedRoots,
     pub registry: &'a RegistryHandle,
-    pub now: u64,
+    pub now: UnixSeconds,
 }
 
 impl KnownRoots for RootsAt<'_> {
     type Error = StoreError;
 
-    fn legacy(&self, environment: Environment, root: &U256) -> Option<RootAge> {
+    fn legacy(&self, environment: Environment, root: Root) -> Option<RootAge> {
         self.trusted.age(environment, ProofKind::Legacy, root, self.now)
     }
 
-    /// The registry's own roots count in both environments: there is one registry.
-    fn is_current(&self, environment: Environment, root: &U256) -> Result<bool, StoreError> {
-        if self.registry.is_valid_root(&B256::from(*root))? {
+    /// The registry's own roots are valid in both environments, because there is one registry.
+    fn is_current(&self, environment: Environment, root: Root) -> Result<bool, StoreError> {
+        if self.registry.is_valid_root(root)? {
             return Ok(true);
         }
         let window = self.registry.rules().root_validity_window;

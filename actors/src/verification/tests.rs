@@ -11,7 +11,8 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{Claim, InputCountError, PreparedKey};
-use selfsame_protocol::tree::field_element;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
@@ -96,7 +97,12 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
             key: Arc::new(PreparedKey::new(&simulator().verification_key())),
         }],
         directory: Directory::new([party], [], [], [HERE]),
-        trusted_roots: vec![TrustedRoot { environment: HERE.0, kind: HERE.1, time: 0, root: U256::from(5) }],
+        trusted_roots: vec![TrustedRoot {
+            environment: HERE.0,
+            kind: HERE.1,
+            time: UnixSeconds(0),
+            root: Root::from_number(U256::from(5)),
+        }],
         ..VerificationSettings::default()
     };
     change(&mut verification);

@@ -16,6 +16,7 @@ use selfsame_actors::{
     BatchLimits, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
     VerificationSettings,
 };
+use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ledger::RequestId;
@@ -89,8 +90,8 @@ fn create(number: u64) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::left_padding_from(&(number + 1).to_be_bytes())],
-        authenticator_pubkeys: vec![U256::from(number)],
-        offchain_signer_commitment: U256::from(number + 1),
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(number + 1)),
     };
     operation.into()
 }

@@ -9,7 +9,8 @@ use selfsame_protocol::U256;
 use selfsame_protocol::groth16::PreparedKey;
 use selfsame_protocol::groth16::key::LEGACY_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
-use selfsame_protocol::tree::field_element;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
@@ -57,8 +58,12 @@ pub fn verifying(settings: &mut Settings) {
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];
     settings.verification.directory = Directory::new([party], [], [], [HERE]);
-    settings.verification.trusted_roots =
-        vec![TrustedRoot { environment: HERE.0, kind: HERE.1, time: 0, root: U256::from(5) }];
+    settings.verification.trusted_roots = vec![TrustedRoot {
+        environment: HERE.0,
+        kind: HERE.1,
+        time: UnixSeconds(0),
+        root: Root::from_number(U256::from(5)),
+    }];
 }
 
 /// Asks until the proof is verified. Each call is answered, and a good proof is never called bad.

@@ -1,4 +1,4 @@
-//! Applying a block: the one place where operations become state.
+//! Applying a block: the only place where operations change state.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use super::{Block, BlockResult, Entry, Outcome, Seal};
 use crate::eip712::RegistryDomain;
 use crate::encoding::encode;
 use crate::registry::{self, Account, Overlay, PackedAccount, RecoveredSigner, RegistryView, RuleViolation};
-use crate::tree::{self, Node, Page, PageId, PageSource};
+use crate::tree::{self, LeafIndex, Page, PageId, PageSource, Root};
 
-/// How far blocks have been applied.
+/// The last applied block, and what it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tip {
     /// The last applied block.
     pub seal: Seal,
-    /// Hash of its result; zeros before the first.
+    /// Hash of the result of that block; zeros before the first.
     pub result_hash: B256,
-    /// The tree's root after it.
-    pub root: Node,
+    /// The tree's root after that block.
+    pub root: Root,
 }
 
 crate::encode_fields!(Tip { seal, result_hash, root });
 
 impl Default for Tip {
-    /// Nothing applied: the empty tree.
+    /// The tip before the first block, with the root of the empty tree.
     fn default() -> Self {
-        Self { seal: Seal::default(), result_hash: B256::ZERO, root: tree::empty_node(tree::DEPTH) }
+        Self { seal: Seal::default(), result_hash: B256::ZERO, root: Root::empty() }
     }
 }
 
 /// Everything that applying a block changes.
 #[derive(Clone, Debug)]
 pub struct BlockEffects {
-    /// Accounts made or changed.
-    pub accounts: BTreeMap<u64, Account>,
-    /// Addresses mapped, or unmapped (`None`).
+    /// Accounts that were created or changed.
+    pub accounts: BTreeMap<LeafIndex, Account>,
+    /// Addresses that were mapped, or unmapped (`None`).
     pub addresses: BTreeMap<Address, Option<PackedAccount>>,
     /// The leaf index that the next account gets.
-    pub next_leaf_index: u64,
+    pub next_leaf_index: LeafIndex,
     /// Tree pages that changed.
     pub pages: Vec<(PageId, Page)>,
-    /// What became of each entry, in the block's order.
+    /// The outcome of each entry, in the block's order.
     pub outcomes: Vec<Outcome>,
-    /// For each failed entry, by position, what to tell people: the rule and the values.
+    /// The messages of the failed entries by position, for people: the rule and the values.
     pub messages: BTreeMap<usize, String>,
     /// The block's result.
     pub result: BlockResult,
@@ -52,19 +52,20 @@ pub struct BlockEffects {
     pub tip: Tip,
 }
 
-/// What each entry's signature recovers to, `None` for unsigned kinds. The costly part of the rules, and free of state, so a
-/// caller may do it ahead or on several threads.
+/// Recovers the signer of each entry; `None` for the kinds that are not signed. Recovery is the
+/// most expensive part of the rules and needs no state, so a caller can do it in advance or on
+/// several threads.
 pub fn recover_signers(entries: &[Entry], domain: &RegistryDomain) -> Vec<RecoveredSigner> {
     entries.iter().map(|entry| recover_signer(&entry.operation, domain)).collect()
 }
 
-/// What one operation's signature recovers to.
+/// Recovers the signer of one operation; `None` for the kinds that are not signed.
 pub fn recover_signer(operation: &registry::Operation, domain: &RegistryDomain) -> RecoveredSigner {
     let digest = domain.signing_digest(operation)?;
     operation.signature().map(|signature| signature.recover(&digest))
 }
 
-/// What one operation's signature recovers to, for an operation that is to be admitted.
+/// Recovers the signer of an operation before its request is admitted.
 ///
 /// # Errors
 /// The rule that an unrecoverable signature breaks.
@@ -78,15 +79,16 @@ pub fn check_signature(
     }
 }
 
-/// Applies a block to the state that `view` shows and `tip` ends. Every operation is judged by the rules on the state that the
-/// ones before it left; a failed one changes nothing and leaves its neighbours alone. Nothing is written. The same block on the
-/// same state always gives the same effects.
+/// Applies a block to the state of `view`, whose last block is `tip`. Each operation is checked by
+/// the rules on the state that the operations before it left. A failed operation changes nothing
+/// and does not affect the others. The function writes nothing: it returns the effects. The same
+/// block on the same state always gives the same effects.
 ///
-/// `block` must follow `tip` ([`Block::follows`]), and `signers` must be [`recover_signers`] of its entries; an entry that has none
-/// counts as unsigned.
+/// `block` must follow `tip` ([`Block::follows`]), and `signers` must be [`recover_signers`] of its
+/// entries. An entry without an element in `signers` counts as unsigned.
 ///
 /// # Errors
-/// Only the view's own.
+/// The state or a page of the tree could not be read.
 pub fn apply_block<V, E>(block: &Block, signers: &[RecoveredSigner], view: &V, tip: &Tip) -> Result<BlockEffects, E>
 where
     V: RegistryView<Error = E> + PageSource<Error = E>,
@@ -109,10 +111,10 @@ where
     let Overlay { accounts, addresses, .. } = state;
     let mut leaves = BTreeMap::new();
     for (leaf_index, account) in &accounts {
-        // A new nonce or agent leaves the commitment, and with it the tree, as it was.
+        // An operation that changes only the nonce or the recovery agent does not change the tree.
         let before = view.account(*leaf_index)?.map(|account| account.commitment);
         if before != Some(account.commitment) {
-            leaves.insert(*leaf_index, tree::node(account.commitment));
+            leaves.insert(*leaf_index, account.commitment.leaf());
         }
     }
     let tree_update = tree::update(view, &leaves)?;

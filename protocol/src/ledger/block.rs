@@ -12,12 +12,14 @@ use super::merkle::merkle_root;
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
 use crate::registry::{Operation, RuleParameters};
+use crate::time::UnixSeconds;
 
 /// Identifies a gateway request: a UUID, written `gw_<uuid>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
+#[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
 pub struct RequestId(Uuid);
 
-/// A text that is no request id.
+/// A text that is not a request id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a request id; write gw_ and a UUID")]
 pub struct RequestIdError;
@@ -42,7 +44,7 @@ impl fmt::Display for RequestId {
 
 impl FromStr for RequestId {
     type Err = RequestIdError;
-    /// Reads an id with or without its prefix; the UUID in its hyphenated form.
+    /// Reads an id with or without its prefix; the UUID must be in its hyphenated form.
     fn from_str(text: &str) -> Result<Self, RequestIdError> {
         let text = text.strip_prefix("gw_").unwrap_or(text);
         let uuid = Uuid::try_parse(text).map_err(|_| RequestIdError)?;
@@ -80,7 +82,8 @@ pub struct Entry {
 
 encode_fields!(Entry { request_id, operation });
 
-/// A block's header. Its encoding is one version byte (1) and the fields in this order; its hash is the block's.
+/// A block's header. Its encoding is one version byte (1) and the fields in this order; its hash is
+/// the block's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockHeader {
     /// Counted from 1.
@@ -89,10 +92,9 @@ pub struct BlockHeader {
     /// Hash of the block before; zeros in block 1.
     #[schema(value_type = String)]
     pub previous_hash: B256,
-    /// Unix seconds, never before the previous block's: the only time that the rules see.
-    #[schema(example = 1_798_761_600)]
-    pub time: u64,
-    /// How many operations.
+    /// Time of the block, never before that of the previous block. The rules use no other time.
+    pub time: UnixSeconds,
+    /// Number of operations.
     #[schema(example = 1)]
     pub count: u32,
     /// Root of the Merkle tree over the entries.
@@ -120,15 +122,15 @@ pub struct Block {
 
 encode_fields!(Block { header, entries });
 
-/// Where a new block is linked to.
+/// The block that a new block is linked to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seal {
     /// Height of the last block; 0 before the first.
     pub height: u64,
-    /// Its hash; zeros before the first.
+    /// Hash of the last block; zeros before the first.
     pub hash: B256,
-    /// Its time; 0 before the first.
-    pub time: u64,
+    /// Time of the last block; 0 before the first.
+    pub time: UnixSeconds,
 }
 
 encode_fields!(Seal { height, hash, time });
@@ -141,21 +143,22 @@ impl Seal {
 }
 
 impl Block {
-    /// Seals entries into the block after `previous`. `now` is the clock in Unix seconds; a clock that went back does not take
-    /// the block's time with it.
-    pub fn seal(previous: &Seal, now: u64, rules: RuleParameters, entries: Vec<Entry>) -> Self {
+    /// Seals entries into the block after `previous`. The time of the block is `now`, or that of
+    /// `previous` when the clock went back.
+    pub fn seal(previous: &Seal, now: UnixSeconds, rules: RuleParameters, entries: Vec<Entry>) -> Self {
         Self { header: header_of(previous, now, rules, &entries), entries }
     }
 
-    /// Whether this block follows `previous` and its header tells the truth about its entries.
+    /// Whether this block follows `previous` and its header matches its entries.
     pub fn follows(&self, previous: &Seal) -> bool {
         header_of(previous, self.header.time, self.header.rules, &self.entries) == self.header
     }
 }
 
-fn header_of(previous: &Seal, now: u64, rules: RuleParameters, entries: &[Entry]) -> BlockHeader {
+fn header_of(previous: &Seal, now: UnixSeconds, rules: RuleParameters, entries: &[Entry]) -> BlockHeader {
     BlockHeader {
-        // A seal that was read from a damaged record may say anything.
+        // A seal that was read from a damaged record can have the greatest height, so a plain
+        // addition could overflow.
         height: previous.height.saturating_add(1),
         previous_hash: previous.hash,
         time: now.max(previous.time),

@@ -8,17 +8,17 @@ use alloy_primitives::Address;
 use super::{Block, BlockEffects, Tip, apply_block, recover_signers};
 use crate::eip712::RegistryDomain;
 use crate::registry::{Account, PackedAccount, RegistryView};
-use crate::tree::{Page, PageId, PageSource};
+use crate::tree::{LeafIndex, Page, PageId, PageSource};
 
-/// Everything the registry holds, kept in memory: for replaying blocks without a store.
+/// The whole state of a registry in memory, to replay blocks without a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRegistry {
     /// Accounts by leaf index.
-    pub accounts: BTreeMap<u64, Account>,
+    pub accounts: BTreeMap<LeafIndex, Account>,
     /// What each address maps to.
     pub addresses: BTreeMap<Address, PackedAccount>,
     /// The leaf index that the next account gets.
-    pub next_leaf_index: u64,
+    pub next_leaf_index: LeafIndex,
     /// The tree's pages.
     pub pages: BTreeMap<PageId, Page>,
     /// The last block applied.
@@ -26,12 +26,12 @@ pub struct MemoryRegistry {
 }
 
 impl Default for MemoryRegistry {
-    /// No accounts, no blocks.
+    /// A registry without accounts and blocks.
     fn default() -> Self {
         Self {
             accounts: BTreeMap::new(),
             addresses: BTreeMap::new(),
-            next_leaf_index: 1,
+            next_leaf_index: LeafIndex(1),
             pages: BTreeMap::new(),
             tip: Tip::default(),
         }
@@ -39,14 +39,14 @@ impl Default for MemoryRegistry {
 }
 
 impl MemoryRegistry {
-    /// Applies a block that follows the tip, and keeps what it changed.
+    /// Applies a block, which must follow the tip, and adds its effects.
     pub fn apply(&mut self, block: &Block, domain: &RegistryDomain) -> BlockEffects {
         let Ok(effects) = apply_block(block, &recover_signers(&block.entries, domain), self, &self.tip);
         self.absorb(&effects);
         effects
     }
 
-    /// Keeps what a block changed.
+    /// Adds the effects of an applied block.
     pub fn absorb(&mut self, effects: &BlockEffects) {
         self.accounts.extend(effects.accounts.iter().map(|(leaf_index, account)| (*leaf_index, account.clone())));
         for (address, mapping) in &effects.addresses {
@@ -64,7 +64,7 @@ impl MemoryRegistry {
 impl RegistryView for MemoryRegistry {
     type Error = Infallible;
 
-    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Infallible> {
+    fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, Infallible> {
         Ok(self.accounts.get(&leaf_index).cloned())
     }
 
@@ -72,7 +72,7 @@ impl RegistryView for MemoryRegistry {
         Ok(self.addresses.get(&address).copied())
     }
 
-    fn next_leaf_index(&self) -> Result<u64, Infallible> {
+    fn next_leaf_index(&self) -> Result<LeafIndex, Infallible> {
         Ok(self.next_leaf_index)
     }
 }

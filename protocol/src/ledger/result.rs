@@ -1,4 +1,4 @@
-//! What applying a block gives.
+//! The result of an applied block, and the outcomes of its operations.
 
 use alloy_primitives::{B256, keccak256};
 use serde::{Deserialize, Serialize};
@@ -6,20 +6,23 @@ use utoipa::ToSchema;
 
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
+use crate::number;
 use crate::registry::{GatewayErrorCode, RuleViolation};
+use crate::tree::{LeafIndex, Root};
 
-/// What became of one operation. Its encoding is a leaf of the outcomes tree, so it holds facts only: the wording of a message may
-/// change, a hash may not.
+/// The outcome of one operation. Its encoding is a leaf of the outcomes tree, so it contains no
+/// message: the wording of a message can change, a hash must not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// The operation did what it asked for.
+    /// The operation was applied.
     Applied {
-        /// The account it made or changed.
-        #[schema(example = 1)]
-        leaf_index: u64,
+        /// Leaf index of the account that the operation created or changed.
+        #[serde(with = "number::plain")]
+        #[schema(value_type = u64, example = 1)]
+        leaf_index: LeafIndex,
     },
-    /// A rule was broken; nothing changed.
+    /// The operation broke a rule and changed nothing.
     Failed {
         /// The rule's name.
         #[schema(example = "MismatchedSignatureNonce")]
@@ -58,22 +61,21 @@ impl Encoding for Outcome {
     }
 }
 
-/// A block's result. Its encoding is one version byte (1) and the fields in this order; its hash is keccak256 of that.
+/// A block's result. Its encoding is one version byte (1) and the fields in this order; its hash is
+/// keccak256 of that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockResult {
     /// Hash of the block.
     #[schema(value_type = String)]
     pub block_hash: B256,
     /// The tree's root before the block.
-    #[schema(value_type = String)]
-    pub root_before: B256,
+    pub root_before: Root,
     /// The tree's root after the block.
-    #[schema(value_type = String)]
-    pub root_after: B256,
+    pub root_after: Root,
     /// Root of the Merkle tree over the outcomes.
     #[schema(value_type = String)]
     pub outcomes_root: B256,
-    /// Hash of the result before; zeros in the first.
+    /// Hash of the previous result; zeros in the first.
     #[schema(value_type = String)]
     pub previous_result_hash: B256,
 }

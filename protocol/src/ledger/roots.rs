@@ -1,25 +1,27 @@
-//! Which roots are valid.
+//! The validity of roots.
 
 use crate::encode_fields;
+use crate::time::UnixSeconds;
 
-/// A root that was once the tree's, by value.
+/// The record of a value that is or was the tree's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootRecord {
-    /// Height of the block that last made it the newest; 0 for the empty tree's.
+    /// Height of the block that last made the root the newest; 0 for the root of the empty tree.
     pub height: u64,
-    /// When it was replaced (the replacing block's time, Unix seconds); `None` while it is the newest.
-    pub replaced_at: Option<u64>,
+    /// Time of the block that replaced the root; `None` while the root is the newest.
+    pub replaced_at: Option<UnixSeconds>,
 }
 
 encode_fields!(RootRecord { height, replaced_at } version 1 of "root record");
 
-/// The newest root is valid. One that was replaced stays valid for `window` seconds from its replacement, the last second
-/// included. `now` is the service's clock in Unix seconds.
-pub fn is_valid_root(record: Option<&RootRecord>, now: u64, window: u64) -> bool {
+/// Whether a root is valid at `now`, the time of the service's clock. The newest root is valid. A
+/// replaced root stays valid for `window` seconds after its replacement, the last second included.
+/// A root without a record is not valid.
+pub fn is_valid_root(record: Option<&RootRecord>, now: UnixSeconds, window: u64) -> bool {
     match record {
         None => false,
         Some(RootRecord { replaced_at: None, .. }) => true,
-        Some(RootRecord { replaced_at: Some(time), .. }) => now <= time.saturating_add(window),
+        Some(RootRecord { replaced_at: Some(time), .. }) => now <= time.plus(window),
     }
 }
 
@@ -29,7 +31,7 @@ mod tests {
 
     #[test]
     fn validity() {
-        let replaced = RootRecord { height: 1, replaced_at: Some(1000) };
+        let replaced = RootRecord { height: 1, replaced_at: Some(UnixSeconds(1000)) };
         let newest = RootRecord { height: 2, replaced_at: None };
         let table = [
             (None, 1000, false),
@@ -39,7 +41,7 @@ mod tests {
             (Some(&replaced), 4601, false),
         ];
         for (record, now, valid) in table {
-            assert_eq!(is_valid_root(record, now, 3600), valid, "{record:?} at {now}");
+            assert_eq!(is_valid_root(record, UnixSeconds(now), 3600), valid, "{record:?} at {now}");
         }
     }
 }

@@ -8,15 +8,17 @@ use serde_json::{Value, json};
 
 use self::steps::any_step;
 use super::*;
+use crate::commitment::{Commitment, CompressedKey};
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::gateway::GatewayErrorCode;
 use crate::registry::tests::arbitrary::any_operation;
 use crate::registry::{
     CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RecoveredSigner, RuleParameters,
 };
-use crate::tree::{DEPTH, empty_node, inclusion_path, node};
+use crate::time::UnixSeconds;
+use crate::tree::{DEPTH, LeafIndex, Root, empty_node, inclusion_path};
 
-const TIME: u64 = 1_800_000_000;
+const TIME: UnixSeconds = UnixSeconds(1_800_000_000);
 
 fn request_id(number: u8) -> RequestId {
     RequestId::from_random([number; 16])
@@ -31,15 +33,15 @@ fn create(number: u8) -> Entry {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
         authenticator_addresses: vec![Address::repeat_byte(number)],
-        authenticator_pubkeys: vec![U256::from(number)],
-        offchain_signer_commitment: U256::from(1000 + u64::from(number)),
+        authenticator_pubkeys: vec![CompressedKey(U256::from(number))],
+        offchain_signer_commitment: Commitment(U256::from(1000 + u64::from(number))),
     };
     entry(number, operation)
 }
 
 /// An operation that fails: account 9 does not exist.
 fn failing(number: u8) -> Entry {
-    entry(number, ExecuteRecoveryAgentUpdate { leaf_index: 9 })
+    entry(number, ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(9) })
 }
 
 fn seal(entries: Vec<Entry>) -> Block {
@@ -63,18 +65,18 @@ fn a_sealed_block_follows_what_it_was_sealed_after() {
     assert_eq!(seal_of_first, Seal { height: 1, hash: first.header.hash(), time: TIME });
 
     // The clock went back: the block keeps the time of the one before.
-    let second = Block::seal(&seal_of_first, TIME - 5, RuleParameters::default(), vec![create(3)]);
+    let second = Block::seal(&seal_of_first, TIME.minus(5), RuleParameters::default(), vec![create(3)]);
     assert_eq!((second.header.height, second.header.time), (2, TIME));
     assert_eq!(second.header.previous_hash, first.header.hash());
     assert!(second.follows(&seal_of_first));
-    let empty = Block::seal(&seal_of_first, TIME + 9, RuleParameters::default(), Vec::new());
-    assert_eq!((empty.header.time, empty.header.operations_root), (TIME + 9, B256::ZERO));
+    let empty = Block::seal(&seal_of_first, TIME.plus(9), RuleParameters::default(), Vec::new());
+    assert_eq!((empty.header.time, empty.header.operations_root), (TIME.plus(9), B256::ZERO));
     assert!(empty.follows(&seal_of_first));
 
     let tampered: [fn(&mut Block); 9] = [
         |block| block.header.height += 1,
         |block| block.header.previous_hash = B256::ZERO,
-        |block| block.header.time -= 1,
+        |block| block.header.time.0 -= 1,
         |block| block.header.count += 1,
         |block| block.header.operations_root = B256::ZERO,
         |block| block.entries[0].request_id = request_id(9),
@@ -118,7 +120,7 @@ fn the_encoding_of_a_block_is_written_in_stone() {
         hex::decode("01").expect("version"),
         hex::decode("0000000000000001").expect("height"),
         vec![0; 32],
-        TIME.to_be_bytes().to_vec(),
+        TIME.0.to_be_bytes().to_vec(),
         hex::decode("00000002").expect("count"),
         block.header.operations_root.to_vec(),
         hex::decode(concat!("00000007", "0000000000127500", "0000000000000e10", "00")).expect("rules"),
@@ -128,7 +130,7 @@ fn the_encoding_of_a_block_is_written_in_stone() {
         vec![1],
         block.header.hash().to_vec(),
         empty_node(DEPTH).to_vec(),
-        effects.tip.root.to_vec(),
+        effects.tip.root.0.to_vec(),
         effects.result.outcomes_root.to_vec(),
         vec![0; 32],
     ];
@@ -211,18 +213,20 @@ fn one_bad_operation_fails_alone() {
                 Outcome::Failed { rule, code: GatewayErrorCode::AuthenticatorAlreadyExists }
                     if rule == "AuthenticatorAddressAlreadyInUse"
             )),
-            before if before < 40 => assert_eq!(*outcome, Outcome::Applied { leaf_index: before as u64 + 1 }),
-            after => assert_eq!(*outcome, Outcome::Applied { leaf_index: after as u64 }),
+            before if before < 40 => {
+                assert_eq!(*outcome, Outcome::Applied { leaf_index: LeafIndex(before as u64 + 1) })
+            }
+            after => assert_eq!(*outcome, Outcome::Applied { leaf_index: LeafIndex(after as u64) }),
         }
     }
-    assert_eq!((effects.accounts.len(), effects.addresses.len(), effects.next_leaf_index), (99, 99, 100));
+    assert_eq!((effects.accounts.len(), effects.addresses.len(), effects.next_leaf_index), (99, 99, LeafIndex(100)));
 
     let mut registry = MemoryRegistry::default();
     registry.absorb(&effects);
     for (leaf_index, account) in &effects.accounts {
         let Ok(path) = inclusion_path(&registry, *leaf_index);
         assert_eq!(path.root, effects.tip.root);
-        assert_eq!(path.root_from(&node(account.commitment)), effects.tip.root);
+        assert_eq!(path.root_from(&account.commitment.leaf()), effects.tip.root);
     }
 }
 
@@ -236,7 +240,7 @@ fn applying_is_deterministic_and_keeps_the_order() {
     );
     let swapped = apply_unsigned(&seal(vec![create(2), create(1), failing(3)]));
     assert_ne!(swapped.tip.root, once.tip.root);
-    assert_eq!(swapped.accounts[&1].commitment, U256::from(1002));
+    assert_eq!(swapped.accounts[&LeafIndex(1)].commitment, Commitment(U256::from(1002)));
 }
 
 #[test]
@@ -256,7 +260,7 @@ fn results_are_linked_and_carry_the_roots() {
     let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![failing(4)]);
     let effects = registry.apply(&block, &domain);
     assert_eq!((effects.result.root_before, effects.result.root_after), (before.root, before.root));
-    assert_eq!((effects.accounts.len(), effects.pages.len(), registry.next_leaf_index), (0, 0, 4));
+    assert_eq!((effects.accounts.len(), effects.pages.len(), registry.next_leaf_index), (0, 0, LeafIndex(4)));
     assert_ne!(registry.tip.result_hash, before.result_hash);
 }
 
@@ -349,9 +353,9 @@ fn receipts_say_what_does_not_hold() {
     type Tampering = fn(&mut Receipt);
     let table: [(Tampering, ReceiptError); 14] = [
         (|receipt| receipt.block.hash = B256::ZERO, ReceiptError::BlockHash),
-        (|receipt| receipt.block.header.time += 1, ReceiptError::BlockHash),
+        (|receipt| receipt.block.header.time.0 += 1, ReceiptError::BlockHash),
         (|receipt| receipt.result.hash = B256::ZERO, ReceiptError::ResultHash),
-        (|receipt| receipt.result.result.root_after = B256::ZERO, ReceiptError::ResultHash),
+        (|receipt| receipt.result.result.root_after = Root(B256::ZERO), ReceiptError::ResultHash),
         (
             |receipt| {
                 let mut result = receipt.result.result.clone();
@@ -367,7 +371,10 @@ fn receipts_say_what_does_not_hold() {
         (|receipt| receipt.operation.encoding = vec![1].into(), ReceiptError::OperationEncoding),
         (|receipt| receipt.operation.position = 1, ReceiptError::OperationPath),
         (|receipt| receipt.operation.path[0] = B256::ZERO, ReceiptError::OperationPath),
-        (|receipt| receipt.outcome.outcome = Outcome::Applied { leaf_index: 9 }, ReceiptError::OutcomeEncoding),
+        (
+            |receipt| receipt.outcome.outcome = Outcome::Applied { leaf_index: LeafIndex(9) },
+            ReceiptError::OutcomeEncoding,
+        ),
         (|receipt| receipt.outcome.path.push(B256::ZERO), ReceiptError::OutcomePath),
     ];
     for (tamper, error) in table {
@@ -381,13 +388,13 @@ fn receipts_say_what_does_not_hold() {
 fn a_receipt_with_consistent_lies_still_needs_the_path() {
     // A forger who also fixes the encoding is left with a leaf that is not in the tree.
     let mut forged = receipt(true);
-    let applied = Outcome::Applied { leaf_index: 9 };
+    let applied = Outcome::Applied { leaf_index: LeafIndex(9) };
     forged.outcome.encoding = encode(&applied).into();
     forged.outcome.outcome = applied;
     assert_eq!(forged.verify(), Err(ReceiptError::OutcomePath));
 
     let mut forged = receipt(true);
-    let other = entry(3, ExecuteRecoveryAgentUpdate { leaf_index: 8 });
+    let other = entry(3, ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(8) });
     forged.operation.body = serde_json::to_value(&other.operation).expect("JSON");
     forged.operation.encoding = encode(&other).into();
     assert_eq!(forged.verify(), Err(ReceiptError::OperationPath));
@@ -395,7 +402,7 @@ fn a_receipt_with_consistent_lies_still_needs_the_path() {
 
 fn any_outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
-        any::<u64>().prop_map(|leaf_index| Outcome::Applied { leaf_index }),
+        any::<u64>().prop_map(|leaf_index| Outcome::Applied { leaf_index: LeafIndex(leaf_index) }),
         (any::<String>(), 1u8..=16).prop_map(|(rule, code)| Outcome::Failed {
             rule,
             code: GatewayErrorCode::from_repr(code).expect("a code"),
@@ -411,8 +418,8 @@ fn any_result() -> impl Strategy<Value = BlockResult> {
     prop::array::uniform5(any_hash()).prop_map(
         |[block_hash, root_before, root_after, outcomes_root, previous_result_hash]| BlockResult {
             block_hash,
-            root_before,
-            root_after,
+            root_before: Root(root_before),
+            root_after: Root(root_after),
             outcomes_root,
             previous_result_hash,
         },
@@ -430,9 +437,13 @@ fn any_block() -> impl Strategy<Value = Block> {
             commitment_check: if enforce { CommitmentCheck::Enforce } else { CommitmentCheck::Off },
         }
     });
-    let seal = (0..u64::MAX, any_hash(), any::<u64>()).prop_map(|(height, hash, time)| Seal { height, hash, time });
+    let seal = (0..u64::MAX, any_hash(), any::<u64>()).prop_map(|(height, hash, time)| Seal {
+        height,
+        hash,
+        time: UnixSeconds(time),
+    });
     (seal, any::<u64>(), rules, prop::collection::vec(entry, 0..5))
-        .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, now, rules, entries))
+        .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, UnixSeconds(now), rules, entries))
 }
 
 /// The value comes back from its encoding, and from nothing shorter or longer.

@@ -1,21 +1,36 @@
-//! What the registry knows about an account.
+//! The registry's records of accounts and of authenticator addresses.
 
 use alloy_primitives::{Address, U256};
 
-use crate::commitment::{PublicKey, SlotError, decompress_slots};
+use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKey, SlotError, decompress_slots};
 use crate::encode_fields;
+use crate::number::number_type;
+use crate::time::UnixSeconds;
+use crate::tree::LeafIndex;
+
+number_type! {
+    /// Signature nonce of an account: a signed operation must carry the account's next one.
+    Nonce(U256), example = "0x0"
+}
+
+impl From<u64> for Nonce {
+    fn from(nonce: u64) -> Self {
+        Self(U256::from(nonce))
+    }
+}
 
 /// An account. Its leaf in the tree is [`Account::commitment`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The leaf: the commitment to the account's public keys, as its operations stated it.
-    pub commitment: U256,
-    /// Authenticators by pubkey id. Reaches to the highest slot used since the account was made or recovered; a removed
-    /// authenticator leaves `None`.
+    pub commitment: Commitment,
+    /// Authenticators by pubkey id. The list reaches to the highest slot that was used since the
+    /// account was created or last recovered. The slot of a removed authenticator is `None`.
     pub slots: Vec<Option<Authenticator>>,
-    /// Who may recover the account; the zero address is nobody.
+    /// The address that may recover the account; the zero address when the account has no recovery
+    /// agent.
     pub recovery_agent: Address,
-    /// A recovery agent waiting for its cooldown to pass.
+    /// The update of the recovery agent that waits for its cooldown.
     pub pending_recovery_agent: Option<PendingRecoveryAgent>,
     /// The nonce that the next signed operation must carry.
     pub nonce: u64,
@@ -27,7 +42,7 @@ encode_fields!(Account { commitment, slots, recovery_agent, pending_recovery_age
 
 impl Account {
     /// The compressed public keys, slot by slot.
-    pub fn public_keys(&self) -> Vec<Option<U256>> {
+    pub fn public_keys(&self) -> Vec<Option<CompressedKey>> {
         self.slots.iter().map(|slot| slot.as_ref().map(|authenticator| authenticator.public_key)).collect()
     }
 
@@ -36,7 +51,10 @@ impl Account {
         self.slots.iter().map(|slot| slot.as_ref().map(|authenticator| authenticator.address)).collect()
     }
 
-    /// The decoded public keys, slot by slot; the first that does not decode is the error.
+    /// The decoded public keys, slot by slot.
+    ///
+    /// # Errors
+    /// The first slot whose key does not decode.
     pub fn decoded_keys(&self) -> Result<Vec<Option<PublicKey>>, SlotError> {
         decompress_slots(self.public_keys())
     }
@@ -48,28 +66,31 @@ pub struct Authenticator {
     /// The address that its signatures recover to.
     pub address: Address,
     /// Its compressed public key, as sent; the registry does not decode it.
-    pub public_key: U256,
+    pub public_key: CompressedKey,
 }
 
 encode_fields!(Authenticator { address, public_key });
 
-/// A recovery agent that takes office when somebody executes the update at or after `execute_after`.
+/// A pending update of the recovery agent. It can be executed in a block whose time is at or after
+/// `execute_after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingRecoveryAgent {
+    /// The new recovery agent; the zero address ends recovery.
     pub agent: Address,
-    /// Unix seconds.
-    pub execute_after: u64,
+    /// The earliest block time of the execution, inclusive.
+    pub execute_after: UnixSeconds,
 }
 
 encode_fields!(PendingRecoveryAgent { agent, execute_after });
 
-/// What an authenticator's address maps to (seed section 2.8).
+/// What an authenticator's address maps to (interface description, section 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedAccount {
-    /// The account's recovery counter when the address was added; an older one means the address was revoked by a recovery.
+    /// The account's recovery counter when the address was added. When it is less than the
+    /// account's, a recovery revoked the address.
     pub recovery_counter: u32,
-    pub pubkey_id: u32,
-    pub leaf_index: u64,
+    pub pubkey_id: PubkeyId,
+    pub leaf_index: LeafIndex,
 }
 
 encode_fields!(PackedAccount { recovery_counter, pubkey_id, leaf_index });
@@ -77,6 +98,18 @@ encode_fields!(PackedAccount { recovery_counter, pubkey_id, leaf_index });
 impl PackedAccount {
     /// The packed number: recovery counter (32 bits) ‖ pubkey id (32 bits) ‖ leaf index (192 bits).
     pub fn to_number(self) -> U256 {
-        U256::from_limbs([self.leaf_index, 0, 0, u64::from(self.recovery_counter) << 32 | u64::from(self.pubkey_id)])
+        U256::from_limbs([
+            self.leaf_index.0,
+            0,
+            0,
+            u64::from(self.recovery_counter) << 32 | u64::from(self.pubkey_id.0),
+        ])
+    }
+
+    /// Reads the packed number; `None` when its leaf index does not fit 64 bits.
+    pub fn from_number(number: U256) -> Option<Self> {
+        let [leaf_index, 0, 0, high] = *number.as_limbs() else { return None };
+        let (recovery_counter, pubkey_id) = ((high >> 32) as u32, PubkeyId(high as u32));
+        Some(Self { recovery_counter, pubkey_id, leaf_index: LeafIndex(leaf_index) })
     }
 }

@@ -1,8 +1,10 @@
-//! The registry: accounts, the eight operations on them, and the rules of the registry contract (v1).
+//! The registry: accounts, the eight operations on them, and the rules of the registry contract
+//! (v1).
 //!
-//! The rules are those of the public WorldIDRegistry contract, check for check and in its order, so that a broken rule has the
-//! contract's name ([`RuleViolation::name`]). They see an account's state through [`RegistryView`] and change it in an
-//! [`Overlay`]; time is the block's and comes as an argument. [`trace`] replays what was recorded from the contract.
+//! The rules are those of the public WorldIDRegistry contract, in its order, so that a violation
+//! has the contract's name ([`RuleViolation::name`]). The rules read the state through
+//! [`RegistryView`] and change it in an [`Overlay`]. Time is an argument: the time of the block.
+//! [`trace`] replays calls that were recorded from the contract.
 
 mod account;
 mod error_code;
@@ -17,7 +19,7 @@ pub mod trace;
 mod trace_tests;
 mod violation;
 
-pub use account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
+pub use account::{Account, Authenticator, Nonce, PackedAccount, PendingRecoveryAgent};
 pub use error_code::GatewayErrorCode;
 pub use operation::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Lock, Operation,

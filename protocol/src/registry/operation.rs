@@ -1,44 +1,44 @@
-//! The eight operations: the bodies that the gateway receives, and what a block carries.
+//! The eight operations. The gateway receives them as request bodies, and blocks carry them.
 //!
-//! Field names and shapes are the gateway's (seed section 4.3). Numbers are numeric strings ([`crate::number`]).
+//! Names and forms of the fields are those of the gateway's endpoints (interface description,
+//! section 4.3). Numbers are numeric strings ([`crate::number`]).
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Nonce;
+use crate::commitment::{Commitment, CompressedKey, PubkeyId};
 use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding};
 use crate::signature::Signature;
+use crate::tree::LeafIndex;
 use crate::{address, number};
 
-/// Creates an account. Not signed: the addresses it names become its authenticators.
+/// Creates an account. The operation is not signed; its addresses become the authenticators of the
+/// account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreateAccount {
-    /// Who may recover the account; absent, null or the zero address for nobody.
+    /// The recovery agent: the address that may recover the account. Absent, null and the zero
+    /// address mean that the account has no recovery agent.
     #[serde(default, with = "address::or_none")]
     #[schema(value_type = Option<String>, example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
     pub recovery_address: Address,
-    /// One address for each authenticator, at most seven.
+    /// One address for each authenticator; 1 to `max_authenticators` addresses (at most 7).
     #[serde(with = "address::list")]
     #[schema(value_type = Vec<String>, example = json!(["0x71a4fb49dcddadfed612b153b000fbab994ed6af"]))]
     pub authenticator_addresses: Vec<Address>,
     /// The compressed public key of each authenticator, in the order of the addresses.
-    #[serde(with = "number::list")]
-    #[schema(value_type = Vec<String>, example = json!(["0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"]))]
-    pub authenticator_pubkeys: Vec<U256>,
+    pub authenticator_pubkeys: Vec<CompressedKey>,
     /// The commitment to the public keys: the account's leaf.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub offchain_signer_commitment: U256,
+    pub offchain_signer_commitment: Commitment,
 }
 
-/// Replaces the authenticator that signs, in its own slot.
+/// Replaces the authenticator that signs the operation. The new authenticator takes its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpdateAuthenticator {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The signer's address.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
@@ -47,178 +47,134 @@ pub struct UpdateAuthenticator {
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
-    /// The account's commitment before.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub old_offchain_signer_commitment: U256,
-    /// The account's commitment after.
-    #[serde(with = "number")]
+    /// The account's commitment before the operation.
+    pub old_offchain_signer_commitment: Commitment,
+    /// The account's commitment after the operation.
     #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
-    pub new_offchain_signer_commitment: U256,
+    pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of the old authenticator.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
+    pub nonce: Nonce,
     /// The signer's slot.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub pubkey_id: u32,
+    pub pubkey_id: PubkeyId,
     /// The compressed public key that replaces the old one.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e")]
-    pub new_authenticator_pubkey: U256,
+    pub new_authenticator_pubkey: CompressedKey,
 }
 
 /// Adds an authenticator in a free slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InsertAuthenticator {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The address to add.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
-    /// The account's commitment before.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub old_offchain_signer_commitment: U256,
-    /// The account's commitment after.
-    #[serde(with = "number")]
+    /// The account's commitment before the operation.
+    pub old_offchain_signer_commitment: Commitment,
+    /// The account's commitment after the operation.
     #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
-    pub new_offchain_signer_commitment: U256,
+    pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of any authenticator of the account.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
+    pub nonce: Nonce,
     /// The free slot.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub pubkey_id: u32,
+    pub pubkey_id: PubkeyId,
     /// The new authenticator's compressed public key.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e")]
-    pub new_authenticator_pubkey: U256,
+    pub new_authenticator_pubkey: CompressedKey,
 }
 
-/// Removes an authenticator of the account, the signer's own if it likes. The last one may go.
+/// Removes an authenticator of the account. The signer may remove itself, and the last
+/// authenticator can be removed too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RemoveAuthenticator {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The address to remove.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub authenticator_address: Address,
-    /// The account's commitment before.
-    #[serde(with = "number")]
+    /// The account's commitment before the operation.
+    pub old_offchain_signer_commitment: Commitment,
+    /// The account's commitment after the operation.
     #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
-    pub old_offchain_signer_commitment: U256,
-    /// The account's commitment after.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub new_offchain_signer_commitment: U256,
+    pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of any authenticator of the account.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
+    pub nonce: Nonce,
     /// The slot to empty; absent means 0.
     #[serde(default, with = "number::or_zero")]
-    #[schema(value_type = Option<String>, example = "0x1")]
-    pub pubkey_id: u32,
-    /// The public key in that slot, part of what is signed; absent means 0.
+    #[schema(value_type = Option<PubkeyId>)]
+    pub pubkey_id: PubkeyId,
+    /// The compressed public key in that slot; absent means 0. It is part of the signed data only:
+    /// the rules do not compare it with the stored key.
     #[serde(default, with = "number::or_zero")]
-    #[schema(value_type = Option<String>, example = "0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e")]
-    pub authenticator_pubkey: U256,
+    #[schema(value_type = Option<CompressedKey>)]
+    pub authenticator_pubkey: CompressedKey,
 }
 
-/// Gives an account to a new authenticator, signed by the recovery agent; all old ones are revoked.
+/// Replaces all authenticators of an account by a new one. The recovery agent signs the operation,
+/// and the old authenticators are revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecoverAccount {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// The address that becomes the only authenticator, in slot 0.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
-    /// The account's commitment before.
-    #[serde(with = "number")]
+    /// The account's commitment before the operation.
+    pub old_offchain_signer_commitment: Commitment,
+    /// The account's commitment after the operation.
     #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
-    pub old_offchain_signer_commitment: U256,
-    /// The account's commitment after.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758")]
-    pub new_offchain_signer_commitment: U256,
+    pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of the recovery agent.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
-    /// The new authenticator's compressed public key; absent means 0, which nobody can prove with.
+    pub nonce: Nonce,
+    /// The new authenticator's compressed public key; absent means 0, which does not decode to a
+    /// public key.
     #[serde(default, with = "number::or_zero")]
-    #[schema(value_type = Option<String>, example = "0x9ffe38af11bfff8fb9fa44121b6f2ed5572917df56634c785911dd8ac991f65e")]
-    pub new_authenticator_pubkey: U256,
+    #[schema(value_type = Option<CompressedKey>)]
+    pub new_authenticator_pubkey: CompressedKey,
 }
 
-/// Asks for a new recovery agent; it can be executed once the cooldown has passed. Replaces an update that is pending.
+/// Starts an update of the recovery agent. The update can be executed after the cooldown; it
+/// replaces a pending update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpdateRecoveryAgent {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
-    /// The agent to be; the zero address ends recovery.
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
+    /// The new recovery agent; with the zero address the account has no recovery agent.
     #[serde(with = "address")]
     #[schema(value_type = String, example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
     pub new_recovery_agent: Address,
     /// EIP-712 signature of any authenticator of the account.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
+    pub nonce: Nonce,
 }
 
-/// Drops the pending recovery agent.
+/// Cancels the pending update of the recovery agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CancelRecoveryAgentUpdate {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
     /// EIP-712 signature of any authenticator of the account.
-    #[schema(value_type = String, example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c")]
     pub signature: Signature,
     /// The account's next signature nonce.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
-    pub nonce: U256,
+    pub nonce: Nonce,
 }
 
-/// Puts the pending recovery agent in office after the cooldown. Anybody may ask for it.
+/// Makes the pending recovery agent the recovery agent, after the cooldown. The operation is not
+/// signed: any client may send it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteRecoveryAgentUpdate {
-    /// The account.
-    #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1")]
-    pub leaf_index: u64,
+    /// Leaf index of the account.
+    pub leaf_index: LeafIndex,
 }
 
 encode_fields!(CreateAccount {
@@ -271,7 +227,7 @@ encode_fields!(UpdateRecoveryAgent { leaf_index, new_recovery_agent, signature, 
 encode_fields!(CancelRecoveryAgentUpdate { leaf_index, signature, nonce });
 encode_fields!(ExecuteRecoveryAgentUpdate { leaf_index });
 
-/// Kind of operation; the names are the gateway's (seed section 2.2).
+/// Kind of an operation; the names are the gateway's (interface description, section 2.2).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumIter, ToSchema,
 )]
@@ -288,7 +244,7 @@ pub enum OperationKind {
     RecoverAccount,
 }
 
-/// An operation. Written as JSON it is the gateway's request body.
+/// An operation. Its JSON form is the body of the gateway request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Operation {
@@ -302,19 +258,20 @@ pub enum Operation {
     RecoverAccount(RecoverAccount),
 }
 
-/// What an open request holds so that no second one can contradict it.
+/// A lock of an open request. The gateway refuses a second request that needs the same lock
+/// (interface description, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display)]
 pub enum Lock {
     /// The account that the operation changes.
     #[strum(to_string = "leaf index {0:#x}")]
-    LeafIndex(u64),
+    LeafIndex(LeafIndex),
     /// An authenticator address that the operation names or adds.
     #[strum(to_string = "address {0:#x}")]
     Address(Address),
 }
 
 impl Operation {
-    /// Its kind.
+    /// The kind of the operation.
     pub fn kind(&self) -> OperationKind {
         match self {
             Self::CreateAccount(_) => OperationKind::CreateAccount,
@@ -328,8 +285,9 @@ impl Operation {
         }
     }
 
-    /// The account it changes; `None` for an account that is yet to be made.
-    pub fn leaf_index(&self) -> Option<u64> {
+    /// The leaf index of the account that the operation changes; `None` for [`CreateAccount`],
+    /// because the block assigns the leaf index of a new account.
+    pub fn leaf_index(&self) -> Option<LeafIndex> {
         match self {
             Self::CreateAccount(_) => None,
             Self::UpdateAuthenticator(operation) => Some(operation.leaf_index),
@@ -342,7 +300,7 @@ impl Operation {
         }
     }
 
-    /// Its signature, where the kind is signed.
+    /// The signature; `None` for the kinds that are not signed.
     pub fn signature(&self) -> Option<&Signature> {
         match self {
             Self::CreateAccount(_) | Self::ExecuteRecoveryAgentUpdate(_) => None,
@@ -355,7 +313,7 @@ impl Operation {
         }
     }
 
-    /// The locks its request holds while it is open, sorted, each once.
+    /// The locks that the request holds while it is open, sorted and without duplicates.
     pub fn locks(&self) -> Vec<Lock> {
         let addresses = match self {
             Self::CreateAccount(operation) => operation.authenticator_addresses.as_slice(),
@@ -408,7 +366,7 @@ impl Encoding for Lock {
     }
 }
 
-/// Derives [`Encoding`] for [`Operation`] and [`OperationKind`] from one table of tags.
+/// Implements [`Encoding`] for [`Operation`] and [`OperationKind`] from one table of tags.
 macro_rules! operation_tags {
     ($($tag:literal => $variant:ident),* $(,)?) => {
         impl Encoding for OperationKind {

@@ -1,34 +1,37 @@
-//! The rules of registry version v1: which operation may change what, check by check in the contract's order.
+//! The rules of registry version v1. Each operation is checked in the order of the contract; the
+//! first broken rule is reported.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 
 use super::{
     Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
-    InsertAuthenticator, Operation, Overlay, PackedAccount, PendingRecoveryAgent, RecoverAccount, RegistryView,
+    InsertAuthenticator, Nonce, Operation, Overlay, PackedAccount, PendingRecoveryAgent, RecoverAccount, RegistryView,
     RemoveAuthenticator, RuleParameters, RuleViolation, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use crate::commitment;
+use crate::commitment::{self, Commitment, PubkeyId};
 use crate::signature::SignatureError;
-use crate::tree;
+use crate::time::UnixSeconds;
+use crate::tree::{self, LeafIndex};
 
-/// The address that an operation's signature recovers to over its EIP-712 digest, or why it recovers to none; `None` for the kinds that are
-/// not signed.
+/// The address that an operation's signature recovers to over its EIP-712 digest, or why the
+/// recovery fails; `None` for the kinds that are not signed.
 pub type RecoveredSigner = Option<Result<Address, SignatureError>>;
 
-/// Applies one operation to `state` and returns the leaf index of the account that was made or changed. A broken rule changes nothing,
-/// the nonce included.
+/// Applies one operation to `state` and returns the leaf index of the account that it created or
+/// changed. An operation that breaks a rule changes nothing, the nonce included.
 ///
-/// `time` is the block's, in Unix seconds.
+/// `signer` is the recovered signer of `operation`, `time` the time of the block.
 ///
 /// # Errors
-/// The outer error is the view's own. The inner one is the first rule that is broken.
+/// The outer error is the view's: the state could not be read. The inner error is the first rule
+/// that the operation breaks.
 pub fn apply<V: RegistryView>(
     operation: &Operation,
     signer: RecoveredSigner,
     parameters: &RuleParameters,
-    time: u64,
+    time: UnixSeconds,
     state: &mut Overlay<'_, V>,
-) -> Result<Result<u64, RuleViolation>, V::Error> {
+) -> Result<Result<LeafIndex, RuleViolation>, V::Error> {
     let mut rules = Rules { state, parameters, time, signer };
     let outcome = match operation {
         Operation::CreateAccount(operation) => rules.create_account(operation),
@@ -47,7 +50,12 @@ pub fn apply<V: RegistryView>(
     }
 }
 
-/// The rules that need no state: what an operation can be refused for before anything is looked up.
+/// Checks the rules that need no state, so that a caller can refuse an operation before it reads
+/// the state.
+///
+/// # Errors
+/// The first of these rules that the operation breaks. [`apply`] can report another rule, because
+/// it checks the rules that need the state before and between these.
 pub fn check_stateless(operation: &Operation, parameters: &RuleParameters) -> Result<(), RuleViolation> {
     match operation {
         Operation::CreateAccount(operation) => {
@@ -61,7 +69,8 @@ pub fn check_stateless(operation: &Operation, parameters: &RuleParameters) -> Re
             check_below_field(operation.offchain_signer_commitment)
         }
         Operation::UpdateAuthenticator(operation) => {
-            // Not whether the address is the old one: the contract first asks whether it is in use, which it usually is.
+            // `ReusedAuthenticatorAddress` is not checked here. The contract first checks that the
+            // new address is not in use, and the old address usually is.
             check_not_zero(operation.new_authenticator_address)?;
             check_new_leaf(operation.old_offchain_signer_commitment, operation.new_offchain_signer_commitment)
         }
@@ -105,11 +114,11 @@ struct Signer {
 struct Rules<'a, 'view, V> {
     state: &'a mut Overlay<'view, V>,
     parameters: &'a RuleParameters,
-    time: u64,
+    time: UnixSeconds,
     signer: RecoveredSigner,
 }
 
-type Outcome<V> = Result<u64, ApplyError<<V as RegistryView>::Error>>;
+type Outcome<V> = Result<LeafIndex, ApplyError<<V as RegistryView>::Error>>;
 
 impl<V: RegistryView> Rules<'_, '_, V> {
     fn create_account(&mut self, operation: &CreateAccount) -> Outcome<V> {
@@ -118,7 +127,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         let mut slots = Vec::with_capacity(operation.authenticator_addresses.len());
         let mut addresses = Vec::with_capacity(operation.authenticator_addresses.len());
         for ((pubkey_id, address), public_key) in
-            (0u32..).zip(&operation.authenticator_addresses).zip(&operation.authenticator_pubkeys)
+            (0..).map(PubkeyId).zip(&operation.authenticator_addresses).zip(&operation.authenticator_pubkeys)
         {
             check_not_zero(*address)?;
             if addresses.iter().any(|(earlier, _)| earlier == address) {
@@ -129,7 +138,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
             slots.push(Some(Authenticator { address: *address, public_key: *public_key }));
         }
         check_below_field(operation.offchain_signer_commitment)?;
-        if leaf_index >= tree::CAPACITY {
+        if leaf_index.0 >= tree::CAPACITY {
             return Err(RuleViolation::TreeIsFull.into());
         }
         let account = Account {
@@ -161,7 +170,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         }
         let authenticator = account
             .slots
-            .get_mut(pubkey_id as usize)
+            .get_mut(pubkey_id.index())
             .and_then(Option::as_mut)
             .ok_or(RuleViolation::PubkeyIdDoesNotExist { pubkey_id })?;
         *authenticator = Authenticator {
@@ -183,8 +192,9 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         let pubkey_id = operation.pubkey_id;
         self.check_unused(operation.new_authenticator_address)?;
         check_slot(pubkey_id, self.parameters)?;
-        let slot = pubkey_id as usize;
-        // The contract looks into the slot before it knows who signs; an account that does not exist has only free slots.
+        let slot = pubkey_id.index();
+        // The contract checks the slot before the signer. An account that does not exist has only
+        // free slots.
         let taken = self.account(leaf_index)?.is_some_and(|account| matches!(account.slots.get(slot), Some(Some(_))));
         if taken {
             return Err(RuleViolation::PubkeyIdInUse { pubkey_id }.into());
@@ -227,7 +237,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         }
         let slot = account
             .slots
-            .get_mut(target.pubkey_id as usize)
+            .get_mut(target.pubkey_id.index())
             .ok_or(RuleViolation::PubkeyIdDoesNotExist { pubkey_id: target.pubkey_id })?;
         *slot = None;
         self.replace_leaf(
@@ -258,7 +268,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
             .ok_or(RuleViolation::CounterExhausted { counter: "recovery counter" })?;
         account.slots = vec![Some(Authenticator { address, public_key: operation.new_authenticator_pubkey })];
         account.pending_recovery_agent = None;
-        let packed = PackedAccount { recovery_counter: account.recovery_counter, pubkey_id: 0, leaf_index };
+        let packed = PackedAccount { recovery_counter: account.recovery_counter, pubkey_id: PubkeyId(0), leaf_index };
         self.replace_leaf(
             &mut account,
             operation.old_offchain_signer_commitment,
@@ -274,7 +284,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         use_nonce(&mut account, operation.nonce)?;
         account.pending_recovery_agent = Some(PendingRecoveryAgent {
             agent: operation.new_recovery_agent,
-            execute_after: self.time.saturating_add(self.parameters.recovery_agent_update_cooldown),
+            execute_after: self.time.plus(self.parameters.recovery_agent_update_cooldown),
         });
         self.state.write(operation.leaf_index, account, Vec::new());
         Ok(operation.leaf_index)
@@ -303,7 +313,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         Ok(operation.leaf_index)
     }
 
-    fn account(&self, leaf_index: u64) -> Result<Option<Account>, ApplyError<V::Error>> {
+    fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, ApplyError<V::Error>> {
         self.state.account(leaf_index).map_err(ApplyError::View)
     }
 
@@ -311,12 +321,12 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         self.state.packed_account(address).map_err(ApplyError::View)
     }
 
-    fn existing_account(&self, leaf_index: u64) -> Result<Account, ApplyError<V::Error>> {
+    fn existing_account(&self, leaf_index: LeafIndex) -> Result<Account, ApplyError<V::Error>> {
         self.account(leaf_index)?.ok_or_else(|| RuleViolation::AccountDoesNotExist { leaf_index }.into())
     }
 
-    /// The signer, who must be a current authenticator, and one of this account.
-    fn signer_of(&self, leaf_index: u64) -> Result<Signer, ApplyError<V::Error>> {
+    /// The signer. It must be a current authenticator, and belong to this account.
+    fn signer_of(&self, leaf_index: LeafIndex) -> Result<Signer, ApplyError<V::Error>> {
         let address = match self.signer {
             Some(Ok(address)) => address,
             Some(Err(error)) => return Err(RuleViolation::from(error).into()),
@@ -334,7 +344,8 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         Ok(Signer { address, packed, account })
     }
 
-    /// An address can become an authenticator when it is none, or one that a recovery left behind.
+    /// Checks that an address can become an authenticator: it is not zero and not a current
+    /// authenticator. An address that a recovery revoked can be added again.
     fn check_unused(&self, address: Address) -> Result<(), ApplyError<V::Error>> {
         check_not_zero(address)?;
         if let Some(packed) = self.packed(address)?
@@ -345,7 +356,12 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         Ok(())
     }
 
-    fn replace_leaf(&self, account: &mut Account, old: U256, new: U256) -> Result<(), ApplyError<V::Error>> {
+    fn replace_leaf(
+        &self,
+        account: &mut Account,
+        old: Commitment,
+        new: Commitment,
+    ) -> Result<(), ApplyError<V::Error>> {
         check_new_leaf(old, new)?;
         if account.commitment != old {
             return Err(RuleViolation::LeafDoesNotExist { stated: old, actual: account.commitment }.into());
@@ -398,31 +414,31 @@ fn check_not_reused(operation: &UpdateAuthenticator) -> Result<(), RuleViolation
     Ok(())
 }
 
-fn check_slot(pubkey_id: u32, parameters: &RuleParameters) -> Result<(), RuleViolation> {
+fn check_slot(pubkey_id: PubkeyId, parameters: &RuleParameters) -> Result<(), RuleViolation> {
     let max = parameters.max_authenticators;
-    if pubkey_id >= max {
-        return Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: pubkey_id.into(), max });
+    if pubkey_id.0 >= max {
+        return Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: pubkey_id.0.into(), max });
     }
     Ok(())
 }
 
-fn check_below_field(commitment: U256) -> Result<(), RuleViolation> {
-    if tree::is_below_field(&commitment) {
+fn check_below_field(commitment: Commitment) -> Result<(), RuleViolation> {
+    if tree::is_below_field(&commitment.0) {
         Ok(())
     } else {
         Err(RuleViolation::ValueGreaterThanSnarkScalarField { commitment })
     }
 }
 
-fn check_new_leaf(old: U256, new: U256) -> Result<(), RuleViolation> {
+fn check_new_leaf(old: Commitment, new: Commitment) -> Result<(), RuleViolation> {
     if new == old {
         return Err(RuleViolation::NewLeafCannotEqualOldLeaf);
     }
     check_below_field(new)
 }
 
-fn use_nonce(account: &mut Account, stated: U256) -> Result<(), RuleViolation> {
-    if stated != U256::from(account.nonce) {
+fn use_nonce(account: &mut Account, stated: Nonce) -> Result<(), RuleViolation> {
+    if stated != Nonce::from(account.nonce) {
         return Err(RuleViolation::MismatchedSignatureNonce { stated, expected: account.nonce });
     }
     account.nonce =

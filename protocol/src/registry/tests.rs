@@ -15,23 +15,28 @@ use self::arbitrary::{any_address, any_operation};
 use self::cases::*;
 use self::faults::*;
 use super::*;
-use crate::commitment::PublicKeyError;
+use crate::commitment::{Commitment, PubkeyId, PublicKeyError};
 use crate::gateway::{GatewayErrorCode, RequestError, check_request};
 use crate::ledger::MemoryRegistry;
-use crate::tree::CAPACITY;
+use crate::time::UnixSeconds;
+use crate::tree::{CAPACITY, LeafIndex};
 
 #[test]
 fn good_operations_change_their_account() {
     let after = |mut case: Case| {
-        assert_eq!(case.apply(), Ok(case.operation.leaf_index().unwrap_or(3)));
+        assert_eq!(case.apply(), Ok(case.operation.leaf_index().unwrap_or(LeafIndex(3))));
         case.registry
     };
-    let packed = |recovery_counter, pubkey_id| PackedAccount { recovery_counter, pubkey_id, leaf_index: 1 };
-    let alice = &REGISTRY.accounts[&1];
+    let packed = |recovery_counter, pubkey_id| PackedAccount {
+        recovery_counter,
+        pubkey_id: PubkeyId(pubkey_id),
+        leaf_index: LeafIndex(1),
+    };
+    let alice = &REGISTRY.accounts[&LeafIndex(1)];
 
     let created = after(create());
     assert_eq!(
-        created.accounts[&3],
+        created.accounts[&LeafIndex(3)],
         Account {
             commitment: commitment_of(&[30, 31]),
             slots: vec![authenticator(NEW, 30), authenticator(NEW_TOO, 31)],
@@ -41,33 +46,36 @@ fn good_operations_change_their_account() {
             recovery_counter: 0,
         }
     );
-    assert_eq!(created.addresses[&NEW_TOO], PackedAccount { recovery_counter: 0, pubkey_id: 1, leaf_index: 3 });
-    assert_eq!(created.next_leaf_index, 4);
+    assert_eq!(
+        created.addresses[&NEW_TOO],
+        PackedAccount { recovery_counter: 0, pubkey_id: PubkeyId(1), leaf_index: LeafIndex(3) }
+    );
+    assert_eq!(created.next_leaf_index, LeafIndex(4));
 
     let updated = after(update());
     let mut slots = alice.slots.clone();
     slots[0] = authenticator(NEW, 30);
     let commitment = commitment_of(&[30, 11, 0, 13]);
-    assert_eq!(updated.accounts[&1], Account { commitment, slots, nonce: 7, ..alice.clone() });
+    assert_eq!(updated.accounts[&LeafIndex(1)], Account { commitment, slots, nonce: 7, ..alice.clone() });
     assert_eq!((updated.addresses.get(&ALICE), updated.addresses[&NEW]), (None, packed(2, 0)));
 
     let inserted = after(insert());
     let mut slots = alice.slots.clone();
     slots[2] = authenticator(NEW, 30);
     let commitment = commitment_of(&[10, 11, 30, 13]);
-    assert_eq!(inserted.accounts[&1], Account { commitment, slots, nonce: 7, ..alice.clone() });
+    assert_eq!(inserted.accounts[&LeafIndex(1)], Account { commitment, slots, nonce: 7, ..alice.clone() });
     assert_eq!((inserted.addresses[&ALICE], inserted.addresses[&NEW]), (packed(2, 0), packed(2, 2)));
 
     let removed = after(remove());
     let mut slots = alice.slots.clone();
     slots[1] = None;
     let commitment = commitment_of(&[10, 0, 0, 13]);
-    assert_eq!(removed.accounts[&1], Account { commitment, slots, nonce: 7, ..alice.clone() });
+    assert_eq!(removed.accounts[&LeafIndex(1)], Account { commitment, slots, nonce: 7, ..alice.clone() });
     assert_eq!(removed.addresses.get(&ALICE_TABLET), None);
 
     let recovered = after(recover().with(pending));
     assert_eq!(
-        recovered.accounts[&1],
+        recovered.accounts[&LeafIndex(1)],
         Account {
             commitment: commitment_of(&[30]),
             slots: vec![authenticator(NEW, 30)],
@@ -81,15 +89,15 @@ fn good_operations_change_their_account() {
     assert_eq!((recovered.addresses[&ALICE], recovered.addresses[&NEW]), (packed(2, 0), packed(3, 0)));
 
     let asked = after(ask().with(pending));
-    let execute_after = NOW + 14 * 24 * 3600;
+    let execute_after = NOW.plus(14 * 24 * 3600);
     let pending_recovery_agent = Some(PendingRecoveryAgent { agent: NEW, execute_after });
-    assert_eq!(asked.accounts[&1], Account { pending_recovery_agent, nonce: 7, ..alice.clone() });
+    assert_eq!(asked.accounts[&LeafIndex(1)], Account { pending_recovery_agent, nonce: 7, ..alice.clone() });
 
     let executed = after(execute());
-    assert_eq!(executed.accounts[&1], Account { recovery_agent: NEW, ..alice.clone() });
+    assert_eq!(executed.accounts[&LeafIndex(1)], Account { recovery_agent: NEW, ..alice.clone() });
 
     let cancelled = after(cancel());
-    assert_eq!(cancelled.accounts[&1], Account { nonce: 7, ..alice.clone() });
+    assert_eq!(cancelled.accounts[&LeafIndex(1)], Account { nonce: 7, ..alice.clone() });
 }
 
 #[test]
@@ -145,14 +153,14 @@ fn a_failed_operation_leaves_earlier_changes_alone() {
     let before = update();
     let failing = insert().with(|case| {
         case.insert().new_authenticator_address = NEW_TOO;
-        case.insert().nonce = U256::from(9);
+        case.insert().nonce = Nonce::from(9);
     });
     let mut state = Overlay::new(&before.registry);
     let Ok(first) = apply(&before.operation, before.signer, &before.parameters, NOW, &mut state);
     assert!(first.is_ok());
     let (accounts, addresses) = (state.accounts.clone(), state.addresses.clone());
     let Ok(second) = apply(&failing.operation, Some(Ok(NEW)), &failing.parameters, NOW, &mut state);
-    assert_eq!(second, Err(RuleViolation::MismatchedSignatureNonce { stated: U256::from(9), expected: 7 }));
+    assert_eq!(second, Err(RuleViolation::MismatchedSignatureNonce { stated: Nonce::from(9), expected: 7 }));
     assert_eq!((state.accounts, state.addresses), (accounts, addresses));
 }
 
@@ -161,21 +169,22 @@ fn a_failed_creation_takes_no_leaf_index() {
     let registry = MemoryRegistry::default();
     let mut state = Overlay::new(&registry);
     let good = create();
-    let bad = create().with(|case| case.create().offchain_signer_commitment = MODULUS);
+    let bad = create().with(|case| case.create().offchain_signer_commitment = Commitment(MODULUS));
     let other = create().with(|case| case.create().authenticator_addresses = vec![ALICE, BOB]);
     let mut leaf_indices = Vec::new();
     for case in [&bad, &good, &bad, &good, &other] {
         let Ok(outcome) = apply(&case.operation, None, &case.parameters, NOW, &mut state);
         leaf_indices.push(outcome.ok());
     }
-    assert_eq!(leaf_indices, [None, Some(1), None, None, Some(2)]);
-    assert_eq!(state.next_leaf_index(), Ok(3));
+    assert_eq!(leaf_indices, [None, Some(LeafIndex(1)), None, None, Some(LeafIndex(2))]);
+    assert_eq!(state.next_leaf_index(), Ok(LeafIndex(3)));
 }
 
 #[test]
 fn an_account_that_does_not_exist_has_no_authenticators_to_add_to_or_remove() {
-    let expected = |leaf_index| Err(RuleViolation::MismatchedLeafIndex { signer: ALICE, actual: 1, leaf_index });
-    for leaf_index in [0, 3, CAPACITY, u64::MAX] {
+    let expected =
+        |leaf_index| Err(RuleViolation::MismatchedLeafIndex { signer: ALICE, actual: LeafIndex(1), leaf_index });
+    for leaf_index in [0, 3, CAPACITY, u64::MAX].map(LeafIndex) {
         assert_eq!(insert().with(|case| case.insert().leaf_index = leaf_index).apply(), expected(leaf_index));
         assert_eq!(remove().with(|case| case.remove().leaf_index = leaf_index).apply(), expected(leaf_index));
     }
@@ -199,7 +208,7 @@ fn addresses_left_behind_by_a_recovery_can_be_used_again() {
 
 #[test]
 fn the_recovery_revokes_every_authenticator_at_once() {
-    let recovered = recover().with(|case| assert_eq!(case.apply(), Ok(1))).registry;
+    let recovered = recover().with(|case| assert_eq!(case.apply(), Ok(LeafIndex(1)))).registry;
     for address in [ALICE, ALICE_TABLET, ALICE_PHONE] {
         let mut case = ask().with(|case| case.signer = Some(Ok(address)));
         case.registry = recovered.clone();
@@ -210,32 +219,32 @@ fn the_recovery_revokes_every_authenticator_at_once() {
 #[test]
 fn the_last_authenticator_may_go_and_slots_keep_their_places() {
     let mut case = remove();
-    for (address, pubkey_id) in [(ALICE_PHONE, 3), (ALICE_TABLET, 1), (ALICE, 0)] {
+    for (address, pubkey_id) in [(ALICE_PHONE, PubkeyId(3)), (ALICE_TABLET, PubkeyId(1)), (ALICE, PubkeyId(0))] {
         let account = case.alice();
-        let (nonce, old) = (U256::from(account.nonce), account.commitment);
+        let (nonce, old) = (Nonce::from(account.nonce), account.commitment);
         let removal = case.remove();
         removal.authenticator_address = address;
         removal.pubkey_id = pubkey_id;
         removal.nonce = nonce;
         removal.old_offchain_signer_commitment = old;
-        removal.new_offchain_signer_commitment = U256::from(100 + pubkey_id);
-        assert_eq!(case.apply(), Ok(1));
+        removal.new_offchain_signer_commitment = Commitment(U256::from(100 + pubkey_id.0));
+        assert_eq!(case.apply(), Ok(LeafIndex(1)));
         assert_eq!(case.alice().slots.len(), 4, "the list keeps its length");
-        assert_eq!(case.alice().slots[pubkey_id as usize], None);
+        assert_eq!(case.alice().slots[pubkey_id.index()], None);
     }
     assert_eq!(case.alice().addresses(), [None; 4]);
     // Nobody is left to sign, but the recovery agent can bring the account back.
     let mut case = recover().with(|back| back.registry = case.registry.clone());
-    case.recover().nonce = U256::from(9);
-    case.recover().old_offchain_signer_commitment = U256::from(100);
-    assert_eq!(case.apply(), Ok(1));
+    case.recover().nonce = Nonce::from(9);
+    case.recover().old_offchain_signer_commitment = Commitment(U256::from(100));
+    assert_eq!(case.apply(), Ok(LeafIndex(1)));
     assert_eq!(case.alice().addresses(), [Some(NEW)]);
 }
 
 #[test]
 fn an_authenticator_may_go_far_behind_the_last_slot() {
-    let mut case = insert().with(|case| case.insert().pubkey_id = 6);
-    assert_eq!(case.apply(), Ok(1));
+    let mut case = insert().with(|case| case.insert().pubkey_id = PubkeyId(6));
+    assert_eq!(case.apply(), Ok(LeafIndex(1)));
     let used: Vec<bool> = case.alice().slots.iter().map(Option::is_some).collect();
     assert_eq!(used, [true, true, false, true, false, false, true]);
 }
@@ -243,8 +252,8 @@ fn an_authenticator_may_go_far_behind_the_last_slot() {
 #[test]
 fn the_number_of_slots_is_a_setting() {
     let three = |case: &mut Case| case.parameters.max_authenticators = 3;
-    assert_eq!(insert().with(three).apply(), Ok(1));
-    let beyond = insert().with(three).with(|case| case.insert().pubkey_id = 4).apply();
+    assert_eq!(insert().with(three).apply(), Ok(LeafIndex(1)));
+    let beyond = insert().with(three).with(|case| case.insert().pubkey_id = PubkeyId(4)).apply();
     assert_eq!(beyond, Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 4, max: 3 }));
     let one = |case: &mut Case| case.parameters.max_authenticators = 1;
     assert_eq!(create().with(one).apply(), Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 1, max: 1 }));
@@ -256,21 +265,25 @@ fn counters_end_instead_of_starting_over() {
     let violation = RuleViolation::CounterExhausted { counter: "recovery counter" };
     assert_eq!(recover().with(worn_out).apply(), Err(violation));
     let mut case = ask().with(|case| case.alice().nonce = u64::MAX);
-    case.ask().nonce = U256::from(u64::MAX);
+    case.ask().nonce = Nonce::from(u64::MAX);
     assert_eq!(case.apply(), Err(RuleViolation::CounterExhausted { counter: "signature nonce" }));
     // A nonce that only looks right in its low 64 bits.
-    let wide = U256::from(6) + (U256::from(1) << 64);
+    let wide = Nonce(U256::from(6) + (U256::from(1) << 64));
     let expected = Err(RuleViolation::MismatchedSignatureNonce { stated: wide, expected: 6 });
     assert_eq!(ask().with(|case| case.ask().nonce = wide).apply(), expected);
     // The end of time is the latest that a cooldown can end.
-    let mut case = ask().with(|case| case.time = u64::MAX);
-    assert_eq!(case.apply(), Ok(1));
-    assert_eq!(case.alice().pending_recovery_agent.as_ref().map(|pending| pending.execute_after), Some(u64::MAX));
+    let mut case = ask().with(|case| case.time = UnixSeconds::NEVER);
+    assert_eq!(case.apply(), Ok(LeafIndex(1)));
+    assert_eq!(
+        case.alice().pending_recovery_agent.as_ref().map(|pending| pending.execute_after),
+        Some(UnixSeconds::NEVER)
+    );
 }
 
 #[test]
 fn a_commitment_mismatch_says_what_would_be_right() {
-    let mut case = create().with(Case::enforce).with(|case| case.create().offchain_signer_commitment = U256::from(5));
+    let mut case =
+        create().with(Case::enforce).with(|case| case.create().offchain_signer_commitment = Commitment(U256::from(5)));
     let message = case.apply().expect_err("another commitment").message();
     let expected = crate::number::canonical(commitment_of(&[30, 31]));
     assert_eq!(
@@ -283,7 +296,8 @@ fn a_commitment_mismatch_says_what_would_be_right() {
 fn every_violation_has_its_code() {
     use GatewayErrorCode as Code;
     let (address, signer, agent, expected) = (ALICE, ALICE, ALICE, ALICE);
-    let (leaf_index, actual, pubkey_id, commitment) = (1, 2, 3, U256::from(4));
+    let (leaf_index, actual) = (LeafIndex(1), LeafIndex(2));
+    let (pubkey_id, commitment) = (PubkeyId(3), Commitment(U256::from(4)));
     let table = [
         (no_account(1), Code::BadRequest),
         (in_use(ALICE), Code::AuthenticatorAlreadyExists),
@@ -299,7 +313,7 @@ fn every_violation_has_its_code() {
         (RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 8, max: 7 }, Code::PubkeyIdOutOfBounds),
         (RuleViolation::PubkeyIdInUse { pubkey_id }, Code::PubkeyIdInUse),
         (RuleViolation::PubkeyIdDoesNotExist { pubkey_id }, Code::BadRequest),
-        (RuleViolation::MismatchedPubkeyId { stated: 1, actual: 2 }, Code::BadRequest),
+        (RuleViolation::MismatchedPubkeyId { stated: PubkeyId(1), actual: PubkeyId(2) }, Code::BadRequest),
         (RuleViolation::MismatchedLeafIndex { signer, actual, leaf_index }, Code::BadRequest),
         (RuleViolation::MismatchedAuthenticatorSigner { signer, expected }, Code::BadRequest),
         (nonce_is_not_6(4), Code::MismatchedSignatureNonce),
@@ -307,7 +321,10 @@ fn every_violation_has_its_code() {
         (RuleViolation::RecoveryNotEnabled, Code::BadRequest),
         (RuleViolation::InvalidSignature { agent }, Code::BadRequest),
         (RuleViolation::NoPendingRecoveryAgentUpdate, Code::BadRequest),
-        (RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after: 2, now: 1 }, Code::BadRequest),
+        (
+            RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after: UnixSeconds(2), now: UnixSeconds(1) },
+            Code::BadRequest,
+        ),
         (RuleViolation::NewLeafCannotEqualOldLeaf, Code::BadRequest),
         (RuleViolation::ValueGreaterThanSnarkScalarField { commitment }, Code::BadRequest),
         (RuleViolation::LeafDoesNotExist { stated: commitment, actual: commitment }, Code::BadRequest),
@@ -329,6 +346,7 @@ fn every_violation_has_its_code() {
 
 #[test]
 fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
+    let zero = Commitment(U256::ZERO);
     let old = RequestError::ZeroCommitment("old_offchain_signer_commitment");
     let new = RequestError::ZeroCommitment("new_offchain_signer_commitment");
     let table = [
@@ -336,19 +354,19 @@ fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
         (update(), Ok(())),
         (ask(), Ok(())),
         (
-            create().with(|case| case.create().offchain_signer_commitment = U256::ZERO),
+            create().with(|case| case.create().offchain_signer_commitment = zero),
             Err(RequestError::ZeroCommitment("offchain_signer_commitment")),
         ),
-        (update().with(|case| case.update().old_offchain_signer_commitment = U256::ZERO), Err(old.clone())),
-        (update().with(|case| case.update().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
-        (insert().with(|case| case.insert().old_offchain_signer_commitment = U256::ZERO), Err(old.clone())),
-        (remove().with(|case| case.remove().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
-        (recover().with(|case| case.recover().new_offchain_signer_commitment = U256::ZERO), Err(new.clone())),
-        (recover().with(|case| case.recover().leaf_index = 0), Err(RequestError::LeafIndexZero)),
-        (insert().with(|case| case.insert().leaf_index = 0), Err(RequestError::LeafIndexZero)),
-        (ask().with(|case| case.ask().leaf_index = 0), Err(RequestError::LeafIndexZero)),
-        (cancel().with(|case| case.cancel().leaf_index = 0), Err(RequestError::LeafIndexZero)),
-        (execute().with(|case| case.execute().leaf_index = 0), Err(RequestError::LeafIndexZero)),
+        (update().with(|case| case.update().old_offchain_signer_commitment = zero), Err(old.clone())),
+        (update().with(|case| case.update().new_offchain_signer_commitment = zero), Err(new.clone())),
+        (insert().with(|case| case.insert().old_offchain_signer_commitment = zero), Err(old.clone())),
+        (remove().with(|case| case.remove().new_offchain_signer_commitment = zero), Err(new.clone())),
+        (recover().with(|case| case.recover().new_offchain_signer_commitment = zero), Err(new.clone())),
+        (recover().with(|case| case.recover().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
+        (insert().with(|case| case.insert().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
+        (ask().with(|case| case.ask().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
+        (cancel().with(|case| case.cancel().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
+        (execute().with(|case| case.execute().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
     ];
     for (case, expected) in table {
         assert_eq!(check_request(&case.operation, &case.parameters), expected, "{:?}", case.operation);
@@ -357,24 +375,25 @@ fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
 
 #[test]
 fn locks_are_the_account_and_the_addresses_named_or_added() {
-    use Lock::{Address as Addressed, LeafIndex};
+    use Lock::Address as Addressed;
+    let account = Lock::LeafIndex(LeafIndex(1));
     let table = [
         (
             create().with(|case| case.create().authenticator_addresses = vec![NEW_TOO, NEW, NEW]),
             vec![Addressed(NEW), Addressed(NEW_TOO)],
         ),
-        (update(), vec![LeafIndex(1), Addressed(ALICE), Addressed(NEW)]),
-        (insert(), vec![LeafIndex(1), Addressed(NEW)]),
-        (remove(), vec![LeafIndex(1), Addressed(ALICE_TABLET)]),
-        (recover(), vec![LeafIndex(1), Addressed(NEW)]),
-        (ask(), vec![LeafIndex(1)]),
-        (execute(), vec![LeafIndex(1)]),
-        (cancel(), vec![LeafIndex(1)]),
+        (update(), vec![account, Addressed(ALICE), Addressed(NEW)]),
+        (insert(), vec![account, Addressed(NEW)]),
+        (remove(), vec![account, Addressed(ALICE_TABLET)]),
+        (recover(), vec![account, Addressed(NEW)]),
+        (ask(), vec![account]),
+        (execute(), vec![account]),
+        (cancel(), vec![account]),
     ];
     for (case, locks) in table {
         assert_eq!(case.operation.locks(), locks, "{:?}", case.operation.kind());
     }
-    assert_eq!(LeafIndex(26).to_string(), "leaf index 0x1a");
+    assert_eq!(Lock::LeafIndex(LeafIndex(26)).to_string(), "leaf index 0x1a");
     assert_eq!(Addressed(ALICE).to_string(), format!("address 0x{}", "a0".repeat(20)));
 }
 

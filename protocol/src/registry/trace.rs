@@ -1,24 +1,27 @@
-//! Recorded traces of the registry contract, and replaying them.
+//! Recorded traces of the registry contract, and their replay.
 //!
-//! A trace is a JSON file: the parameters that the contract was deployed with, and one row for each call in order. A row has the
-//! block's `time`, the operation's `kind`, its `request` in the gateway's field names, and either the contract's `error` or the
-//! account's state and the tree's root `after` the call. Fields that are not known are ignored.
+//! A trace is a JSON file: the parameters that the contract was deployed with, and one row for each
+//! call in order. A row has the block's `time`, the operation's `kind`, its `request` in the
+//! gateway's field names, and either the contract's `error` or the account's state and the tree's
+//! root `after` the call. Unknown fields are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation,
     OperationKind, RecoverAccount, RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use crate::commitment::MAX_AUTHENTICATORS;
+use crate::commitment::{Commitment, CompressedKey, MAX_AUTHENTICATORS, PubkeyId};
 use crate::eip712::RegistryDomain;
 use crate::ledger::{Block, Entry, MemoryRegistry, Outcome, RequestId};
+use crate::time::UnixSeconds;
+use crate::tree::{LeafIndex, Root};
 use crate::{address, number, tree};
 
 /// A recorded trace.
@@ -35,45 +38,41 @@ pub struct Trace {
 /// One recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Time of the call's block, Unix seconds.
-    pub time: u64,
-    /// What was called.
+    /// Time of the call's block.
+    pub time: UnixSeconds,
+    /// The operation that was called.
     pub operation: Operation,
-    /// What came of it.
+    /// The contract's answer.
     pub outcome: RowOutcome,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowOutcome {
-    /// The named rule was broken.
+    /// The call broke the rule with this name.
     Failed(String),
-    /// It changed this account.
+    /// The call was applied; the state after it.
     Applied(AccountState),
 }
 
-/// Everything that shows of an account, and the tree's root.
+/// The observable state of an account, and the tree's root.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AccountState {
-    #[serde(with = "number")]
-    pub leaf_index: u64,
-    #[serde(deserialize_with = "number::deserialize_padded")]
-    pub root: B256,
+    pub leaf_index: LeafIndex,
+    pub root: Root,
     /// The account's leaf in the tree.
-    #[serde(with = "number")]
-    pub leaf: U256,
-    #[serde(with = "number")]
-    pub signature_nonce: U256,
+    pub leaf: Commitment,
+    pub signature_nonce: Nonce,
     #[serde(with = "number")]
     pub recovery_counter: u32,
-    /// The zero address for none.
+    /// The zero address when the account has no recovery agent.
     #[serde(with = "address")]
     pub recovery_agent: Address,
-    /// The zero address for none.
+    /// The zero address when no update is pending.
     #[serde(with = "address")]
     pub pending_recovery_agent: Address,
-    /// Unix seconds; 0 for no pending agent.
-    pub execute_after: u64,
+    /// The earliest time of the execution; 0 when no update is pending.
+    pub execute_after: UnixSeconds,
     /// The slots in use.
     pub authenticators: Vec<AuthenticatorState>,
 }
@@ -81,17 +80,17 @@ pub struct AccountState {
 /// An authenticator in its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AuthenticatorState {
-    pub pubkey_id: u32,
+    #[serde(with = "number::plain")]
+    pub pubkey_id: PubkeyId,
     #[serde(with = "address")]
     pub address: Address,
-    #[serde(with = "number")]
-    pub pubkey: U256,
+    pub pubkey: CompressedKey,
     /// What the address maps to.
     #[serde(with = "number")]
     pub packed_account_data: U256,
 }
 
-/// Why a file is no trace.
+/// Why a file is not a valid trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// The file as a whole, or one of its parameters.
@@ -106,7 +105,7 @@ pub enum TraceError {
     },
 }
 
-/// A place where replaying gives something else than the trace recorded.
+/// A difference between a recorded row and its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The row, counted from 1.
@@ -115,9 +114,9 @@ pub struct Difference {
     pub kind: OperationKind,
     /// What differs: `outcome`, or the path of a field of the row, such as `after.root`.
     pub field: String,
-    /// What the trace has.
+    /// The recorded value.
     pub expected: String,
-    /// What replaying gives.
+    /// The value that the replay gives.
     pub found: String,
 }
 
@@ -129,7 +128,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The file's own shape; rows are read one by one, so that an error can name its row.
+/// The shape of the file. Each row is read on its own, so that an error names its row.
 #[derive(Deserialize)]
 struct File {
     chain_id: u64,
@@ -143,7 +142,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct FileRow {
-    time: u64,
+    time: UnixSeconds,
     kind: OperationKind,
     request: Value,
     error: Option<String>,
@@ -154,7 +153,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// The first thing that is malformed, by its row where it is in one.
+    /// The first malformed field, with the number of its row when it is in a row.
     pub fn parse(json: &[u8]) -> Result<Self, TraceError> {
         let value = serde_json::from_slice(json).map_err(|error| TraceError::File(error.to_string()))?;
         let file: File = read(value).map_err(TraceError::File)?;
@@ -192,7 +191,8 @@ impl Row {
         Ok(Self { time: row.time, operation, outcome })
     }
 
-    /// Seals the row's operation into a block of its own and applies it.
+    /// Seals the row's operation into a block of its own, applies the block and returns the
+    /// differences from the row.
     fn replay(&self, number: usize, trace: &Trace, registry: &mut MemoryRegistry) -> Vec<Difference> {
         let request_id = RequestId::from_random((number as u128).to_be_bytes());
         let entries = vec![Entry { request_id, operation: self.operation.clone() }];
@@ -246,13 +246,13 @@ impl RowOutcome {
 
 impl AccountState {
     /// The state of an account that an operation has just made or changed.
-    fn of(leaf_index: u64, registry: &MemoryRegistry) -> Self {
+    fn of(leaf_index: LeafIndex, registry: &MemoryRegistry) -> Self {
         let account = &registry.accounts[&leaf_index];
         let (pending_recovery_agent, execute_after) = account
             .pending_recovery_agent
             .as_ref()
-            .map_or((Address::ZERO, 0), |pending| (pending.agent, pending.execute_after));
-        let authenticators = (0..).zip(&account.slots).filter_map(|(pubkey_id, slot)| {
+            .map_or((Address::ZERO, UnixSeconds(0)), |pending| (pending.agent, pending.execute_after));
+        let authenticators = (0..).map(PubkeyId).zip(&account.slots).filter_map(|(pubkey_id, slot)| {
             slot.as_ref().map(|authenticator| AuthenticatorState {
                 pubkey_id,
                 address: authenticator.address,
@@ -267,7 +267,7 @@ impl AccountState {
             leaf_index,
             root: registry.tip.root,
             leaf: account.commitment,
-            signature_nonce: U256::from(account.nonce),
+            signature_nonce: Nonce::from(account.nonce),
             recovery_counter: account.recovery_counter,
             recovery_agent: account.recovery_agent,
             pending_recovery_agent,
@@ -280,7 +280,7 @@ impl AccountState {
     fn fields(&self) -> BTreeMap<String, String> {
         let account = [
             ("leaf_index", number::canonical(self.leaf_index)),
-            ("root", number::padded(&self.root)),
+            ("root", number::padded(&self.root.0)),
             ("leaf", number::canonical(self.leaf)),
             ("signature_nonce", number::canonical(self.signature_nonce)),
             ("recovery_counter", number::canonical(self.recovery_counter)),
@@ -302,8 +302,9 @@ impl AccountState {
     }
 }
 
-/// Replays a trace from an empty registry, one block a row, and compares each row's outcome, account and root. Later rows build
-/// on what replaying gave, not on what the trace says.
+/// Replays a trace from an empty registry, with one block for each row, and compares the outcome,
+/// the account and the root of each row. Each row continues from the replayed state, not from the
+/// recorded one.
 pub fn replay(trace: &Trace) -> Vec<Difference> {
     let mut registry = MemoryRegistry::default();
     (1..).zip(&trace.rows).flat_map(|(number, row)| row.replay(number, trace, &mut registry)).collect()

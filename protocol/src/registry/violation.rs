@@ -1,23 +1,26 @@
 //! The rules that an operation can break.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 
+use super::Nonce;
 use super::error_code::GatewayErrorCode;
-use crate::commitment::PublicKeyError;
+use crate::commitment::{Commitment, PubkeyId, PublicKeyError};
 use crate::signature::SignatureError;
+use crate::time::UnixSeconds;
+use crate::tree::LeafIndex;
 
-/// A broken rule. The variants have the registry contract's names; the last four are this service's own. The text says the
-/// values.
+/// A broken rule. The variants have the names of the registry contract; the last four are this
+/// service's own. The text contains the values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum RuleViolation {
     #[error("no account has leaf index {leaf_index:#x}")]
-    AccountDoesNotExist { leaf_index: u64 },
+    AccountDoesNotExist { leaf_index: LeafIndex },
     #[error("address {address:#x} already belongs to an account")]
     AuthenticatorAddressAlreadyInUse { address: Address },
     #[error("address {address:#x} is not an authenticator of any account")]
     AuthenticatorDoesNotExist { address: Address },
     #[error("address {address:#x} belongs to the account with leaf index {actual:#x}, not {leaf_index:#x}")]
-    AuthenticatorDoesNotBelongToAccount { address: Address, actual: u64, leaf_index: u64 },
+    AuthenticatorDoesNotBelongToAccount { address: Address, actual: LeafIndex, leaf_index: LeafIndex },
     #[error("an account needs at least one authenticator address")]
     EmptyAddressArray,
     #[error(
@@ -31,19 +34,19 @@ pub enum RuleViolation {
     #[error("pubkey id {pubkey_id} is out of bounds; an account has {max} slots, counted from 0")]
     PubkeyIdOutOfBounds { pubkey_id: u64, max: u32 },
     #[error("slot {pubkey_id} already holds an authenticator")]
-    PubkeyIdInUse { pubkey_id: u32 },
+    PubkeyIdInUse { pubkey_id: PubkeyId },
     #[error("slot {pubkey_id} holds no authenticator")]
-    PubkeyIdDoesNotExist { pubkey_id: u32 },
+    PubkeyIdDoesNotExist { pubkey_id: PubkeyId },
     #[error("pubkey id is {stated}, the authenticator's slot is {actual}")]
-    MismatchedPubkeyId { stated: u32, actual: u32 },
+    MismatchedPubkeyId { stated: PubkeyId, actual: PubkeyId },
     #[error(
         "the signature recovers to {signer:#x}, which is an authenticator of leaf index {actual:#x}, not {leaf_index:#x}"
     )]
-    MismatchedLeafIndex { signer: Address, actual: u64, leaf_index: u64 },
+    MismatchedLeafIndex { signer: Address, actual: LeafIndex, leaf_index: LeafIndex },
     #[error("the signature recovers to {signer:#x}, not to the old authenticator {expected:#x}")]
     MismatchedAuthenticatorSigner { signer: Address, expected: Address },
     #[error("nonce is {stated}, the account's next nonce is {expected}")]
-    MismatchedSignatureNonce { stated: U256, expected: u64 },
+    MismatchedSignatureNonce { stated: Nonce, expected: u64 },
     #[error("address {address:#x} was revoked when its account was recovered")]
     MismatchedRecoveryCounter { address: Address },
     #[error("the account has no recovery agent")]
@@ -53,13 +56,13 @@ pub enum RuleViolation {
     #[error("no recovery agent update is pending")]
     NoPendingRecoveryAgentUpdate,
     #[error("the recovery agent update can be executed from {execute_after} on, it is {now} (Unix seconds)")]
-    RecoveryAgentUpdateStillInCooldown { execute_after: u64, now: u64 },
+    RecoveryAgentUpdateStillInCooldown { execute_after: UnixSeconds, now: UnixSeconds },
     #[error("the new commitment equals the old one")]
     NewLeafCannotEqualOldLeaf,
     #[error("the commitment {commitment:#x} is not below the scalar field's modulus")]
-    ValueGreaterThanSnarkScalarField { commitment: U256 },
+    ValueGreaterThanSnarkScalarField { commitment: Commitment },
     #[error("the account's commitment is {actual:#x}, not {stated:#x}")]
-    LeafDoesNotExist { stated: U256, actual: U256 },
+    LeafDoesNotExist { stated: Commitment, actual: Commitment },
     #[error("{}", SignatureError::Invalid)]
     ECDSAInvalidSignature,
     #[error("{}", SignatureError::HighS)]
@@ -67,14 +70,14 @@ pub enum RuleViolation {
 
     /// Only with [`super::CommitmentCheck::Enforce`].
     #[error("the commitment is {stated:#x}, that of the account's public keys would be {expected:#x}")]
-    MismatchedCommitment { stated: U256, expected: U256 },
+    MismatchedCommitment { stated: Commitment, expected: Commitment },
     /// Only with [`super::CommitmentCheck::Enforce`].
     #[error("the public key of slot {pubkey_id} does not decode: {error}")]
-    InvalidAuthenticatorPubkey { pubkey_id: u32, error: PublicKeyError },
+    InvalidAuthenticatorPubkey { pubkey_id: PubkeyId, error: PublicKeyError },
     /// The tree has 2³⁰ leaves.
     #[error("the registry's tree is full")]
     TreeIsFull,
-    /// A counter would pass its width.
+    /// A counter is at its greatest value and cannot grow.
     #[error("the account's {counter} cannot grow any further")]
     CounterExhausted { counter: &'static str },
 }
@@ -94,7 +97,8 @@ impl RuleViolation {
         self.into()
     }
 
-    /// The error code that gateway answers carry for it (interface description, section 7.2).
+    /// The error code that the gateway's answers carry for this violation (interface description,
+    /// section 7.2).
     pub fn code(&self) -> GatewayErrorCode {
         match self {
             Self::AuthenticatorAddressAlreadyInUse { .. } => GatewayErrorCode::AuthenticatorAlreadyExists,
@@ -107,7 +111,7 @@ impl RuleViolation {
         }
     }
 
-    /// The message of an error answer or a failed state: name and values.
+    /// The message of an error answer or of the state `failed`: the rule's name and the values.
     pub fn message(&self) -> String {
         format!("{}: {self}", self.name())
     }

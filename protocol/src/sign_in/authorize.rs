@@ -1,7 +1,7 @@
-//! Authorization requests: which are good, and where the errors of the others go.
+//! Authorization requests: which are valid, and where the rejections of the others are sent.
 //!
-//! Until client and redirect URI are known to belong together, a rejection is a page, and the browser is redirected nowhere. From then
-//! on it goes to the redirect URI.
+//! Until the redirect URI is known to be registered for the client, a rejection is a page and the
+//! browser is not redirected. After that a rejection is sent to the redirect URI.
 
 use super::claims::Scopes;
 use super::error::{ErrorKind, SignInRejection};
@@ -9,8 +9,9 @@ use super::parameters::Parameters;
 use super::pkce;
 use super::response::{ResponseMode, ResponseType, Target};
 use crate::encode_fields;
+use crate::time::UnixSeconds;
 
-/// The parameters that this provider knows. Each may be given once; other parameters are ignored.
+/// The parameters that this provider recognizes. Each can occur once; other parameters are ignored.
 const KNOWN: [&str; 19] = [
     "client_id",
     "redirect_uri",
@@ -33,22 +34,22 @@ const KNOWN: [&str; 19] = [
     "request_uri",
 ];
 
-/// The longest state and nonce, in bytes. They are stored until the person answers.
+/// The greatest length of `state` and `nonce`, in bytes. Both are stored until the person answers.
 pub const LONGEST_KEPT: usize = 2048;
 
 /// An application as an OAuth client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
-    /// Absolute, compared byte for byte.
+    /// Absolute URIs; a request's URI is compared with them byte for byte.
     pub redirect_uris: Vec<String>,
-    /// Whether it has no secret.
+    /// Whether the client has no secret.
     pub is_public: bool,
-    /// Whether it has to use PKCE. Public clients always have to.
+    /// Whether the client must use PKCE. A public client must use it in any case.
     pub require_pkce: bool,
 }
 
-/// A request that is right.
+/// A valid authorization request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationRequest {
     pub client_id: String,
@@ -56,19 +57,20 @@ pub struct AuthorizationRequest {
     pub response_type: ResponseType,
     pub scopes: Scopes,
     pub nonce: Option<String>,
-    /// S256.
+    /// The PKCE challenge, for method S256.
     pub code_challenge: Option<String>,
-    /// `prompt=none`: answer without asking the person, or not at all.
+    /// `prompt=none`: the provider answers without asking the person, or with `login_required`.
     pub is_silent: bool,
-    /// `prompt=login`, `consent` or `select_account`: ask the person, also when the browser's session knows them.
+    /// `prompt=login`, `consent` or `select_account`: the provider asks the person even when the
+    /// browser session has a sign-in that would answer the request.
     pub is_fresh: bool,
-    /// How old a sign-in may be, in seconds.
+    /// The greatest age of a sign-in, in seconds, inclusive.
     pub max_age: Option<u64>,
-    /// An earlier ID token of the person who is expected.
+    /// An earlier ID token of the person that the client expects.
     pub id_token_hint: Option<String>,
 }
 
-/// The part of a request that is kept until a person has answered.
+/// The part of a request that is stored until a person has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRequest {
     pub client_id: String,
@@ -77,39 +79,43 @@ pub struct KeptRequest {
     pub scopes: Scopes,
     pub nonce: Option<String>,
     pub code_challenge: Option<String>,
-    /// The subject that the client expects; another person's sign-in is answered with `login_required`.
+    /// The subject that the client expects; another person's sign-in is answered with
+    /// `login_required`.
     pub expected_subject: Option<String>,
 }
 
 encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject } version 1 of "authorization request");
 
 impl AuthorizationRequest {
-    /// What is kept of it. `expected_subject` is the person whom its `id_token_hint` names.
+    /// The part that is stored. `expected_subject` is the subject of the request's `id_token_hint`.
     pub fn kept(self, expected_subject: Option<String>) -> KeptRequest {
         let Self { client_id, target, response_type, scopes, nonce, code_challenge, .. } = self;
         KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     }
 
-    /// Whether a sign-in of `auth_time` that approved some scopes answers this request without the person (OpenID Connect Core,
-    /// section 3.1.2.1): it is asked for no fresh one, is young enough, and wants no more than was approved.
-    pub fn is_answered_by(&self, auth_time: u64, approved: Scopes, now: u64) -> bool {
-        let is_young = self.max_age.is_none_or(|max_age| now.saturating_sub(auth_time) <= max_age);
-        // A maximum of 0 asks for a sign-in as prompt=login does.
+    /// Whether an earlier sign-in answers this request without the person (OpenID Connect Core,
+    /// section 3.1.2.1). `auth_time` is the time of that sign-in, and `approved` are the scopes
+    /// that the person approved. It does when the request does not ask for a fresh sign-in, the
+    /// sign-in is not older than `max_age`, and all scopes of the request are approved.
+    pub fn is_answered_by(&self, auth_time: UnixSeconds, approved: Scopes, now: UnixSeconds) -> bool {
+        let is_young = self.max_age.is_none_or(|max_age| now.since(auth_time) <= max_age);
+        // `max_age=0` has the meaning of `prompt=login`.
         !self.is_fresh && self.max_age != Some(0) && is_young && self.scopes.are_within(approved)
     }
 }
 
-/// The answer to an authorization request that is wrong.
+/// The rejection of an invalid authorization request, and where it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthorizeRejection {
-    /// Shown to the person, because client and redirect URI are not known to belong together.
+    /// A page for the person, because the redirect URI is not known to be registered for the
+    /// client.
     Page(SignInRejection),
     /// Sent to the client's redirect URI.
     Redirect { target: Target, rejection: SignInRejection },
 }
 
 impl AuthorizeRejection {
-    /// What is wrong.
+    /// The rejection, without its destination.
     pub fn rejection(&self) -> &SignInRejection {
         match self {
             Self::Page(rejection) | Self::Redirect { rejection, .. } => rejection,
@@ -118,7 +124,11 @@ impl AuthorizeRejection {
 }
 
 impl AuthorizationRequest {
-    /// Reads a request. `client` finds the client of an id, if there is one that is served.
+    /// Reads a request. `client` returns the client with an id, or `None` when the provider serves
+    /// no such client.
+    ///
+    /// # Errors
+    /// The first rule that the request breaks.
     pub fn read<'c>(
         parameters: &Parameters,
         client: impl FnOnce(&str) -> Option<&'c Client>,
@@ -183,12 +193,13 @@ impl AuthorizationRequest {
     }
 }
 
-/// The client, and the redirect URI that is one of its own.
+/// The client and the redirect URI. The URI must be registered for the client.
 fn destination<'c>(
     parameters: &Parameters,
     client: impl FnOnce(&str) -> Option<&'c Client>,
 ) -> Result<(&'c Client, String), SignInRejection> {
-    // Of two values, one could be checked and the other one used.
+    // A parameter with two values is refused, because one value could be checked and the other one
+    // used.
     if let Some(name) = parameters.given_twice(&["client_id", "redirect_uri"]) {
         return Err(twice(name));
     }
@@ -207,8 +218,8 @@ fn twice(name: &'static str) -> SignInRejection {
     SignInRejection::of(name, ErrorKind::InvalidRequest, format!("{name} is given more than once"))
 }
 
-/// The response mode of an error, read before the rest of the request is checked. The error of a response type that returns a token
-/// through the browser is never sent in a query.
+/// The response mode of an error, which is read before the rest of the request is checked. When the
+/// response type returns a token through the browser, the error is not sent in a query.
 fn response_mode_for_errors(parameters: &Parameters) -> ResponseMode {
     let words = parameters.get("response_type").unwrap_or_default().split(' ');
     let has_front_channel_token = words.into_iter().any(|word| ["id_token", "token"].contains(&word));

@@ -1,11 +1,13 @@
-//! What an ID token and user-info say about a person.
+//! The claims of ID tokens and of user-info.
 
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
-use crate::{U256, encode_enum, encode_fields};
+use crate::time::UnixSeconds;
+use crate::verification::Nullifier;
+use crate::{encode_enum, encode_fields};
 
-/// The scopes of a request that mean something here.
+/// The supported scopes of a request besides `openid`, which every valid request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes {
     pub email: bool,
@@ -13,10 +15,10 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// All, as they are listed in discovery.
+    /// All supported scopes, in the order of the discovery document.
     pub const SUPPORTED: [&'static str; 3] = ["openid", "email", "profile"];
 
-    /// Reads words in any order, others are ignored; `None` without `openid`.
+    /// Reads scopes in any order and ignores unknown ones; `None` without `openid`.
     pub fn parse(text: &str) -> Option<Self> {
         let has = |word| text.split(' ').any(|other| other == word);
         has("openid").then(|| Self { email: has("email"), profile: has("profile") })
@@ -29,7 +31,7 @@ impl Scopes {
         words.join(" ")
     }
 
-    /// Whether these are no more than others.
+    /// Whether every one of these scopes is in `approved`.
     pub fn are_within(self, approved: Self) -> bool {
         (!self.email || approved.email) && (!self.profile || approved.profile)
     }
@@ -47,7 +49,7 @@ impl Encoding for Scopes {
     }
 }
 
-/// How strongly a person was verified.
+/// The verification level of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VerificationLevel {
     Orb,
@@ -68,7 +70,7 @@ impl VerificationLevel {
         }
     }
 
-    /// The deprecated claim's word for it.
+    /// The value of the deprecated claim `likely_human`.
     pub fn likely_human(self) -> &'static str {
         match self {
             Self::Orb => "strong",
@@ -79,14 +81,14 @@ impl VerificationLevel {
 
 encode_enum!(VerificationLevel { Device = 0, Orb = 1 } of "a verification level");
 
-/// Somebody who signed in to a client.
+/// A person who signed in to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// The verified nullifier: pairwise, because the application is part of it.
-    pub nullifier: U256,
+    /// The verified nullifier. It is pairwise, because it depends on the application.
+    pub nullifier: Nullifier,
     pub level: VerificationLevel,
-    /// When the proof was accepted, Unix seconds.
-    pub auth_time: u64,
+    /// When the proof was accepted.
+    pub auth_time: UnixSeconds,
 }
 
 encode_fields!(Person { nullifier, level, auth_time });
@@ -98,10 +100,10 @@ impl Person {
     }
 }
 
-/// The provider's part of the claims.
+/// The values of the claims that come from the provider's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// `{id_url}`, which is also the prefix of its own claims.
+    /// `{id_url}`, which is also the prefix of the provider's own claims.
     pub issuer: String,
     pub name: String,
     pub given_name: String,
@@ -109,7 +111,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The host of the issuer, which mail addresses end in.
+    /// The host of the issuer: the domain of the claim `email`.
     pub fn host(&self) -> &str {
         let rest = self.issuer.split_once("://").map_or(self.issuer.as_str(), |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -120,7 +122,7 @@ impl Provider {
         }
     }
 
-    /// What both ID token and user-info say.
+    /// The claims that ID tokens and user-info have in common.
     pub fn person_claims(&self, person: &Person, scopes: Scopes) -> Map<String, Value> {
         let subject = person.subject();
         let level = person.level;
@@ -147,10 +149,10 @@ impl Provider {
         let mut claims = self.person_claims(person, scopes);
         claims.insert("iss".to_owned(), self.issuer.as_str().into());
         claims.insert("aud".to_owned(), token.client_id.into());
-        claims.insert("iat".to_owned(), token.issued_at.into());
-        claims.insert("exp".to_owned(), token.expires_at.into());
+        claims.insert("iat".to_owned(), token.issued_at.0.into());
+        claims.insert("exp".to_owned(), token.expires_at.0.into());
         claims.insert("jti".to_owned(), token.id.into());
-        claims.insert("auth_time".to_owned(), person.auth_time.into());
+        claims.insert("auth_time".to_owned(), person.auth_time.0.into());
         for (name, value) in [
             ("nonce", token.nonce.map(str::to_owned)),
             ("at_hash", token.access_token.map(super::pkce::half_hash)),
@@ -162,19 +164,17 @@ impl Provider {
     }
 }
 
-/// What is particular to one ID token.
+/// The values of one ID token.
 #[derive(Clone, Copy, Debug)]
 pub struct IdToken<'a> {
     pub client_id: &'a str,
     pub nonce: Option<&'a str>,
-    /// Unix seconds.
-    pub issued_at: u64,
-    /// Unix seconds.
-    pub expires_at: u64,
-    /// Unlike that of any other token.
+    pub issued_at: UnixSeconds,
+    pub expires_at: UnixSeconds,
+    /// The claim `jti`, unique for each token.
     pub id: &'a str,
-    /// The access token that is given with it, for `at_hash`.
+    /// The access token that is issued with the ID token, for `at_hash`.
     pub access_token: Option<&'a str>,
-    /// The code that is given with it, for `c_hash`.
+    /// The code that is issued with the ID token, for `c_hash`.
     pub code: Option<&'a str>,
 }

@@ -1,19 +1,22 @@
-//! What the provider remembers, and how each record may change. The records themselves know no time but what is handed in.
+//! The stored records of the provider, and how each can change. The caller passes the time.
 
 use super::authorize::KeptRequest;
 use super::claims::{Person, Scopes};
+use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
 
-/// An authorization request on its way: it waits for a person, is answered, and is done when its response is given out.
+/// An authorization request under way. It waits for a person, is answered, and is over when its
+/// response was given out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub request: KeptRequest,
-    /// SHA-256 of the secret that only the browser (or program) that asked has.
+    /// SHA-256 of the secret that only the browser or program that sent the request holds.
     pub secret_hash: B256,
-    /// What the proof has to be bound to: 32 random bytes, used up by the first accepted proof.
+    /// The signal that the proof must be bound to: 32 random bytes. The first accepted proof uses
+    /// it up.
     pub signal: B256,
-    /// The person's answer.
+    /// The person's answer; `None` while the request waits for it.
     pub answer: Option<Answer>,
     /// Whether the response was given out.
     pub is_done: bool,
@@ -21,12 +24,12 @@ pub struct Transaction {
 
 encode_fields!(Transaction { request, secret_hash, signal, answer, is_done } version 1 of "transaction");
 
-/// What a person answered.
+/// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// With a proof.
+    /// The person sent a proof, which was accepted.
     Proved(Person),
-    /// With a refusal.
+    /// The person refused.
     Refused,
 }
 
@@ -56,11 +59,15 @@ pub struct AuthorizationCode {
     pub redirect_uri: String,
     pub person: Person,
     pub scopes: Scopes,
+    /// The request's nonce, for the ID token.
     pub nonce: Option<String>,
+    /// The request's PKCE challenge (S256).
     pub code_challenge: Option<String>,
-    /// Until when it can be used, Unix seconds. The record lives longer, to know a second use.
-    pub valid_until: u64,
-    /// SHA-256 of the access token that its use gave; zero when the use failed.
+    /// End of the validity, exclusive. The record of a used code is stored longer, so that a second
+    /// use is detected.
+    pub valid_until: UnixSeconds,
+    /// SHA-256 of the access token that the first use gave, or zero when that use failed; `None`
+    /// while the code is unused.
     pub used_for: Option<B256>,
 }
 
@@ -72,13 +79,13 @@ pub struct AccessToken {
     pub client_id: String,
     pub person: Person,
     pub scopes: Scopes,
-    /// Unix seconds.
-    pub issued_at: u64,
+    pub issued_at: UnixSeconds,
 }
 
 encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of "access token");
 
-/// What a browser knows of people: for each client the one who signed in there, and for no other.
+/// A browser's session. It holds for each client the person who signed in there; another client
+/// does not see that entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
     pub clients: Vec<ClientSession>,
@@ -86,7 +93,7 @@ pub struct BrowserSession {
 
 encode_fields!(BrowserSession { clients } version 1 of "browser session");
 
-/// Who signed in to a client, and what they approved.
+/// The person who signed in to a client, and the scopes that the person approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
     pub client_id: String,
@@ -99,17 +106,18 @@ pub struct ClientSession {
 
 encode_fields!(ClientSession { client_id, proof, environment, person, scopes });
 
-/// The most clients that one browser's session knows; the oldest goes first.
+/// The most clients of one browser session. A further sign-in drops the oldest entry.
 pub const MOST_CLIENTS: usize = 64;
 
 impl BrowserSession {
-    /// Who signed in to a client with this kind of proof, in this environment.
+    /// The sign-in to a client with this kind of proof, in this environment.
     pub fn of(&self, client_id: &str, proof: ProofKind, environment: Environment) -> Option<&ClientSession> {
         let mut sessions = self.clients.iter().filter(|session| session.client_id == client_id);
         sessions.find(|session| session.proof == proof && session.environment == environment)
     }
 
-    /// The session after somebody signed in to a client.
+    /// The session after a sign-in to a client. The new entry replaces the client's earlier one;
+    /// with more than [`MOST_CLIENTS`] entries the oldest is dropped.
     pub fn with(mut self, new: ClientSession) -> Self {
         self.clients.retain(|session| session.client_id != new.client_id);
         self.clients.push(new);
@@ -119,8 +127,8 @@ impl BrowserSession {
     }
 }
 
-/// The keys that ID tokens are signed with, oldest first: published ones that signed tokens which may be alive, the current one,
-/// the next one.
+/// The keys that ID tokens are signed with, oldest first: retired keys whose tokens can still be
+/// valid, the current key, the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SigningKeys {
     pub keys: Vec<SigningKey>,
@@ -128,18 +136,18 @@ pub struct SigningKeys {
 
 encode_fields!(SigningKeys { keys } version 1 of "signing keys");
 
-/// One of them.
+/// A signing key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
     pub id: String,
-    /// PKCS #1, DER.
+    /// The RSA key in PKCS #1, DER.
     pub private_key: Vec<u8>,
-    /// Since when it is published, Unix seconds.
-    pub published_at: u64,
-    /// When it began to sign; `None` for the next key.
-    pub promoted_at: Option<u64>,
-    /// When it stopped; `None` for the current and the next key.
-    pub retired_at: Option<u64>,
+    /// When the key was published.
+    pub published_at: UnixSeconds,
+    /// When the key began to sign; `None` for the next key.
+    pub promoted_at: Option<UnixSeconds>,
+    /// When the key stopped signing; `None` for the current and the next key.
+    pub retired_at: Option<UnixSeconds>,
 }
 
 encode_fields!(SigningKey { id, private_key, published_at, promoted_at, retired_at });
@@ -150,16 +158,18 @@ impl std::fmt::Debug for SigningKey {
     }
 }
 
-/// Why keys are not rotated.
+/// The keys are not rotated, because the next key was published too recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the next key has been published for {published_for} s, clients may not know it before {LEAST_PUBLICATION} s; wait, or use --now"
 )]
 pub struct KeyTooYoung {
+    /// Seconds since the next key was published.
     pub published_for: u64,
 }
 
-/// How long a key has to be published before it signs, in seconds: what a client may have cached for an hour.
+/// How long a key must be published before it signs, in seconds. A client that caches the key set
+/// for up to an hour then has the key before the first token that it signed.
 pub const LEAST_PUBLICATION: u64 = 3600;
 
 impl SigningKeys {
@@ -168,13 +178,26 @@ impl SigningKeys {
         self.keys.iter().find(|key| key.promoted_at.is_some() && key.retired_at.is_none())
     }
 
-    /// The first keys of a new provider: the first signs at once, because nobody has fetched anything.
-    pub fn first(current: SigningKey, next: SigningKey, now: u64) -> Self {
+    /// The first keys of a new provider. `current` signs at once, because no client has fetched a
+    /// key set yet.
+    pub fn first(current: SigningKey, next: SigningKey, now: UnixSeconds) -> Self {
         Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next] }
     }
 
-    /// Retires the current key, promotes the next one and publishes `new` behind it. Keys whose last token has expired go.
-    pub fn rotate(&self, new: SigningKey, now: u64, token_lifetime: u64, force: bool) -> Result<Self, KeyTooYoung> {
+    /// Retires the current key, promotes the next one and publishes `new` after it. Removes the
+    /// keys whose last token has expired. `token_lifetime` is in seconds; with `force` the age of
+    /// the next key does not matter.
+    ///
+    /// # Errors
+    /// The next key was published less than [`LEAST_PUBLICATION`] seconds ago, and `force` is
+    /// false.
+    pub fn rotate(
+        &self,
+        new: SigningKey,
+        now: UnixSeconds,
+        token_lifetime: u64,
+        force: bool,
+    ) -> Result<Self, KeyTooYoung> {
         if !force {
             self.is_due(now)?;
         }
@@ -189,9 +212,12 @@ impl SigningKeys {
         Ok(Self { keys })
     }
 
-    /// Whether clients can know the next key by now.
-    pub fn is_due(&self, now: u64) -> Result<(), KeyTooYoung> {
-        let published_for = self.next().map_or(u64::MAX, |next| now.saturating_sub(next.published_at));
+    /// Checks that the next key was published long enough for clients to have fetched it.
+    ///
+    /// # Errors
+    /// The next key was published less than [`LEAST_PUBLICATION`] seconds ago.
+    pub fn is_due(&self, now: UnixSeconds) -> Result<(), KeyTooYoung> {
+        let published_for = self.next().map_or(u64::MAX, |next| now.since(next.published_at));
         if published_for < LEAST_PUBLICATION { Err(KeyTooYoung { published_for }) } else { Ok(()) }
     }
 
@@ -200,10 +226,9 @@ impl SigningKeys {
         self.keys.iter().find(|key| key.promoted_at.is_none())
     }
 
-    /// The keys without those whose last token has expired.
-    pub fn without_expired(&self, now: u64, token_lifetime: u64) -> Self {
-        let is_needed =
-            |key: &&SigningKey| key.retired_at.is_none_or(|retired| retired.saturating_add(token_lifetime) >= now);
+    /// The keys without those whose last token has expired. `token_lifetime` is in seconds.
+    pub fn without_expired(&self, now: UnixSeconds, token_lifetime: u64) -> Self {
+        let is_needed = |key: &&SigningKey| key.retired_at.is_none_or(|retired| retired.plus(token_lifetime) >= now);
         Self { keys: self.keys.iter().filter(is_needed).cloned().collect() }
     }
 }
@@ -213,6 +238,7 @@ mod tests {
     use super::*;
 
     fn key(id: &str, published_at: u64) -> SigningKey {
+        let published_at = UnixSeconds(published_at);
         SigningKey { id: id.to_owned(), private_key: vec![1], published_at, promoted_at: None, retired_at: None }
     }
 
@@ -222,17 +248,20 @@ mod tests {
 
     #[test]
     fn a_key_is_published_before_it_signs_and_until_its_last_token_expires() {
-        let keys = SigningKeys::first(key("a", 0), key("b", 0), 0);
+        let keys = SigningKeys::first(key("a", 0), key("b", 0), UnixSeconds(0));
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("a"), Some("b")));
-        assert_eq!(keys.rotate(key("c", 3599), 3599, 3600, false), Err(KeyTooYoung { published_for: 3599 }));
-        assert!(keys.rotate(key("c", 10), 10, 3600, true).is_ok());
-        let keys = keys.rotate(key("c", 3600), 3600, 3600, false).expect("old enough");
+        assert_eq!(
+            keys.rotate(key("c", 3599), UnixSeconds(3599), 3600, false),
+            Err(KeyTooYoung { published_for: 3599 })
+        );
+        assert!(keys.rotate(key("c", 10), UnixSeconds(10), 3600, true).is_ok());
+        let keys = keys.rotate(key("c", 3600), UnixSeconds(3600), 3600, false).expect("old enough");
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("b"), Some("c")));
         assert_eq!(ids(&keys), ["a", "b", "c"]);
         // The last token of a expires at 7200.
-        assert_eq!(ids(&keys.without_expired(7200, 3600)), ["a", "b", "c"]);
-        assert_eq!(ids(&keys.without_expired(7201, 3600)), ["b", "c"]);
-        let keys = keys.rotate(key("d", 7201), 7201, 3600, false).expect("old enough");
+        assert_eq!(ids(&keys.without_expired(UnixSeconds(7200), 3600)), ["a", "b", "c"]);
+        assert_eq!(ids(&keys.without_expired(UnixSeconds(7201), 3600)), ["b", "c"]);
+        let keys = keys.rotate(key("d", 7201), UnixSeconds(7201), 3600, false).expect("old enough");
         assert_eq!(ids(&keys), ["b", "c", "d"]);
         assert_eq!(keys.current().map(|key| &*key.id), Some("c"));
         assert!(!format!("{keys:?}").contains("private"));

@@ -3,6 +3,8 @@ use super::error::ErrorKind;
 use super::response::{Delivery, Target};
 use super::*;
 use crate::U256;
+use crate::time::UnixSeconds;
+use crate::verification::Nullifier;
 
 const CALLBACK: &str = "https://app.example/callback?x=1";
 const LOCAL: &str = "http://127.0.0.1:3000/callback";
@@ -259,7 +261,8 @@ fn provider(issuer: &str) -> Provider {
 
 #[test]
 fn claims_of_a_person() {
-    let person = Person { nullifier: U256::from(0xabc), level: VerificationLevel::Orb, auth_time: 1000 };
+    let person =
+        Person { nullifier: Nullifier(U256::from(0xabc)), level: VerificationLevel::Orb, auth_time: UnixSeconds(1000) };
     let subject = format!("0x{}abc", "0".repeat(61));
     assert_eq!(person.subject(), subject);
     let provider = provider("https://id.example:8443/x");
@@ -279,8 +282,8 @@ fn claims_of_a_person() {
     let token = IdToken {
         client_id: "app_a",
         nonce: Some("n"),
-        issued_at: 2000,
-        expires_at: 5600,
+        issued_at: UnixSeconds(2000),
+        expires_at: UnixSeconds(5600),
         id: "unique",
         access_token: Some("jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"),
         code: Some("Qcb0Orv1zh30vL1MPRsbm-diHiMwcLyZvn1arpZv-Jxf_11jnpEX3Tgfvk"),
@@ -320,7 +323,9 @@ fn scopes() {
 #[test]
 fn what_a_session_answers() {
     let approved = Scopes { email: true, profile: false };
-    let answered = |changes: &[(&str, &str)]| read(changes).expect("good").is_answered_by(1000, approved, 1100);
+    let answered = |changes: &[(&str, &str)]| {
+        read(changes).expect("good").is_answered_by(UnixSeconds(1000), approved, UnixSeconds(1100))
+    };
     assert!(answered(&[]) && answered(&[("scope", "openid email")]) && answered(&[("prompt", "none")]));
     assert!(answered(&[("max_age", "100")]) && !answered(&[("max_age", "99")]) && !answered(&[("max_age", "0")]));
     assert!(!answered(&[("scope", "openid profile")]));

@@ -1,19 +1,35 @@
 //! The Merkle tree of account commitments.
 //!
-//! Fixed depth 30; leaf `i` is the commitment of the account with leaf index `i`, leaf 0 is reserved and stays 0, an empty leaf
-//! is 0. A node is Poseidon2 over its two children ([`hash_pair`]). The tree is kept in pages of five levels ([`Page`]): a reader
-//! fetches six pages for an inclusion path, a writer hashes each touched inner node once however many leaves changed
-//! ([`update`]).
+//! The tree has the fixed depth 30. Leaf `i` is the commitment of the account with leaf index `i`;
+//! leaf 0 is reserved and stays 0, and an empty leaf is 0. A node is Poseidon2 over its two
+//! children ([`hash_pair`]). The tree is stored in pages of five levels ([`Page`]): a reader
+//! fetches six pages for an inclusion path, and a writer hashes each touched inner node once for
+//! any number of changed leaves ([`update`]).
 
 mod hash;
 mod page;
 mod path;
 mod update;
 
-pub use hash::{Node, empty_node, field_element, hash_pair, is_below_field, node};
+use crate::number::number_type;
+
+pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
 pub use page::{PAGE_LEVELS, Page, PageId, ROWS};
 pub use path::{InclusionPath, inclusion_path};
 pub use update::{TreeUpdate, update};
+
+number_type! {
+    /// Leaf index of an account: the position of its commitment in the tree. Counted from 1; leaf 0
+    /// is reserved.
+    LeafIndex(u64), example = "0x1"
+}
+
+impl LeafIndex {
+    /// The leaf index after this one.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 /// Levels between the root and the leaves.
 pub const DEPTH: usize = 30;
@@ -21,11 +37,12 @@ pub const DEPTH: usize = 30;
 /// How many leaves there are, the reserved leaf 0 included.
 pub const CAPACITY: u64 = 1 << DEPTH;
 
-/// Where pages come from: the pages of one version of the tree.
+/// A source of the pages of one version of the tree.
 pub trait PageSource {
-    /// What can go wrong with the source itself.
+    /// Why a page could not be read.
     type Error;
-    /// The page, or `None` when nothing below it has ever been written (all its nodes are empty ones).
+    /// The page; `None` when no leaf below it was ever written, so that all its nodes are those of
+    /// empty subtrees.
     fn page(&self, id: PageId) -> Result<Option<Page>, Self::Error>;
 }
 
@@ -51,18 +68,19 @@ mod tests {
 
     impl Pages {
         fn write(&mut self, leaves: &BTreeMap<u64, Node>) -> TreeUpdate {
-            let Ok(update) = update(self, leaves);
+            let leaves = leaves.iter().map(|(index, leaf)| (LeafIndex(*index), *leaf)).collect();
+            let Ok(update) = update(self, &leaves);
             self.0.extend(update.pages.iter().cloned());
             update
         }
         fn path(&self, leaf: u64) -> InclusionPath {
-            let Ok(path) = inclusion_path(self, leaf);
+            let Ok(path) = inclusion_path(self, LeafIndex(leaf));
             path
         }
     }
 
     /// The root by the definition: hash level by level, nothing cached.
-    fn naive_root(leaves: &BTreeMap<u64, Node>) -> Node {
+    fn naive_root(leaves: &BTreeMap<u64, Node>) -> Root {
         let mut level = leaves.clone();
         for height in 0..DEPTH {
             let mut above = BTreeMap::new();
@@ -72,7 +90,7 @@ mod tests {
             }
             level = above;
         }
-        level.get(&0).copied().unwrap_or_else(|| empty_node(DEPTH))
+        level.get(&0).copied().map_or_else(Root::empty, Root)
     }
 
     fn small(value: u64) -> Node {
@@ -93,7 +111,7 @@ mod tests {
         for insert in vectors["after_inserts"].as_array().expect("list") {
             let index = insert["insert_index"].as_u64().expect("index");
             let root = pages.write(&BTreeMap::from([(index, hex(&insert["leaf"]))])).root;
-            assert_eq!(root, hex(&insert["root"]));
+            assert_eq!(root, Root(hex(&insert["root"])));
         }
         let path = pages.path(2);
         let siblings: Vec<Node> =
@@ -101,7 +119,7 @@ mod tests {
         assert_eq!(path.siblings.to_vec(), siblings);
         assert_eq!(path.root_from(&small(2)), path.root);
         let root = pages.write(&BTreeMap::from([(2, small(5))])).root;
-        assert_eq!(root, hex(&vectors["after_update_index2_to_5"]));
+        assert_eq!(root, Root(hex(&vectors["after_update_index2_to_5"])));
     }
 
     #[test]

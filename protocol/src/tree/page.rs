@@ -1,7 +1,7 @@
 //! Pages: five levels of the tree in one record.
 
-use super::DEPTH;
 use super::hash::{Node, empty_node, hash_pair};
+use super::{DEPTH, LeafIndex};
 use crate::encoding::{DecodeError, Encoding};
 
 /// Levels in a page.
@@ -10,10 +10,10 @@ pub const PAGE_LEVELS: usize = 5;
 /// Rows of pages between the root and the leaves.
 pub const ROWS: usize = DEPTH / PAGE_LEVELS;
 
-/// Nodes in a page: 2 + 4 + 8 + 16 + 32. The page's own root is kept by the page above.
+/// Nodes in a page: 2 + 4 + 8 + 16 + 32. The page above stores the page's own root.
 const NODES: usize = (1 << (PAGE_LEVELS + 1)) - 2;
 
-/// Which page.
+/// The position of a page in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId {
     /// Row from the top: row 0 is the one page below the root, row 5 holds the leaves.
@@ -23,9 +23,9 @@ pub struct PageId {
 }
 
 impl PageId {
-    /// The page of a row on the way from the root to a leaf.
-    pub fn above(leaf: u64, row: usize) -> Self {
-        let index = leaf >> (PAGE_LEVELS * (ROWS - row));
+    /// The page of a row on the path from the root to a leaf.
+    pub fn above(leaf: LeafIndex, row: usize) -> Self {
+        let index = leaf.0 >> (PAGE_LEVELS * (ROWS - row));
         Self { row: row as u8, index: index as u32 }
     }
 
@@ -61,7 +61,8 @@ impl Encoding for Page {
     }
 }
 
-/// The nodes of five levels below one node, level by level from the top, each level from left to right.
+/// The nodes of five levels below one node, level by level from the top, each level from left to
+/// right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     nodes: Box<[Node; NODES]>,
@@ -91,8 +92,8 @@ impl Page {
         hash_pair(self.node(1, 0), self.node(1, 1))
     }
 
-    /// Sets bottom nodes and hashes everything above them, each inner node once. Returns the page's new root and how many
-    /// hashes it took.
+    /// Sets bottom nodes and hashes everything above them, each inner node once. Returns the page's
+    /// new root and how many hashes it took.
     pub(super) fn write(&mut self, changes: impl IntoIterator<Item = (usize, Node)>) -> (Node, usize) {
         let mut changed = 0u32;
         for (position, node) in changes {

@@ -2,30 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use super::PageSource;
-use super::hash::Node;
+use super::hash::{Node, Root};
 use super::page::{PAGE_LEVELS, Page, PageId, ROWS};
+use super::{LeafIndex, PageSource};
 
 /// What changing leaves does to the tree.
 #[derive(Clone, Debug)]
 pub struct TreeUpdate {
     /// The new root.
-    pub root: Node,
-    /// Every page that changed, whole.
+    pub root: Root,
+    /// Every changed page, with all its nodes.
     pub pages: Vec<(PageId, Page)>,
     /// How many nodes were hashed: each touched inner node once.
     pub hashes: usize,
 }
 
-/// Sets leaves (by index, below [`super::CAPACITY`]) in the tree that `pages` holds. Nothing is written; the changed pages are
-/// returned.
-pub fn update<S: PageSource>(pages: &S, leaves: &BTreeMap<u64, Node>) -> Result<TreeUpdate, S::Error> {
+/// Sets leaves (by index, below [`super::CAPACITY`]) in the tree of `pages`. The function writes
+/// nothing: it returns the changed pages.
+pub fn update<S: PageSource>(pages: &S, leaves: &BTreeMap<LeafIndex, Node>) -> Result<TreeUpdate, S::Error> {
     let mut changed_pages = Vec::new();
     let mut hashes = 0;
-    let mut changes = leaves.clone();
+    let mut changes: BTreeMap<u64, Node> = leaves.iter().map(|(leaf_index, leaf)| (leaf_index.0, *leaf)).collect();
     let root_page = PageId { row: 0, index: 0 };
     if changes.is_empty() {
-        let root = pages.page(root_page)?.unwrap_or_else(|| Page::empty(root_page)).root();
+        let root = Root(pages.page(root_page)?.unwrap_or_else(|| Page::empty(root_page)).root());
         return Ok(TreeUpdate { root, pages: changed_pages, hashes });
     }
     for row in (0..ROWS).rev() {
@@ -45,6 +45,6 @@ pub fn update<S: PageSource>(pages: &S, leaves: &BTreeMap<u64, Node>) -> Result<
         changes = roots;
     }
     // After the topmost row one change is left: the root itself, at position 0.
-    let root = changes.into_values().next().unwrap_or_default();
+    let root = Root(changes.into_values().next().unwrap_or_default());
     Ok(TreeUpdate { root, pages: changed_pages, hashes })
 }

@@ -1,13 +1,14 @@
-//! Environments, kinds of proof, identifiers of relying parties.
+//! Environments, kinds of proof, nullifiers, identifiers of relying parties.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{encode_enum, keccak256};
+use crate::number::integer_type;
+use crate::{U256, encode_enum, keccak256};
 
-/// Where a proof counts; `sandbox` in a request is treated as staging.
+/// The environment of proofs, roots and keys. A request for `sandbox` is treated as staging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
@@ -17,7 +18,7 @@ pub enum Environment {
 }
 
 impl Environment {
-    /// Both.
+    /// Both values.
     pub const ALL: [Self; 2] = [Self::Production, Self::Staging];
 
     /// The name in configuration and requests.
@@ -43,7 +44,7 @@ pub enum ProofKind {
 }
 
 impl ProofKind {
-    /// Both.
+    /// Both values.
     pub const ALL: [Self; 2] = [Self::Legacy, Self::Current];
 
     /// The name in configuration and commands.
@@ -65,7 +66,16 @@ impl ProofKind {
 
 encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
 
-/// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric id that proofs carry.
+/// A nullifier: the number that a proof shows for a person and an action. A person who proves the
+/// same action to the same application again has the same nullifier; nullifiers for other actions
+/// are unrelated to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nullifier(pub U256);
+
+integer_type!(Nullifier);
+
+/// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric
+/// id that proofs carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelyingPartyId(pub u64);
 

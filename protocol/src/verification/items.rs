@@ -1,31 +1,33 @@
-//! What a proof must prove: its numbers, root, issuer and time. What is left of an item is a claim, for the pairings to decide.
+//! The checks of an item before the pairing check: its numbers, root, issuer and time. An item that
+//! passes them becomes a [`Claim`], which the pairing check decides.
 
 use ark_bn254::Fr;
 
 use super::directory::{Admitted, Directory};
 use super::hash::external_nullifier;
-use super::identity::Environment;
+use super::identity::{Environment, Nullifier};
 use super::request::{CurrentItem, LegacyItem, Proofs, quoted};
 use super::roots::RootAge;
 use crate::U256;
 use crate::groth16::proof::ProofError;
 use crate::groth16::{Claim, Proof};
-use crate::tree::{DEPTH, field_element};
+use crate::time::UnixSeconds;
+use crate::tree::{DEPTH, Root, field_element};
 
-/// How long before now a current proof's `expires_at_min` may lie, in seconds.
+/// How long before now a current proof's `expires_at_min` may be, in seconds, inclusive.
 pub const EXPIRATION_TOLERANCE: u64 = 18_000;
 
-/// The first byte of a session's action; that of a hashed action is 0.
+/// The most significant byte of a session's action; that of a hashed action is 0.
 const SESSION_PREFIX: u8 = 2;
 
-/// The roots that proofs may be made against.
+/// The roots that proofs can be made against.
 pub trait KnownRoots {
     /// Why the state could not be read.
     type Error;
     /// The age of a legacy root; `None` when it is not trusted.
-    fn legacy(&self, environment: Environment, root: &U256) -> Option<RootAge>;
+    fn legacy(&self, environment: Environment, root: Root) -> Option<RootAge>;
     /// Whether a current root is valid.
-    fn is_current(&self, environment: Environment, root: &U256) -> Result<bool, Self::Error>;
+    fn is_current(&self, environment: Environment, root: Root) -> Result<bool, Self::Error>;
 }
 
 /// Why an item failed.
@@ -50,7 +52,7 @@ pub enum ItemError {
     #[error("issuer {id} issues {expected}, not {given}; identifier and issuer_schema_id must belong together")]
     OtherIdentifier { id: u64, expected: String, given: String },
     #[error("expires_at_min {expires_at_min} is more than {EXPIRATION_TOLERANCE} seconds ago; ask for a new proof")]
-    Expired { expires_at_min: u64 },
+    Expired { expires_at_min: UnixSeconds },
     #[error("proof does not decode, {0}; send the proof as the wallet made it")]
     CurrentProof(ProofError),
     #[error(
@@ -76,7 +78,7 @@ impl ItemError {
     }
 }
 
-/// Checks every item of an admitted request; `now` is in Unix seconds. The results are in the items' order.
+/// Checks every item of an admitted request. The results are in the items' order.
 ///
 /// # Errors
 /// When the roots could not be read.
@@ -85,7 +87,7 @@ pub fn check_items<Roots: KnownRoots>(
     admitted: &Admitted,
     directory: &Directory,
     roots: &Roots,
-    now: u64,
+    now: UnixSeconds,
 ) -> Result<Vec<Result<Claim, ItemError>>, Roots::Error> {
     match proofs {
         Proofs::Legacy { action, items } => {
@@ -105,7 +107,8 @@ pub fn check_items<Roots: KnownRoots>(
     }
 }
 
-/// Public inputs in the circuit's order: root, nullifier, signal hash, external nullifier.
+/// Checks a legacy item. The claim has the public inputs in the circuit's order: root, nullifier,
+/// signal hash, external nullifier.
 fn check_legacy(
     item: &LegacyItem,
     external_nullifier: U256,
@@ -113,8 +116,8 @@ fn check_legacy(
     roots: &impl KnownRoots,
 ) -> Result<Claim, ItemError> {
     let inputs = [
-        ("merkle_root", item.merkle_root),
-        ("nullifier", item.nullifier.value),
+        ("merkle_root", item.merkle_root.to_number()),
+        ("nullifier", item.nullifier.value.0),
         ("signal_hash", item.signal_hash),
         ("external nullifier", external_nullifier),
     ];
@@ -123,7 +126,7 @@ fn check_legacy(
         .map(|(field, value)| field_element(value).ok_or(ItemError::LegacyNumber { field }))
         .collect::<Result<_, _>>()?;
     let proof = Proof::from_legacy(&item.proof).map_err(ItemError::LegacyProof)?;
-    match roots.legacy(environment, &item.merkle_root) {
+    match roots.legacy(environment, item.merkle_root) {
         None => return Err(ItemError::UnknownLegacyRoot(environment)),
         Some(RootAge::Seconds(age)) if age > item.max_age => {
             return Err(ItemError::RootTooOld { age, max_age: item.max_age });
@@ -133,12 +136,12 @@ fn check_legacy(
     Ok(Claim::new(proof, inputs))
 }
 
-/// What the items of a current request have in common.
+/// The values that all items of a current request share.
 struct CurrentChecker<'a, Roots> {
     admitted: &'a Admitted,
     directory: &'a Directory,
     roots: &'a Roots,
-    now: u64,
+    now: UnixSeconds,
     nonce: U256,
     /// The session's commitment; `None` for uniqueness proofs.
     session: Option<U256>,
@@ -149,11 +152,12 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
         if let Err(failure) = self.check_numbers(item) {
             return Ok(Err(failure));
         }
-        let is_current = self.roots.is_current(self.admitted.environment, &item.root)?;
+        let is_current = self.roots.is_current(self.admitted.environment, item.root)?;
         Ok(self.check_state(item, is_current))
     }
 
-    /// Every number is an element of the field as it stands, and the action is one of the request's type.
+    /// Checks that every number is below the modulus of the scalar field, and that the action is of
+    /// the request's type.
     fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemError> {
         let is_session = self.session.is_some();
         let (nullifier, action) = match is_session {
@@ -161,11 +165,11 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
             false => ("nullifier", "action"),
         };
         let numbers = [
-            (nullifier, item.nullifier.value),
+            (nullifier, item.nullifier.value.0),
             (action, item.action),
             ("signal_hash", item.signal_hash),
             ("nonce", self.nonce),
-            ("proof[4]", item.root),
+            ("proof[4]", item.root.to_number()),
         ];
         for (field, value) in numbers {
             if field_element(&value).is_none() {
@@ -177,7 +181,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
             let problem = "zero in its first half, which cannot be a session's commitment";
             return Err(ItemError::CurrentNumber { field: "session_id", problem });
         }
-        // A hashed action begins with 0 by construction.
+        // The action of a uniqueness request is a hash, which begins with byte 0 by construction.
         if is_session && item.action.byte(31) != SESSION_PREFIX {
             return Err(ItemError::NotASessionAction);
         }
@@ -196,12 +200,12 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
             let (expected, given) = (issuer.identifiers.join(" or "), quoted(&item.identifier));
             return Err(ItemError::OtherIdentifier { id, expected, given });
         }
-        if expires_at_min.saturating_add(EXPIRATION_TOLERANCE) < self.now {
+        if expires_at_min.plus(EXPIRATION_TOLERANCE) < self.now {
             return Err(ItemError::Expired { expires_at_min });
         }
         let proof = Proof::from_current(&item.proof).map_err(ItemError::CurrentProof)?;
         let (issuer_x, issuer_y) = issuer.public_key.coordinates();
-        // The request was admitted with a key.
+        // Admission refuses a current request of a relying party without an OPRF key.
         let (oprf_x, oprf_y) = relying_party.oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
         let inputs = current_inputs(&CurrentInputs {
             nullifier: item.nullifier.value,
@@ -223,17 +227,20 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
     }
 }
 
-/// What a current proof is about.
+/// The values that the public inputs of a current proof are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentInputs {
-    pub nullifier: U256,
+    pub nullifier: Nullifier,
     pub issuer_schema_id: u64,
+    /// Affine coordinates (x, y).
     pub issuer_public_key: [U256; 2],
-    pub expires_at_min: u64,
-    pub credential_genesis_issued_at_min: u64,
-    pub root: U256,
+    pub expires_at_min: UnixSeconds,
+    pub credential_genesis_issued_at_min: UnixSeconds,
+    pub root: Root,
     pub rp_id: u64,
+    /// The hash of the request's action, or the action of a session item.
     pub action: U256,
+    /// Affine coordinates (x, y).
     pub oprf_public_key: [U256; 2],
     pub signal_hash: U256,
     pub nonce: U256,
@@ -241,16 +248,17 @@ pub struct CurrentInputs {
     pub session_commitment: U256,
 }
 
-/// The fifteen public inputs in the circuit's order; `None` when a number is not below the field's modulus.
+/// The fifteen public inputs in the circuit's order; `None` when a number is not below the field's
+/// modulus.
 pub fn current_inputs(of: &CurrentInputs) -> Option<Vec<Fr>> {
     let inputs = [
-        of.nullifier,
+        of.nullifier.0,
         U256::from(of.issuer_schema_id),
         of.issuer_public_key[0],
         of.issuer_public_key[1],
-        U256::from(of.expires_at_min),
-        U256::from(of.credential_genesis_issued_at_min),
-        of.root,
+        U256::from(of.expires_at_min.0),
+        U256::from(of.credential_genesis_issued_at_min.0),
+        of.root.to_number(),
         U256::from(DEPTH),
         U256::from(of.rp_id),
         of.action,

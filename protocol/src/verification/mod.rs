@@ -1,16 +1,18 @@
-//! The rules of the verification endpoint: a request's shape, who may ask, what a proof must prove, what is answered.
+//! The rules of the verification endpoint: a request's shape, its admission, the checks of its
+//! proofs, and the answer.
 //!
 //! A request goes through the modules in this order:
 //!
 //! | module | what it decides |
 //! |---|---|
 //! | [`request`] | the shape of the body: one of three types, every text in its pattern |
-//! | [`directory`] | who asks: relying party, application, environment, what they accept |
-//! | [`items`] | each proof: its numbers, root, issuer and time; what is left is a claim for [`crate::groth16`] |
-//! | [`nullifiers`] | whether a person has been here before |
-//! | [`answer`] | the bodies |
+//! | [`directory`] | admission: relying party, application, environment, what they accept |
+//! | [`items`] | each proof before the pairing check: its numbers, root, issuer and time |
+//! | [`nullifiers`] | whether a person has proved the action before |
+//! | [`answer`] | the bodies of answers |
 //!
-//! [`hash`] has the hash rules and [`roots`] the trusted roots; [`identity`] the names that all of them use.
+//! [`hash`] contains the hash rules, [`roots`] the trusted roots and [`identity`] the types that
+//! all of them use.
 
 pub mod answer;
 pub mod directory;
@@ -23,4 +25,4 @@ pub mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use identity::{Environment, ProofKind, RelyingPartyId};
+pub use identity::{Environment, Nullifier, ProofKind, RelyingPartyId};

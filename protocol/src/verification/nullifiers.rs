@@ -1,23 +1,26 @@
-//! Nullifiers: whether a person has proved this before.
+//! Records of nullifiers and actions: whether a person has proved an action before.
 
 use super::directory::ActionKey;
-use crate::{U256, encode_fields};
+use super::identity::Nullifier;
+use crate::encode_fields;
+use crate::time::UnixMillis;
 
-/// What is recorded once: a nullifier of an action of a relying party in an environment, compared as a number.
+/// The key of a nullifier's record: an action of a relying party in an environment, and the
+/// nullifier, compared as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NullifierKey {
     pub action: ActionKey,
-    pub nullifier: U256,
+    pub nullifier: Nullifier,
 }
 
 encode_fields!(NullifierKey { action, nullifier });
 
-/// What is known about a nullifier.
+/// The record of a verified nullifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NullifierRecord {
-    /// When it was first seen, Unix milliseconds.
-    pub created_at: u64,
-    /// Requests that it was verified in.
+    /// When it was first verified.
+    pub created_at: UnixMillis,
+    /// Number of requests that verified it.
     pub verifications: u64,
     /// Whether the person's app completed the presence check in the first of them.
     pub user_presence_completed: bool,
@@ -25,14 +28,15 @@ pub struct NullifierRecord {
 
 encode_fields!(NullifierRecord { created_at, verifications, user_presence_completed } version 1 of "nullifier record");
 
-/// An action that came to be with its first proof.
+/// The record of an action that was created by its first verified proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionRecord {
-    /// The text as it was first given.
+    /// The action's text in the request that created it.
     pub action: String,
+    /// The description in that request; empty when the request had none.
     pub description: String,
-    /// When its first proof passed, Unix milliseconds.
-    pub created_at: u64,
+    /// When its first proof verified.
+    pub created_at: UnixMillis,
 }
 
 encode_fields!(ActionRecord { action, description, created_at } version 1 of "action record");
@@ -46,11 +50,15 @@ pub struct MaxVerificationsReached {
     pub max_verifications: u64,
 }
 
-/// The record of a nullifier after one more request that verified it. A limit of 0 is none.
+/// The record of a nullifier after one more request that verified it. `before` is the record before
+/// the request; a `max_verifications` of 0 means no limit.
+///
+/// # Errors
+/// The nullifier has been verified `max_verifications` times already.
 pub fn verified_again(
     before: Option<&NullifierRecord>,
     max_verifications: u64,
-    now: u64,
+    now: UnixMillis,
     user_presence_completed: bool,
 ) -> Result<NullifierRecord, MaxVerificationsReached> {
     let Some(before) = before else {
@@ -68,12 +76,15 @@ mod tests {
 
     #[test]
     fn verifications_are_counted_up_to_the_limit() {
-        let first = verified_again(None, 2, 1000, true).expect("the first");
-        assert_eq!(first, NullifierRecord { created_at: 1000, verifications: 1, user_presence_completed: true });
-        let second = verified_again(Some(&first), 2, 2000, false).expect("the second");
+        let first = verified_again(None, 2, UnixMillis(1000), true).expect("the first");
+        assert_eq!(
+            first,
+            NullifierRecord { created_at: UnixMillis(1000), verifications: 1, user_presence_completed: true }
+        );
+        let second = verified_again(Some(&first), 2, UnixMillis(2000), false).expect("the second");
         assert_eq!(second, NullifierRecord { verifications: 2, ..first });
-        let refused = verified_again(Some(&second), 2, 3000, false);
+        let refused = verified_again(Some(&second), 2, UnixMillis(3000), false);
         assert_eq!(refused, Err(MaxVerificationsReached { max_verifications: 2 }));
-        assert!(verified_again(Some(&second), 0, 3000, false).is_ok());
+        assert!(verified_again(Some(&second), 0, UnixMillis(3000), false).is_ok());
     }
 }

@@ -1,41 +1,47 @@
-//! The body of a verification request: three types, told apart by `session_id` and then by `protocol_version`.
+//! The body of a verification request: three types, told apart by `session_id` and then by
+//! `protocol_version`.
 //!
-//! What does not have the right shape, type or pattern refuses the whole request with the field's path. Numbers that are too
-//! large for their field have the right pattern: they fail only their item, later.
+//! A field with a wrong shape, type or pattern makes the whole request invalid, and the error names
+//! its path. A number that is too large for the scalar field still has the right pattern: it fails
+//! only its item, when the items are checked ([`super::items`]).
 
 use serde_json::{Map, Value};
 
 use super::hash::{hash_text, hash_to_field};
-use super::identity::{Environment, ProofKind};
+use super::identity::{Environment, Nullifier, ProofKind};
 use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
-use crate::tree::is_below_field;
+use crate::time::UnixSeconds;
+use crate::tree::{Root, is_below_field};
 
-/// The most items of a request.
+/// The most items that a request can have.
 pub const MOST_RESPONSES: usize = 16;
 
 /// The longest action, description and identifier, in bytes of UTF-8.
 pub const LONGEST_TEXT: usize = 2048;
 
-/// Bounds of a legacy item's `max_age`, in seconds. The greater is the default.
+/// Bounds of a legacy item's `max_age` in seconds, both inclusive. The upper bound is the default.
 pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
 
-/// What a legacy item may be called.
+/// The identifiers that a legacy item can have.
 const LEGACY_IDENTIFIERS: [&str; 6] = ["orb", "secure_document", "document", "device", "face", "selfie"];
 
-/// A request that has the right shape.
+/// A request of the right shape. Its proofs are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationRequest {
+    /// The environment that the body names; production when it names no environment.
     pub environment: RequestedEnvironment,
-    /// Described when the request's proof brings its action to be.
+    /// The description that the action's record gets when a proof of this request creates the
+    /// action.
     pub action_description: String,
     /// Whether the person's app completed the presence check that it was asked for.
     pub user_presence_completed: bool,
+    /// Whether the body has an `integrity_bundle`, which the verification endpoint refuses.
     pub has_integrity_bundle: bool,
     pub proofs: Proofs,
 }
 
-/// The environment as it was asked for.
+/// The environment as the request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedEnvironment {
     Production,
@@ -45,7 +51,7 @@ pub enum RequestedEnvironment {
 }
 
 impl RequestedEnvironment {
-    /// The environment that counts.
+    /// The environment whose keys, roots and records the request uses.
     pub fn environment(self) -> Environment {
         match self {
             Self::Production => Environment::Production,
@@ -53,7 +59,7 @@ impl RequestedEnvironment {
         }
     }
 
-    /// The name that is echoed.
+    /// The name that the answer repeats.
     pub fn name(self) -> &'static str {
         match self {
             Self::Production => "production",
@@ -75,7 +81,7 @@ pub enum Proofs {
 }
 
 impl Proofs {
-    /// The kind of key and root that they need.
+    /// The kind of verification key and root that the proofs need.
     pub fn kind(&self) -> ProofKind {
         match self {
             Self::Legacy { .. } => ProofKind::Legacy,
@@ -83,8 +89,8 @@ impl Proofs {
         }
     }
 
-    /// Identifier and nullifier of each proof, in their order.
-    pub fn named(&self) -> Vec<(&str, &NumberText)> {
+    /// Identifier and nullifier of each proof, in the request's order.
+    pub fn named(&self) -> Vec<(&str, &NullifierText)> {
         match self {
             Self::Legacy { items, .. } => items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect(),
             Self::Uniqueness { items, .. } | Self::Session { items, .. } => {
@@ -98,7 +104,7 @@ impl Proofs {
         self.named().len() as u32
     }
 
-    /// The action's text; a session has none.
+    /// The action's text; `None` for a session request.
     pub fn action(&self) -> Option<&str> {
         match self {
             Self::Legacy { action, .. } | Self::Uniqueness { action, .. } => Some(action),
@@ -107,22 +113,37 @@ impl Proofs {
     }
 }
 
-/// A number with the text it was written in. Texts beyond 256 bits read as the greatest number, which no field holds.
+/// A number with its text in the body. A text beyond 256 bits reads as the greatest 256-bit number,
+/// which is above the modulus of the scalar field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NumberText {
+struct NumberText {
+    text: String,
+    value: U256,
+}
+
+/// A nullifier with its text in the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NullifierText {
     pub text: String,
-    pub value: U256,
+    pub value: Nullifier,
+}
+
+impl From<NumberText> for NullifierText {
+    fn from(number: NumberText) -> Self {
+        Self { text: number.text, value: Nullifier(number.value) }
+    }
 }
 
 /// A legacy proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyItem {
     pub identifier: String,
-    pub merkle_root: U256,
-    pub nullifier: NumberText,
+    /// The root of the identity tree that the proof was made against.
+    pub merkle_root: Root,
+    pub nullifier: NullifierText,
     pub proof: [U256; LEGACY_WORDS],
     pub signal_hash: U256,
-    /// Seconds.
+    /// The greatest age of the root, in seconds, inclusive.
     pub max_age: u64,
 }
 
@@ -131,28 +152,29 @@ pub struct LegacyItem {
 pub struct CurrentItem {
     pub identifier: String,
     pub issuer_schema_id: u64,
-    pub nullifier: NumberText,
-    /// The action that the proof is about: the hash of the request's, or what a session's item names.
+    pub nullifier: NullifierText,
+    /// The action that the proof is for: the hash of the request's action, or the number that a
+    /// session item names.
     pub action: U256,
-    /// Unix seconds.
-    pub expires_at_min: u64,
-    /// Unix seconds.
-    pub credential_genesis_issued_at_min: u64,
+    pub expires_at_min: UnixSeconds,
+    /// 0 when the item does not name it.
+    pub credential_genesis_issued_at_min: UnixSeconds,
     pub signal_hash: U256,
     pub proof: [U256; CURRENT_WORDS],
-    pub root: U256,
+    /// The root that the proof was made against: the fifth word of the proof.
+    pub root: Root,
 }
 
-/// `session_` and 128 hex digits.
+/// A session id: `session_` and 128 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionId {
     pub text: String,
-    /// Public input of the proofs.
+    /// The first half of the id: a public input of the session's proofs.
     pub commitment: U256,
 }
 
-/// The values that the proof of a sign-in must be made for. They replace what the body says: a proof that was made for other
-/// values does not hold.
+/// The values that the proof of a sign-in must be made for. They replace the values of the body, so
+/// that a proof for other values does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound<'a> {
     pub kind: ProofKind,
@@ -161,7 +183,7 @@ pub struct Bound<'a> {
     pub action: &'a str,
     pub nonce: U256,
     pub signal_hash: U256,
-    /// The greatest age of a legacy root, in seconds.
+    /// The greatest age of a legacy root, in seconds, inclusive.
     pub max_age: u64,
 }
 
@@ -172,21 +194,24 @@ pub struct BoundRequest {
     /// The identifier of the proof.
     pub identifier: String,
     /// The nullifier of the proof.
-    pub nullifier: U256,
+    pub nullifier: Nullifier,
 }
 
 /// A field that is missing or malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct ValidationError {
-    /// Path of the field, such as `responses[0].proof`; `None` when the body is no object.
+    /// Path of the field, such as `responses[0].proof`; `None` when the body is not an object.
     pub attribute: Option<String>,
-    /// What is wrong with it and what would be right.
+    /// What is wrong with the field, and what would be right.
     pub detail: String,
 }
 
 impl VerificationRequest {
-    /// Reads a body that is JSON already.
+    /// Reads a request from its parsed body.
+    ///
+    /// # Errors
+    /// The first field that is missing or malformed.
     pub fn read(body: &Value) -> Result<Self, ValidationError> {
         let body = Fields::of_body(body)?;
         let version = body.text("protocol_version")?;
@@ -230,8 +255,12 @@ impl VerificationRequest {
         Self::with_proofs(&body, body.environment()?, proofs)
     }
 
-    /// Reads the answer to a sign-in: a body with exactly one proof, of the kind that `bound` names. Action, nonce, environment,
-    /// signal hash and greatest root age are those of `bound`; what the body says of them is ignored.
+    /// Reads the answer to a sign-in: a body with exactly one proof, of the kind that `bound`
+    /// names. Action, nonce, environment, signal hash and greatest root age are those of `bound`;
+    /// the body's values of these fields are ignored.
+    ///
+    /// # Errors
+    /// The first field that is missing or malformed.
     pub fn read_bound(body: &Value, bound: &Bound<'_>) -> Result<BoundRequest, ValidationError> {
         let body = Fields::of_body(body)?;
         let version = bound.kind.protocol_version();
@@ -270,7 +299,7 @@ impl VerificationRequest {
         Ok(Self {
             environment,
             action_description: body.bounded_text("action_description")?.unwrap_or_default().to_owned(),
-            // Another value than `true` says nothing about presence and is no reason to refuse the request.
+            // Any value but `true` counts as false and does not make the request invalid.
             user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
             has_integrity_bundle: body.optional("integrity_bundle").is_some(),
             proofs,
@@ -287,8 +316,8 @@ fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyIte
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
         identifier: identifier.to_owned(),
-        merkle_root: item.hex("merkle_root")?.value,
-        nullifier: item.hex("nullifier")?,
+        merkle_root: Root::from_number(item.hex("merkle_root")?.value),
+        nullifier: item.hex("nullifier")?.into(),
         proof: item.legacy_proof("proof")?,
         signal_hash: bound.map_or_else(|| item.signal_hash("signal_hash"), |bound| Ok(bound.signal_hash))?,
         max_age,
@@ -297,17 +326,17 @@ fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyIte
 
 fn uniqueness_item(item: &Fields<'_>, action: U256, bound: Option<&Bound<'_>>) -> Result<CurrentItem, ValidationError> {
     let nullifier = item.as_number("nullifier", item.text("nullifier")?)?;
-    current_item(item, nullifier, action, bound)
+    current_item(item, nullifier.into(), action, bound)
 }
 
 fn session_item(item: &Fields<'_>) -> Result<CurrentItem, ValidationError> {
     let [nullifier, action] = item.numbers("session_nullifier", "the nullifier and the action")?;
-    current_item(item, nullifier, action.value, None)
+    current_item(item, nullifier.into(), action.value, None)
 }
 
 fn current_item(
     item: &Fields<'_>,
-    nullifier: NumberText,
+    nullifier: NullifierText,
     action: U256,
     bound: Option<&Bound<'_>>,
 ) -> Result<CurrentItem, ValidationError> {
@@ -321,20 +350,20 @@ fn current_item(
         issuer_schema_id: item.issuer_schema_id("issuer_schema_id")?,
         nullifier,
         action,
-        expires_at_min: item.integer("expires_at_min")?,
+        expires_at_min: UnixSeconds(item.integer("expires_at_min")?),
         credential_genesis_issued_at_min: item
             .optional_integer("credential_genesis_issued_at_min")?
-            .unwrap_or_default(),
+            .map_or_else(UnixSeconds::default, UnixSeconds),
         signal_hash: match signal_hash {
             Some(text) => item.as_number("signal_hash", text)?.value,
             None => bound.map_or(U256::ZERO, |bound| bound.signal_hash),
         },
         proof: [a, b1, b0, c],
-        root,
+        root: Root::from_number(root),
     })
 }
 
-/// An object of the body, with its path.
+/// An object of the body with its path, which errors put before the names of its fields.
 struct Fields<'a> {
     object: &'a Map<String, Value>,
     path: String,
@@ -357,7 +386,7 @@ impl<'a> Fields<'a> {
         self.wrong(name, format!("must be {expected}, not {}", kind_of(found)))
     }
 
-    /// A field; null is as good as absent.
+    /// A field of the object; null counts as absent.
     fn optional(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
@@ -376,7 +405,7 @@ impl<'a> Fields<'a> {
         Ok(self.optional_text(name)?.unwrap_or_default())
     }
 
-    /// A text that is kept or given back.
+    /// A text that the daemon stores or repeats in an answer: at most [`LONGEST_TEXT`] bytes.
     fn bounded_text(&self, name: &str) -> Result<Option<&'a str>, ValidationError> {
         let text = self.optional_text(name)?;
         match text.map(str::len) {
@@ -406,7 +435,7 @@ impl<'a> Fields<'a> {
         Err(self.wrong("max_age", detail))
     }
 
-    /// A number, or a numeric string.
+    /// A 64-bit number, as a JSON number or as a number in a string.
     fn issuer_schema_id(&self, name: &str) -> Result<u64, ValidationError> {
         let text = match self.required(name)? {
             Value::String(text) => text,
@@ -439,7 +468,7 @@ impl<'a> Fields<'a> {
         numbers.try_into().map_err(|_| self.wrong(name, format!("must have {N} strings")))
     }
 
-    /// Hex digits with or without `0x`, at most 64.
+    /// 1 to 64 hex digits, with or without `0x`.
     fn hex(&self, name: &str) -> Result<NumberText, ValidationError> {
         let text = self.text(name)?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -449,7 +478,8 @@ impl<'a> Fields<'a> {
         Ok(NumberText { text: text.to_owned(), value })
     }
 
-    /// The hash of a legacy proof's signal, in lower case; by default the one of the empty signal.
+    /// The hash of a legacy proof's signal, in lower-case hex digits; by default the hash of the
+    /// empty signal.
     fn signal_hash(&self, name: &str) -> Result<U256, ValidationError> {
         let Some(text) = self.optional_text(name)? else { return Ok(hash_to_field(&[])) };
         let digits = text.strip_prefix("0x").filter(|digits| digits.len() <= 64);
@@ -459,7 +489,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The eight words of a legacy proof: `0x` and 512 hex digits, or JSON text of the same numbers.
+    /// The eight words of a legacy proof: `0x` and 512 hex digits, or JSON text of the same
+    /// numbers.
     fn legacy_proof(&self, name: &str) -> Result<[U256; LEGACY_WORDS], ValidationError> {
         let text = self.text(name)?;
         let words = match text.strip_prefix("0x") {
@@ -505,7 +536,7 @@ impl<'a> Fields<'a> {
         action.map(str::to_owned).ok_or_else(missing)
     }
 
-    /// The only response of the answer to a sign-in.
+    /// The single entry of `responses` in the answer to a sign-in.
     fn single_response(&self) -> Result<Fields<'a>, ValidationError> {
         match self.optional("responses").and_then(Value::as_array).map(Vec::as_slice) {
             Some([Value::Object(object)]) => Ok(Fields { object, path: "responses[0].".to_owned() }),
@@ -529,7 +560,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Reads `0x` and hex digits, or decimal digits. A number beyond 256 bits becomes the greatest one.
+/// Reads `0x` and hex digits, or decimal digits. A number beyond 256 bits becomes the greatest
+/// 256-bit number.
 fn number(text: &str) -> Option<U256> {
     match text.strip_prefix("0x") {
         Some(digits) => from_digits(digits, 16),
@@ -576,7 +608,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// A text for a message, in moderation.
+/// The text in quotes for a message, cut to 80 characters.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {

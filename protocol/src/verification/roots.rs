@@ -1,28 +1,30 @@
-//! Trusted roots: those that come from configuration or the operator, not from this registry.
+//! Trusted roots: roots that come from the configuration or the operator, not from this registry.
 
 use std::collections::BTreeSet;
 
 use super::identity::{Environment, ProofKind};
-use crate::{U256, encode_fields};
+use crate::encode_fields;
+use crate::time::UnixSeconds;
+use crate::tree::{Node, Root};
 
-/// A root that proofs may be made against.
+/// A root that proofs can be made against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrustedRoot {
     pub environment: Environment,
     pub kind: ProofKind,
-    /// Since when it is known, Unix seconds.
-    pub time: u64,
-    pub root: U256,
+    /// The time since when the root is known.
+    pub time: UnixSeconds,
+    pub root: Root,
 }
 
 encode_fields!(TrustedRoot { environment, kind, time, root } version 1 of "trusted root");
 
-/// How old a root is.
+/// The age of a trusted root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootAge {
-    /// No younger one is trusted.
+    /// No younger root of its environment and kind is trusted.
     Newest,
-    /// A younger one is; so many seconds have passed since this one became known.
+    /// A younger root is trusted; the seconds since this root became known.
     Seconds(u64),
 }
 
@@ -39,65 +41,81 @@ impl FromIterator<TrustedRoot> for TrustedRoots {
 }
 
 impl TrustedRoots {
-    /// The age of a root; `None` when it is not trusted. Of a root with several times the latest counts, and roots with the
-    /// latest time of all are all the newest.
-    pub fn age(&self, environment: Environment, kind: ProofKind, root: &U256, now: u64) -> Option<RootAge> {
-        let time = self.of(environment, kind).rev().find(|trusted| trusted.root == *root)?.time;
+    /// The age of a root; `None` when it is not trusted. When a root was added several times, its
+    /// latest time counts. Every root with the latest time of its environment and kind is the
+    /// newest.
+    pub fn age(&self, environment: Environment, kind: ProofKind, root: Root, now: UnixSeconds) -> Option<RootAge> {
+        let time = self.of(environment, kind).rev().find(|trusted| trusted.root == root)?.time;
         let newest = self.of(environment, kind).next_back()?.time;
-        Some(if time == newest { RootAge::Newest } else { RootAge::Seconds(now.saturating_sub(time)) })
+        Some(if time == newest { RootAge::Newest } else { RootAge::Seconds(now.since(time)) })
     }
 
-    /// Whether a root is the newest or was replaced by a younger one at most `window` seconds ago.
-    pub fn is_valid(&self, environment: Environment, kind: ProofKind, root: &U256, now: u64, window: u64) -> bool {
-        let Some(time) = self.of(environment, kind).rev().find(|trusted| trusted.root == *root).map(|found| found.time)
+    /// Whether a root is trusted and is the newest, or was followed by a younger one at most
+    /// `window` seconds ago, that second included.
+    pub fn is_valid(
+        &self,
+        environment: Environment,
+        kind: ProofKind,
+        root: Root,
+        now: UnixSeconds,
+        window: u64,
+    ) -> bool {
+        let Some(time) = self.of(environment, kind).rev().find(|trusted| trusted.root == root).map(|found| found.time)
         else {
             return false;
         };
         let replaced = self.of(environment, kind).map(|trusted| trusted.time).find(|other| *other > time);
-        replaced.is_none_or(|replaced| now <= replaced.saturating_add(window))
+        replaced.is_none_or(|replaced| now <= replaced.plus(window))
     }
 
-    /// All of them, by environment, kind and time.
+    /// All roots, ordered by environment, kind and time.
     pub fn iter(&self) -> impl Iterator<Item = &TrustedRoot> {
         self.roots.iter()
     }
 
     fn of(&self, environment: Environment, kind: ProofKind) -> impl DoubleEndedIterator<Item = &TrustedRoot> {
         let bound = |time, root| TrustedRoot { environment, kind, time, root };
-        self.roots.range(bound(0, U256::ZERO)..=bound(u64::MAX, U256::MAX))
+        self.roots.range(
+            bound(UnixSeconds(0), Root(Node::ZERO))..=bound(UnixSeconds(u64::MAX), Root(Node::repeat_byte(0xff))),
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::U256;
 
     const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
 
     fn roots(entries: &[(u64, u64)]) -> TrustedRoots {
         let (environment, kind) = HERE;
-        let root = |(time, root): &(u64, u64)| TrustedRoot { environment, kind, time: *time, root: U256::from(*root) };
-        entries.iter().map(root).collect()
+        let trusted = |&(time, number)| TrustedRoot { environment, kind, time: UnixSeconds(time), root: root(number) };
+        entries.iter().map(trusted).collect()
+    }
+
+    fn root(number: u64) -> Root {
+        Root::from_number(U256::from(number))
     }
 
     #[test]
     fn ages() {
         let roots = roots(&[(100, 1), (200, 2), (200, 3), (50, 3)]);
-        let age = |root: u64, now| roots.age(HERE.0, HERE.1, &U256::from(root), now);
+        let age = |number, now| roots.age(HERE.0, HERE.1, root(number), UnixSeconds(now));
         assert_eq!(age(1, 150), Some(RootAge::Seconds(50)));
         // The clock may be behind the operator's.
         assert_eq!(age(1, 90), Some(RootAge::Seconds(0)));
         assert_eq!(age(2, 1_000_000), Some(RootAge::Newest));
         assert_eq!(age(3, 1_000_000), Some(RootAge::Newest));
         assert_eq!(age(4, 300), None);
-        assert_eq!(roots.age(Environment::Production, HERE.1, &U256::from(1), 300), None);
-        assert_eq!(roots.age(HERE.0, ProofKind::Current, &U256::from(1), 300), None);
+        assert_eq!(roots.age(Environment::Production, HERE.1, root(1), UnixSeconds(300)), None);
+        assert_eq!(roots.age(HERE.0, ProofKind::Current, root(1), UnixSeconds(300)), None);
     }
 
     #[test]
     fn validity() {
         let roots = roots(&[(100, 1), (200, 2), (300, 3)]);
-        let valid = |root: u64, now| roots.is_valid(HERE.0, HERE.1, &U256::from(root), now, 10);
+        let valid = |number, now| roots.is_valid(HERE.0, HERE.1, root(number), UnixSeconds(now), 10);
         for (root, now, expected) in [(1, 210, true), (1, 211, false), (2, 310, true), (2, 311, false)] {
             assert_eq!(valid(root, now), expected, "{root} at {now}");
         }

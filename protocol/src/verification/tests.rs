@@ -5,13 +5,15 @@ use super::items::{ItemError, KnownRoots, check_items};
 use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
 use super::roots::RootAge;
 use super::*;
-use crate::U256;
 use crate::commitment::PublicKey;
 use crate::groth16::{PreparedKey, VerificationKey};
+use crate::time::UnixSeconds;
+use crate::tree::Root;
+use crate::{B256, U256};
 
 const APP: &str = "app_staging_169e21f6afc84b304749830067809632";
 const PARTY: &str = "rp_0387df34f862cd4e";
-const NOW: u64 = 1_783_000_000;
+const NOW: UnixSeconds = UnixSeconds(1_783_000_000);
 
 fn vector(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -96,7 +98,7 @@ fn the_three_types() {
     };
     assert_eq!(items[0].signal_hash, hash::hash_text(""));
     let Proofs::Uniqueness { items, .. } = read(&uniqueness()).proofs else { panic!("uniqueness") };
-    assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, 0));
+    assert_eq!((items[0].signal_hash, items[0].credential_genesis_issued_at_min), (U256::ZERO, UnixSeconds(0)));
 }
 
 #[test]
@@ -331,30 +333,31 @@ fn an_action_is_known_by_the_bytes_of_its_text() {
 
 /// One legacy root of an age, one current root.
 struct Roots {
-    legacy: (U256, RootAge),
-    current: U256,
+    legacy: (Root, RootAge),
+    current: Root,
 }
 
 impl Roots {
     fn recorded() -> Self {
         let legacy = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
         let current = vector(include_str!("../../vectors/v4_session.json"));
-        Self { legacy: (number(&legacy["root"]), RootAge::Newest), current: number(&current["named"]["merkle_root"]) }
+        let root = |value| Root::from_number(number(value));
+        Self { legacy: (root(&legacy["root"]), RootAge::Newest), current: root(&current["named"]["merkle_root"]) }
     }
 }
 
 impl KnownRoots for Roots {
     type Error = std::convert::Infallible;
-    fn legacy(&self, _: Environment, root: &U256) -> Option<RootAge> {
-        (*root == self.legacy.0).then_some(self.legacy.1)
+    fn legacy(&self, _: Environment, root: Root) -> Option<RootAge> {
+        (root == self.legacy.0).then_some(self.legacy.1)
     }
-    fn is_current(&self, _: Environment, root: &U256) -> Result<bool, Self::Error> {
-        Ok(*root == self.current)
+    fn is_current(&self, _: Environment, root: Root) -> Result<bool, Self::Error> {
+        Ok(root == self.current)
     }
 }
 
 /// The outcome of a request's only item: its code, or whether its claim holds.
-fn outcome_at(path: &str, request: &Value, roots: &Roots, now: u64) -> Result<bool, &'static str> {
+fn outcome_at(path: &str, request: &Value, roots: &Roots, now: UnixSeconds) -> Result<bool, &'static str> {
     let directory = directory();
     let request = read(request);
     let admitted = directory.admit(path, &request).expect("admitted");
@@ -444,8 +447,8 @@ fn session_items() {
     let staging = with(session(), "/environment", json!("staging"));
     assert_eq!(outcome(PARTY, &staging), Err("invalid_credential_issuer"), "the issuer is one of production");
 
-    let expires = 0x6a54_cd68;
-    for (now, expected) in [(expires + 18_000, Ok(true)), (expires + 18_001, Err("expiration_too_old"))] {
+    let expires = UnixSeconds(0x6a54_cd68);
+    for (now, expected) in [(expires.plus(18_000), Ok(true)), (expires.plus(18_001), Err("expiration_too_old"))] {
         assert_eq!(outcome_at(PARTY, &session(), &Roots::recorded(), now), expected, "{now}");
     }
 }
@@ -453,7 +456,7 @@ fn session_items() {
 #[test]
 fn the_order_of_the_item_checks() {
     let mut roots = Roots::recorded();
-    roots.current = U256::ZERO;
+    roots.current = Root(B256::ZERO);
     let mut request = session();
     for (pointer, value) in [
         ("/responses/0/session_nullifier/1", json!("0x1")),
@@ -462,7 +465,7 @@ fn the_order_of_the_item_checks() {
     ] {
         request = with(request, pointer, value);
     }
-    let late = 0x6a54_cd68 + 18_001;
+    let late = UnixSeconds(0x6a54_cd68 + 18_001);
     let named = vector(include_str!("../../vectors/v4_session.json"))["named"].clone();
     let mut steps = Vec::new();
     steps.push(outcome_at(PARTY, &request, &roots, late));

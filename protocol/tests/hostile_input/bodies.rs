@@ -25,6 +25,7 @@ use selfsame_protocol::registry::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     RecoverAccount, RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
+use selfsame_protocol::tree::LeafIndex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -378,16 +379,16 @@ proptest! {
         siblings in prop_oneof![4 => Just(30), 1 => 0..40usize]
             .prop_flat_map(|count| prop::collection::vec(Sample::any(), count)),
     ) {
-        let answer = InclusionProofResponse { leaf_index, root, siblings, authenticator_pubkeys: Vec::new() };
+        let answer = InclusionProofResponse { leaf_index: LeafIndex(leaf_index), root, siblings, authenticator_pubkeys: Vec::new() };
         let is_node = |node: &selfsame_protocol::B256| U256::from_be_bytes(node.0) < crate::samples::modulus();
         let is_path = leaf_index < 1 << 30
             && answer.siblings.len() == 30
             && answer.siblings.iter().all(is_node)
-            && is_node(&root);
+            && is_node(&root.0);
         let path = answer.path();
         prop_assert_eq!(path.is_some(), is_path);
         if let Some(path) = path {
-            prop_assert_eq!((path.leaf_index, path.root, path.siblings.to_vec()), (leaf_index, root, answer.siblings));
+            prop_assert_eq!((path.leaf_index, path.root, path.siblings.to_vec()), (LeafIndex(leaf_index), root, answer.siblings));
         }
     }
 }

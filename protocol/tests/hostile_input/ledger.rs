@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{
@@ -11,8 +12,9 @@ use selfsame_protocol::ledger::{
     merkle_root, verify_path,
 };
 use selfsame_protocol::registry::trace::{Trace, replay};
-use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Operation, RecoveredSigner, RuleParameters};
+use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Nonce, Operation, RecoveredSigner, RuleParameters};
 use selfsame_protocol::signature::SignatureError;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
@@ -119,7 +121,7 @@ proptest! {
     #[test]
     fn damaged_blocks_do_not_follow(
         previous in Seal::any(),
-        now in u64::any(),
+        now in UnixSeconds::any(),
         rules in RuleParameters::any(),
         entries in Vec::<Entry>::any(),
         by in 1..=u32::MAX,
@@ -166,8 +168,8 @@ proptest! {
             |receipt| &mut receipt.block.header.operations_root,
             |receipt| &mut receipt.result.hash,
             |receipt| &mut receipt.result.result.block_hash,
-            |receipt| &mut receipt.result.result.root_before,
-            |receipt| &mut receipt.result.result.root_after,
+            |receipt| &mut receipt.result.result.root_before.0,
+            |receipt| &mut receipt.result.result.root_after.0,
             |receipt| &mut receipt.result.result.outcomes_root,
             |receipt| &mut receipt.result.result.previous_result_hash,
         ];
@@ -310,8 +312,10 @@ impl Attempt {
         }
         if let Operation::CreateAccount(operation) = &mut self.operation {
             operation.authenticator_addresses.iter_mut().for_each(|address| *address = one_of_few(*address));
-            operation.authenticator_pubkeys.resize(operation.authenticator_addresses.len(), U256::from(1));
-            operation.offchain_signer_commitment %= modulus();
+            operation
+                .authenticator_pubkeys
+                .resize(operation.authenticator_addresses.len(), CompressedKey(U256::from(1)));
+            operation.offchain_signer_commitment.0 %= modulus();
         }
         let Some((leaf_index, account)) =
             registry.accounts.iter().nth(self.account.index(registry.accounts.len().max(1)))
@@ -319,39 +323,39 @@ impl Attempt {
             return (self.operation, None);
         };
         let slots =
-            account.slots.iter().zip(0u32..).filter_map(|(slot, pubkey_id)| Some((slot.as_ref()?.address, pubkey_id)));
-        let slots: Vec<(Address, u32)> = slots.collect();
-        let (signer, slot) = if slots.is_empty() { (Address::ZERO, 0) } else { *self.slot.get(&slots) };
-        let nonce = U256::from(account.nonce);
+            account.slots.iter().zip(0..).filter_map(|(slot, number)| Some((slot.as_ref()?.address, PubkeyId(number))));
+        let slots: Vec<(Address, PubkeyId)> = slots.collect();
+        let (signer, slot) = if slots.is_empty() { (Address::ZERO, PubkeyId(0)) } else { *self.slot.get(&slots) };
+        let nonce = Nonce::from(account.nonce);
         let mut signed_by = signer;
         match &mut self.operation {
             Operation::CreateAccount(_) => {}
             Operation::UpdateAuthenticator(operation) => {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
-                operation.new_offchain_signer_commitment %= modulus();
+                operation.new_offchain_signer_commitment.0 %= modulus();
                 (operation.old_authenticator_address, operation.pubkey_id) = (signer, slot);
                 operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
             }
             Operation::InsertAuthenticator(operation) => {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
-                operation.new_offchain_signer_commitment %= modulus();
+                operation.new_offchain_signer_commitment.0 %= modulus();
                 operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
                 // Now and then a slot that would need four billion others before it.
-                operation.pubkey_id =
-                    if operation.pubkey_id > u32::MAX - 2 { operation.pubkey_id } else { operation.pubkey_id % 9 };
+                let PubkeyId(slot) = operation.pubkey_id;
+                operation.pubkey_id = PubkeyId(if slot > u32::MAX - 2 { slot } else { slot % 9 });
             }
             Operation::RemoveAuthenticator(operation) => {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
-                operation.new_offchain_signer_commitment %= modulus();
+                operation.new_offchain_signer_commitment.0 %= modulus();
                 (operation.authenticator_address, operation.pubkey_id) = (signer, slot);
             }
             Operation::RecoverAccount(operation) => {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
-                operation.new_offchain_signer_commitment %= modulus();
+                operation.new_offchain_signer_commitment.0 %= modulus();
                 operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
                 signed_by = account.recovery_agent;
             }
@@ -385,7 +389,7 @@ proptest! {
         creations in prop::collection::vec(Attempt::of(CreateAccount::any().prop_map_into().boxed()), 0..5),
         attempts in prop::collection::vec(Attempt::any(), 0..36),
         rules in RuleParameters::any(),
-        now in u64::any(),
+        now in UnixSeconds::any(),
     ) {
         let rules = RuleParameters { commitment_check: CommitmentCheck::Off, ..rules };
         let mut registry = MemoryRegistry::default();

@@ -177,7 +177,7 @@ proptest! {
             quoted[1..quoted.len() - 1].to_owned()
         };
         let query = from_object::<LeafIndexQuery>(format!("{{\"leaf_index\":\"{spelt}\"}}").as_bytes());
-        prop_assert_eq!(query.ok().map(|query| U256::from(query.leaf_index)), numeric_string(&text, 64));
+        prop_assert_eq!(query.ok().map(|query| query.leaf_index.widen()), numeric_string(&text, 64));
     }
 
     /// An address is 40 hex digits, `0x` or not, and is written in lower case.
@@ -207,7 +207,7 @@ proptest! {
         let body = json!({"leaf_index": "1", "root": text, "siblings": [], "authenticator_pubkeys": []});
         let read = from_object::<InclusionProofResponse>(body.to_string().as_bytes()).ok();
         let expected = hex_bytes(&text, 32).filter(|_| text.starts_with("0x"));
-        prop_assert_eq!(read.map(|answer| answer.root.to_vec()), expected);
+        prop_assert_eq!(read.map(|answer| answer.root.0.to_vec()), expected);
     }
 
     /// A request id is a UUID with hyphens, `gw_` or not.

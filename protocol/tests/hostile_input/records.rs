@@ -16,6 +16,7 @@ use selfsame_protocol::gateway::GatewayErrorCode;
 use selfsame_protocol::ledger::{
     Block, BlockHeader, BlockResult, Entry, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
 };
+use selfsame_protocol::number::Number;
 use selfsame_protocol::registry::{
     Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
     InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
@@ -29,6 +30,7 @@ use selfsame_protocol::sign_in::records::{
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, verified_again};
@@ -247,11 +249,11 @@ proptest! {
         now in u64::any(),
         lifetime in u64::any(),
     ) {
-        let rotated = keys.rotate(new, now, lifetime, true).expect("forced");
+        let rotated = keys.rotate(new, UnixSeconds(now), lifetime, true).expect("forced");
         prop_assert!(rotated.keys.len() <= keys.keys.len() + 1);
-        prop_assert!(rotated.without_expired(now, lifetime).keys.len() <= rotated.keys.len());
+        prop_assert!(rotated.without_expired(UnixSeconds(now), lifetime).keys.len() <= rotated.keys.len());
         let _ =
-            (rotated.current(), rotated.next(), keys.rotate(SigningKey::clone(&rotated.keys[0]), now, lifetime, false));
+            (rotated.current(), rotated.next(), keys.rotate(SigningKey::clone(&rotated.keys[0]), UnixSeconds(now), lifetime, false));
     }
 
     /// A browser's session stays bounded and knows the newest sign-in of each client.
@@ -277,11 +279,11 @@ proptest! {
     ) {
         let trusted: TrustedRoots = roots.iter().copied().collect();
         for root in &roots {
-            prop_assert!(trusted.age(root.environment, root.kind, &root.root, now).is_some());
-            trusted.is_valid(root.environment, root.kind, &root.root, now, window);
+            prop_assert!(trusted.age(root.environment, root.kind, root.root, UnixSeconds(now)).is_some());
+            trusted.is_valid(root.environment, root.kind, root.root, UnixSeconds(now), window);
         }
-        prop_assert!(is_valid_root(Some(&root), now, window) || root.replaced_at.is_some());
-        let again = verified_again(Some(&record), limit, now, true);
+        prop_assert!(is_valid_root(Some(&root), UnixSeconds(now), window) || root.replaced_at.is_some());
+        let again = verified_again(Some(&record), limit, UnixMillis(now), true);
         prop_assert_eq!(again.is_ok(), limit == 0 || record.verifications < limit);
     }
 
@@ -289,11 +291,11 @@ proptest! {
     #[test]
     fn accounts_of_any_content(account in Account::any(), packed in PackedAccount::any()) {
         if let Err(error) = account.decoded_keys() {
-            prop_assert!((error.pubkey_id as usize) < account.slots.len());
+            prop_assert!(error.pubkey_id.index() < account.slots.len());
         }
         let number = packed.to_number();
         prop_assert_eq!(number >> 224, U256::from(packed.recovery_counter));
-        prop_assert_eq!((number >> 192) & U256::from(u32::MAX), U256::from(packed.pubkey_id));
-        prop_assert_eq!(number & ((U256::from(1) << 192) - U256::from(1)), U256::from(packed.leaf_index));
+        prop_assert_eq!((number >> 192) & U256::from(u32::MAX), packed.pubkey_id.widen());
+        prop_assert_eq!(number & ((U256::from(1) << 192) - U256::from(1)), packed.leaf_index.widen());
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use ark_bn254::Fr;
 use ark_ff::PrimeField;
 use proptest::prelude::*;
+use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::gateway::{
@@ -21,7 +22,7 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::{
     Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
-    InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
+    InsertAuthenticator, Lock, Nonce, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
@@ -31,11 +32,12 @@ use selfsame_protocol::sign_in::records::{
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
-use selfsame_protocol::tree::{Page, PageId, ROWS};
+use selfsame_protocol::time::{UnixMillis, UnixSeconds};
+use selfsame_protocol::tree::{LeafIndex, Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, Nullifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};
 use strum::IntoEnumIterator;
 
@@ -139,10 +141,19 @@ mapped! {
     Signature = any::<[u8; 65]>().prop_map(Signature),
     RequestId = any::<[u8; 16]>().prop_map(|bytes| decode(&bytes).expect("16 bytes")),
     RelyingPartyId = u64::any().prop_map(RelyingPartyId),
+    LeafIndex = u64::any().prop_map(Self),
+    PubkeyId = u32::any().prop_map(Self),
+    CompressedKey = U256::any().prop_map(Self),
+    Commitment = U256::any().prop_map(Self),
+    Nonce = U256::any().prop_map(Self),
+    Root = B256::any().prop_map(Self),
+    Nullifier = U256::any().prop_map(Self),
+    UnixSeconds = u64::any().prop_map(Self),
+    UnixMillis = u64::any().prop_map(Self),
     GatewayErrorCode = prop::sample::select(GatewayErrorCode::iter().collect::<Vec<_>>()),
     IndexerErrorCode = prop::sample::select(IndexerErrorCode::iter().collect::<Vec<_>>()),
     OperationKind = prop::sample::select(OperationKind::iter().collect::<Vec<_>>()),
-    Lock = prop_oneof![u64::any().prop_map(Self::LeafIndex), Address::any().prop_map(Self::Address)],
+    Lock = prop_oneof![LeafIndex::any().prop_map(Self::LeafIndex), Address::any().prop_map(Self::Address)],
     Operation = prop_oneof![
         CreateAccount::any().prop_map(Self::from),
         UpdateAuthenticator::any().prop_map(Self::from),
@@ -159,7 +170,7 @@ mapped! {
         }
     ),
     Outcome = prop_oneof![
-        u64::any().prop_map(|leaf_index| Self::Applied { leaf_index }),
+        LeafIndex::any().prop_map(|leaf_index| Self::Applied { leaf_index }),
         (String::any(), GatewayErrorCode::any()).prop_map(|(rule, code)| Self::Failed { rule, code }),
     ],
     PageId = (0..ROWS as u8, any::<u32>()).prop_map(|(row, index)| Self { row, index: index % (1 << (5 * row)) }),
@@ -285,7 +296,7 @@ fields! {
 /// A block of up to six entries as it is sealed, its result and outcomes as applying it could give them.
 pub fn any_sealed_block() -> BoxedStrategy<(Block, BlockResult, Vec<Outcome>)> {
     let entries = prop::collection::vec((Entry::any(), Outcome::any()), 1..7);
-    (Seal::any(), u64::any(), RuleParameters::any(), entries, BlockResult::any())
+    (Seal::any(), UnixSeconds::any(), RuleParameters::any(), entries, BlockResult::any())
         .prop_map(|(seal, now, rules, entries, result)| {
             let (entries, outcomes): (Vec<Entry>, Vec<Outcome>) = entries.into_iter().unzip();
             let block = Block::seal(&seal, now, rules, entries);

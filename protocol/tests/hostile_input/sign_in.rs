@@ -10,6 +10,7 @@ use selfsame_protocol::sign_in::discovery::Discovery;
 use selfsame_protocol::sign_in::parameters::Parameters;
 use selfsame_protocol::sign_in::pkce;
 use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType, Target};
+use selfsame_protocol::time::UnixSeconds;
 
 use crate::cases;
 use crate::damage::{any_text, damaged, damages, spoilt};
@@ -445,8 +446,8 @@ proptest! {
         let token = IdToken {
             client_id,
             nonce: Some(nonce),
-            issued_at: times[0],
-            expires_at: times[1],
+            issued_at: UnixSeconds(times[0]),
+            expires_at: UnixSeconds(times[1]),
             id,
             access_token: Some(nonce),
             code: Some(id),
@@ -485,7 +486,7 @@ proptest! {
         let [auth_time, now] = times;
         let age = u128::from(now).saturating_sub(auth_time.into());
         let expected = approved.email && max_age.is_none_or(|max_age| max_age != 0 && age <= max_age.into());
-        prop_assert_eq!(request.is_answered_by(auth_time, approved, now), expected);
+        prop_assert_eq!(request.is_answered_by(UnixSeconds(auth_time), approved, UnixSeconds(now)), expected);
     }
 }
 

@@ -6,15 +6,18 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::PrimeField;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, PublicKey, PublicKeyError, commitment, decompress_slots};
+use selfsame_protocol::commitment::{
+    Commitment, CompressedKey, MAX_AUTHENTICATORS, PubkeyId, PublicKey, PublicKeyError, commitment, decompress_slots,
+};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::indexer::CompatInclusionProofResponse;
 use selfsame_protocol::ledger::recover_signer;
+use selfsame_protocol::number::Number;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::registry::trace::Trace;
 use selfsame_protocol::signature::{Signature, SignatureError};
-use selfsame_protocol::tree::InclusionPath;
+use selfsame_protocol::tree::{InclusionPath, LeafIndex, Root};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 
 use crate::cases;
@@ -56,61 +59,60 @@ fn any_signed() -> BoxedStrategy<(Operation, Address)> {
 
 /// The digest by the definition: type and fields as words of 32 bytes, hashed, behind the domain's separator.
 fn digest(domain: &RegistryDomain, operation: &Operation) -> Option<B256> {
-    let word = |number: u64| U256::from(number);
     let address = |address: Address| U256::from_be_slice(address.as_slice());
     let (fields, values) = match operation {
         Operation::CreateAccount(_) | Operation::ExecuteRecoveryAgentUpdate(_) => return None,
         Operation::UpdateAuthenticator(operation) => (
             "UpdateAuthenticator(uint64 leafIndex,address oldAuthenticatorAddress,address newAuthenticatorAddress,uint32 pubkeyId,uint256 newAuthenticatorPubkey,uint256 newOffchainSignerCommitment,uint256 nonce)",
             vec![
-                word(operation.leaf_index),
+                operation.leaf_index.widen(),
                 address(operation.old_authenticator_address),
                 address(operation.new_authenticator_address),
-                word(operation.pubkey_id.into()),
-                operation.new_authenticator_pubkey,
-                operation.new_offchain_signer_commitment,
-                operation.nonce,
+                operation.pubkey_id.widen(),
+                operation.new_authenticator_pubkey.widen(),
+                operation.new_offchain_signer_commitment.widen(),
+                operation.nonce.widen(),
             ],
         ),
         Operation::InsertAuthenticator(operation) => (
             "InsertAuthenticator(uint64 leafIndex,address newAuthenticatorAddress,uint32 pubkeyId,uint256 newAuthenticatorPubkey,uint256 newOffchainSignerCommitment,uint256 nonce)",
             vec![
-                word(operation.leaf_index),
+                operation.leaf_index.widen(),
                 address(operation.new_authenticator_address),
-                word(operation.pubkey_id.into()),
-                operation.new_authenticator_pubkey,
-                operation.new_offchain_signer_commitment,
-                operation.nonce,
+                operation.pubkey_id.widen(),
+                operation.new_authenticator_pubkey.widen(),
+                operation.new_offchain_signer_commitment.widen(),
+                operation.nonce.widen(),
             ],
         ),
         Operation::RemoveAuthenticator(operation) => (
             "RemoveAuthenticator(uint64 leafIndex,address authenticatorAddress,uint32 pubkeyId,uint256 authenticatorPubkey,uint256 newOffchainSignerCommitment,uint256 nonce)",
             vec![
-                word(operation.leaf_index),
+                operation.leaf_index.widen(),
                 address(operation.authenticator_address),
-                word(operation.pubkey_id.into()),
-                operation.authenticator_pubkey,
-                operation.new_offchain_signer_commitment,
-                operation.nonce,
+                operation.pubkey_id.widen(),
+                operation.authenticator_pubkey.widen(),
+                operation.new_offchain_signer_commitment.widen(),
+                operation.nonce.widen(),
             ],
         ),
         Operation::RecoverAccount(operation) => (
             "RecoverAccount(uint64 leafIndex,address newAuthenticatorAddress,uint256 newAuthenticatorPubkey,uint256 newOffchainSignerCommitment,uint256 nonce)",
             vec![
-                word(operation.leaf_index),
+                operation.leaf_index.widen(),
                 address(operation.new_authenticator_address),
-                operation.new_authenticator_pubkey,
-                operation.new_offchain_signer_commitment,
-                operation.nonce,
+                operation.new_authenticator_pubkey.widen(),
+                operation.new_offchain_signer_commitment.widen(),
+                operation.nonce.widen(),
             ],
         ),
         Operation::UpdateRecoveryAgent(operation) => (
             "InitiateRecoveryAgentUpdate(uint64 leafIndex,address newRecoveryAgent,uint256 nonce)",
-            vec![word(operation.leaf_index), address(operation.new_recovery_agent), operation.nonce],
+            vec![operation.leaf_index.widen(), address(operation.new_recovery_agent), operation.nonce.widen()],
         ),
         Operation::CancelRecoveryAgentUpdate(operation) => (
             "CancelRecoveryAgentUpdate(uint64 leafIndex,uint256 nonce)",
-            vec![word(operation.leaf_index), operation.nonce],
+            vec![operation.leaf_index.widen(), operation.nonce.widen()],
         ),
     };
     let hash = |words: &[U256]| keccak256(words.iter().flat_map(|word| word.to_be_bytes::<32>()).collect::<Vec<u8>>());
@@ -120,7 +122,7 @@ fn digest(domain: &RegistryDomain, operation: &Operation) -> Option<B256> {
         of("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"),
         of("WorldIDRegistry"),
         of("1.0"),
-        word(domain.chain_id),
+        U256::from(domain.chain_id),
         address(domain.verifying_contract),
     ]);
     Some(keccak256([&[0x19, 0x01], &separator[..], &structure[..]].concat()))
@@ -193,7 +195,7 @@ proptest! {
         let generated = taceo_ark_babyjubjub::EdwardsAffine::generator()
             * taceo_ark_babyjubjub::Fr::from_le_bytes_mod_order(&scalar.to_le_bytes::<32>());
         let generated = PublicKey::from_point(generated.into_affine()).map(|key| key.compress());
-        for number in [Some(number), Some(number >> 1), Some(number >> 3), generated.ok()].into_iter().flatten() {
+        for number in [number, number >> 1, number >> 3].map(CompressedKey).into_iter().chain(generated.ok()) {
             let Ok(key) = PublicKey::decompress(number) else {
                 prop_assert_ne!(Ok(number), generated);
                 continue;
@@ -206,7 +208,7 @@ proptest! {
             let moved = (modulus() - x, modulus() - y);
             prop_assert_eq!(PublicKey::from_coordinates(&moved.0, &moved.1), Err(PublicKeyError::NotInSubgroup));
             for sign in [U256::ZERO, U256::from(1) << 255] {
-                prop_assert_eq!(PublicKey::decompress(moved.1 | sign), Err(PublicKeyError::NotInSubgroup));
+                prop_assert_eq!(PublicKey::decompress(CompressedKey(moved.1 | sign)), Err(PublicKeyError::NotInSubgroup));
             }
         }
         prop_assert!(PublicKey::from_coordinates(&number, &scalar).is_err());
@@ -225,23 +227,23 @@ proptest! {
             PublicKey::from_point((taceo_ark_babyjubjub::EdwardsAffine::generator() * scalar).into_affine()).ok()
         };
         let keys: Vec<Option<PublicKey>> = scalars.iter().map(|scalar| scalar.and_then(key)).collect();
-        let mut numbers: Vec<Option<U256>> = keys.iter().map(|key| key.map(|key| key.compress())).collect();
+        let mut numbers: Vec<Option<CompressedKey>> = keys.iter().map(|key| key.map(|key| key.compress())).collect();
         let decoded = decompress_slots(numbers.iter().copied());
         prop_assert_eq!(decoded.as_ref(), Ok(&keys));
         let of_keys = commitment(&keys);
-        prop_assert!(of_keys < modulus());
+        prop_assert!(of_keys < Commitment(modulus()));
         for place in 0..keys.len().min(MAX_AUTHENTICATORS) {
             let mut fewer = keys.clone();
             if fewer[place].take().is_some() {
                 prop_assert_ne!(commitment(&fewer), of_keys);
             }
         }
-        let path = InclusionPath { leaf_index: 1, root: B256::from(root), siblings: [B256::ZERO; 30] };
+        let path = InclusionPath { leaf_index: LeafIndex(1), root: Root(B256::from(root)), siblings: [B256::ZERO; 30] };
         let shown = CompatInclusionProofResponse::new(&path, &keys).authenticator_pubkeys;
         prop_assert!(shown.len() <= keys.len() && shown.last().is_none_or(Option::is_some));
-        if PublicKey::decompress(strange).is_err() {
-            let place = numbers.len() as u32;
-            numbers.push(Some(strange));
+        if PublicKey::decompress(CompressedKey(strange)).is_err() {
+            let place = PubkeyId(numbers.len() as u32);
+            numbers.push(Some(CompressedKey(strange)));
             prop_assert_eq!(decompress_slots(numbers).expect_err("strange").pubkey_id, place);
         }
     }

@@ -8,7 +8,8 @@ use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::indexer::InclusionProofResponse;
 use selfsame_protocol::registry::Account;
 use selfsame_protocol::tree::{
-    CAPACITY, DEPTH, Page, PageId, PageSource, field_element, hash_pair, inclusion_path, is_below_field, node, update,
+    CAPACITY, DEPTH, LeafIndex, Page, PageId, PageSource, Root, field_element, hash_pair, inclusion_path,
+    is_below_field, node, update,
 };
 use selfsame_protocol::{B256, U256};
 
@@ -54,13 +55,13 @@ proptest! {
         pages in prop::collection::vec(prop::option::of(Page::any()), 6),
         value in any_element(),
     ) {
-        let ids = (0..6).map(|row| PageId::above(leaf, row));
+        let ids = (0..6).map(|row| PageId::above(LeafIndex(leaf), row));
         let pages = Pages(ids.zip(pages).filter_map(|(id, page)| Some((id, page?))).collect());
-        let Ok(path) = inclusion_path(&pages, leaf);
+        let Ok(path) = inclusion_path(&pages, LeafIndex(leaf));
         let top = PageId { row: 0, index: 0 };
         let Ok(top) = pages.page(top).map(|page| page.unwrap_or_else(|| Page::empty(top)));
-        prop_assert_eq!(path.root, top.root());
-        let Ok(updated) = update(&pages, &BTreeMap::from([(leaf, node(value))]));
+        prop_assert_eq!(path.root, Root(top.root()));
+        let Ok(updated) = update(&pages, &BTreeMap::from([(LeafIndex(leaf), node(value))]));
         prop_assert_eq!(updated.root, path.root_from(&node(value)));
         prop_assert!(updated.pages.iter().all(|(id, _)| decode::<PageId>(&encode(id)) == Ok(*id)));
     }
@@ -74,7 +75,8 @@ proptest! {
         other in any_element(),
         account in Account::any(),
     ) {
-        let leaves: BTreeMap<u64, B256> = leaves.into_iter().map(|(index, value)| (index, node(value))).collect();
+        let leaves: BTreeMap<LeafIndex, B256> =
+            leaves.into_iter().map(|(index, value)| (LeafIndex(index), node(value))).collect();
         let mut pages = Pages::default();
         let Ok(updated) = update(&pages, &leaves);
         pages.0.extend(updated.pages);
@@ -95,17 +97,17 @@ proptest! {
             prop_assert!(!changed(&|answer| answer.siblings[place] = B256::from(sibling ^ (U256::from(1) << bit))));
             prop_assert!(!changed(&|answer| answer.siblings[place] = B256::from(sibling + modulus())));
             prop_assert!(!changed(
-                &|answer| answer.root = B256::from(U256::from_be_bytes(path.root.0) ^ (U256::from(1) << bit))
+                &|answer| answer.root = Root::from_number(path.root.to_number() ^ (U256::from(1) << bit))
             ));
-            prop_assert!(!changed(&|answer| answer.root = B256::from(U256::from_be_bytes(path.root.0) + modulus())));
+            prop_assert!(!changed(&|answer| answer.root = Root::from_number(path.root.to_number() + modulus())));
             prop_assert!(!changed(&|answer| answer.siblings.truncate(place)));
             prop_assert!(!changed(&|answer| answer.siblings.insert(place, B256::ZERO)));
-            prop_assert!(!changed(&|answer| answer.leaf_index |= CAPACITY << (bit % 34)));
+            prop_assert!(!changed(&|answer| answer.leaf_index.0 |= CAPACITY << (bit % 34)));
             // Where both children are the same, as in empty subtrees, left and right are too.
             let below = path.siblings[..place].iter().enumerate().fold(leaf, |node, (height, sibling)| {
-                if index >> height & 1 == 0 { hash_pair(&node, sibling) } else { hash_pair(sibling, &node) }
+                if index.0 >> height & 1 == 0 { hash_pair(&node, sibling) } else { hash_pair(sibling, &node) }
             });
-            prop_assert_eq!(changed(&|answer| answer.leaf_index ^= 1 << place), below == path.siblings[place]);
+            prop_assert_eq!(changed(&|answer| answer.leaf_index.0 ^= 1 << place), below == path.siblings[place]);
             prop_assert_eq!(leads(&answer, &node(other)), node(other) == leaf);
         }
     }

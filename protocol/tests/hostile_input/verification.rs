@@ -9,12 +9,15 @@ use selfsame_protocol::U256;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::groth16::{PreparedKey, VerificationKey};
 use selfsame_protocol::json::from_object;
+use selfsame_protocol::number::Number;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{KnownRoots, check_items};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::RootAge;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, Nullifier, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
 
 use crate::cases;
@@ -151,10 +154,10 @@ struct AllRoots;
 
 impl KnownRoots for AllRoots {
     type Error = Infallible;
-    fn legacy(&self, _: Environment, _: &U256) -> Option<RootAge> {
+    fn legacy(&self, _: Environment, _: Root) -> Option<RootAge> {
         Some(RootAge::Newest)
     }
-    fn is_current(&self, _: Environment, _: &U256) -> Result<bool, Infallible> {
+    fn is_current(&self, _: Environment, _: Root) -> Result<bool, Infallible> {
         Ok(true)
     }
 }
@@ -197,19 +200,19 @@ fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
         vec![
             nonce,
             session,
-            item.nullifier.value,
+            item.nullifier.value.0,
             item.action,
             item.signal_hash,
-            item.root,
+            item.root.widen(),
             U256::from(item.issuer_schema_id),
-            U256::from(item.expires_at_min),
-            U256::from(item.credential_genesis_issued_at_min),
+            item.expires_at_min.widen(),
+            item.credential_genesis_issued_at_min.widen(),
         ]
     };
     match &request.proofs {
         Proofs::Legacy { action, items } => items
             .iter()
-            .map(|item| vec![hash_text(action), item.merkle_root, item.nullifier.value, item.signal_hash])
+            .map(|item| vec![hash_text(action), item.merkle_root.widen(), item.nullifier.value.0, item.signal_hash])
             .collect(),
         Proofs::Uniqueness { nonce, items, .. } => items.iter().map(|item| current(*nonce, U256::ZERO, item)).collect(),
         Proofs::Session { session_id, nonce, items } => {
@@ -234,7 +237,7 @@ fn holding(request: &VerificationRequest) -> Result<Vec<bool>, TestCaseError> {
         Err(AdmissionError::IntegrityBundle { .. }) if request.has_integrity_bundle => return Ok(Vec::new()),
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
-    let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRoots, NOW);
+    let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRoots, UnixSeconds(NOW));
     let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
     Ok(hold.collect())
 }
@@ -292,21 +295,21 @@ proptest! {
         let small = u64::try_from(number >> 192).expect("64 bits");
         match &mut read.proofs {
             Proofs::Legacy { action, items } => match place {
-                0..3 => items[0].merkle_root = number,
-                3..5 => items[0].nullifier.value = number,
+                0..3 => items[0].merkle_root = Root::from_number(number),
+                3..5 => items[0].nullifier.value = Nullifier(number),
                 5..7 => items[0].signal_hash = number,
                 _ => *action = number.to_string(),
             },
             Proofs::Session { session_id, nonce, items } => match place {
                 0 => session_id.commitment = number,
                 1 => *nonce = number,
-                2 => items[0].nullifier.value = number,
+                2 => items[0].nullifier.value = Nullifier(number),
                 3 => items[0].action = U256::from(2) << 248 | number >> 8,
                 4 => items[0].signal_hash = number,
-                5 => items[0].root = number,
+                5 => items[0].root = Root::from_number(number),
                 6 => items[0].issuer_schema_id = small,
-                7 => items[0].expires_at_min = NOW.saturating_add(small),
-                _ => items[0].credential_genesis_issued_at_min = small,
+                7 => items[0].expires_at_min = UnixSeconds(NOW.saturating_add(small)),
+                _ => items[0].credential_genesis_issued_at_min = UnixSeconds(small),
             },
             Proofs::Uniqueness { .. } => {}
         }
@@ -339,7 +342,7 @@ proptest! {
         prop_assert_eq!(found.is_some(), expected.is_some_and(|number| number <= U256::from(u64::MAX)));
         if let (Some(item), Some(number)) = (found, expected) {
             prop_assert_eq!(item.proof.map(|word| word == number), [true; 4]);
-            prop_assert_eq!((item.nullifier.value, item.signal_hash, item.root), (number, number, number));
+            prop_assert_eq!((item.nullifier.value.0, item.signal_hash, item.root.to_number()), (number, number, number));
             prop_assert_eq!((U256::from(item.issuer_schema_id), item.nullifier.text), (number, text));
         }
     }
@@ -357,8 +360,8 @@ proptest! {
                 _ => None,
             }
         };
-        prop_assert_eq!(item("merkle_root").map(|item| item.merkle_root), hex(&text));
-        prop_assert_eq!(item("nullifier").map(|item| item.nullifier.value), hex(&text));
+        prop_assert_eq!(item("merkle_root").map(|item| item.merkle_root.to_number()), hex(&text));
+        prop_assert_eq!(item("nullifier").map(|item| item.nullifier.value.0), hex(&text));
         let is_lower_case = text.starts_with("0x") && !text.contains(|c: char| c.is_ascii_uppercase());
         prop_assert_eq!(item("signal_hash").map(|item| item.signal_hash), hex(&text).filter(|_| is_lower_case));
     }

@@ -1,11 +1,12 @@
-//! Column families: which records there are, under which keys.
+//! Column families: the kinds of records, and their keys.
 
 use std::marker::PhantomData;
 
 use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, Lock, PackedAccount};
-use selfsame_protocol::tree::{Page, PageId};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{LeafIndex, Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::TrustedRoot;
@@ -15,8 +16,10 @@ use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
 use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 
-/// A column family with the types of its keys and values. Keys are canonical encodings, so numbers sort by value.
+/// A column family with the types of its keys and values. Keys are canonical encodings, so numbers
+/// sort by value.
 pub(crate) struct Family<Key, Value> {
+    /// Name of the RocksDB column family.
     pub name: &'static str,
     types: PhantomData<fn(Key) -> Value>,
 }
@@ -28,13 +31,13 @@ impl<Key: Encoding, Value: Encoding> Family<Key, Value> {
 }
 
 /// Leaf index → account.
-pub(crate) const ACCOUNTS: Family<u64, Account> = Family::new("accounts");
+pub(crate) const ACCOUNTS: Family<LeafIndex, Account> = Family::new("accounts");
 /// Authenticator address → packed account data.
 pub(crate) const ADDRESSES: Family<Address, PackedAccount> = Family::new("addresses");
 /// Page id → tree page. Pages with nothing below them are absent.
 pub(crate) const TREE_PAGES: Family<PageId, Page> = Family::new("tree_pages");
-/// Root → when it was the newest.
-pub(crate) const ROOTS: Family<B256, RootRecord> = Family::new("roots");
+/// Root → a height at which it was the newest root, and when it was replaced.
+pub(crate) const ROOTS: Family<Root, RootRecord> = Family::new("roots");
 /// Height → what applying the block gave.
 pub(crate) const RESULTS: Family<u64, AppliedBlock> = Family::new("results");
 /// One record: how far blocks have been applied.
@@ -57,10 +60,10 @@ pub(crate) const FINISHED_SEQUENCE: Family<(), u64> = Family::new("finished_sequ
 pub(crate) const LOCKS: Family<Lock, RequestId> = Family::new("locks");
 /// Hash of an idempotency key → the request it stands for.
 pub(crate) const IDEMPOTENCY: Family<B256, IdempotencyRecord> = Family::new("idempotency");
-/// When a request became final (Unix seconds) and its id: what its record's retention counts from.
-pub(crate) const FINAL_REQUESTS: Family<(u64, RequestId), ()> = Family::new("final_requests");
-/// When an idempotency key was accepted (Unix seconds) and its hash.
-pub(crate) const ACCEPTED_KEYS: Family<(u64, B256), ()> = Family::new("accepted_keys");
+/// Time when a request became final, and its id. The retention of its record counts from then.
+pub(crate) const FINAL_REQUESTS: Family<(UnixSeconds, RequestId), ()> = Family::new("final_requests");
+/// Time when an idempotency key was accepted, and its hash.
+pub(crate) const ACCEPTED_KEYS: Family<(UnixSeconds, B256), ()> = Family::new("accepted_keys");
 
 /// Nullifier of an action → when it was first seen, and how often. Never deleted.
 pub(crate) const NULLIFIERS: Family<NullifierKey, NullifierRecord> = Family::new("nullifiers");
@@ -69,15 +72,16 @@ pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions
 /// Roots that the operator added.
 pub(crate) const TRUSTED_ROOTS: Family<TrustedRoot, ()> = Family::new("trusted_roots");
 
-/// What sign-in remembers, each record for its time.
+/// Sign-in's records, each with an expiry.
 pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records");
-/// When a record expires (Unix seconds), and which.
-pub(crate) const RECORD_EXPIRIES: Family<(u64, RecordKey), ()> = Family::new("record_expiries");
+/// Expiry and key of each record, in the order of expiry.
+pub(crate) const RECORD_EXPIRIES: Family<(UnixSeconds, RecordKey), ()> = Family::new("record_expiries");
 
-/// Facts about the store itself; see `database.rs` for the keys.
+/// Facts about the store itself; see `store.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
-/// The families that applying blocks derives from the ledger; fsck rebuilds and compares them byte by byte.
+/// The families that applying blocks derives from the ledger; fsck rebuilds and compares them byte
+/// by byte.
 pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
@@ -107,7 +111,7 @@ pub(crate) const ALL: [&str; 22] = [
     META,
 ];
 
-/// Families that are looked up by keys which may be absent: a Bloom filter spares the disk.
+/// Families whose lookups often find no record: a Bloom filter saves the read from disk.
 pub(crate) const WITH_BLOOM_FILTER: [&str; 9] = [
     ADDRESSES.name,
     ROOTS.name,

@@ -1,11 +1,12 @@
-//! The records that live for a time: their kinds, keys and kept form.
+//! The records with an expiry: their kinds, keys and stored form.
 
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{B256, encode_enum, encode_fields};
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RecordKind {
-    /// An authorization request that waits for a person, or has been answered.
+    /// An authorization request that waits for the end user, or has been answered.
     Transaction,
     /// An authorization code, by its hash.
     AuthorizationCode,
@@ -25,20 +26,23 @@ encode_enum!(RecordKind {
     SigningKeys = 4,
 } of "a kind of record");
 
-/// Which record.
+/// Key of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordKey {
+    /// Kind of the record.
     pub kind: RecordKind,
+    /// Id of the record among those of its kind: for secrets, their hash.
     pub id: B256,
 }
 
 encode_fields!(RecordKey { kind, id });
 
-/// A record as it is kept.
+/// A record as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
-    /// Unix seconds; the record is as good as absent from then on.
-    pub expires_at: u64,
+    /// From this time on (inclusive), readers treat the record as absent.
+    pub expires_at: UnixSeconds,
+    /// The record's encoding, which its writer defines.
     pub value: Vec<u8>,
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
+use selfsame_protocol::commitment::PubkeyId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -46,7 +47,7 @@ impl Left {
         let registry = registry(daemon.process.client()).await;
         let (owner, guest) = (key("owner"), key("guest"));
         let account = create(&registry, &owner, Address::ZERO).await;
-        let account = account.insert(registry.domain(), &owner, guest.authenticator(), 1).expect("built");
+        let account = account.insert(registry.domain(), &owner, guest.authenticator(), PubkeyId(1)).expect("built");
         let report = carry_out(&registry, account).await;
         let account = report.account.update_recovery_agent(registry.domain(), &owner, guest.address()).expect("built");
         request_ids.push(carry_out(&registry, account).await.receipt.request_id.to_string());

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame::interface::Interface;
 use selfsame_actors::{Random, SystemRandom};
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -555,7 +556,7 @@ async fn operations(party: &Party) -> (Vec<(&'static str, Value)>, Vec<String>) 
     let of = |account: &AccountState| account.leaf_index.to_string();
     let steps = [
         Ok(create_account(&[new.authenticator()], agent.address())),
-        alices.insert(&domain, &alice, tablet.authenticator(), 1),
+        alices.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1)),
         alices.update(&domain, &alice, tablet.authenticator()),
         alices.remove(&domain, &alice, alice.address()),
         alices.recover(&domain, &agent, tablet.authenticator()),
@@ -587,7 +588,7 @@ async fn proofs(party: &Party) -> Vec<Value> {
     let root = party.daemon.client().root().await.expect("an answer").root;
     let simulation =
         Operator::new(&party.daemon.operator("")).expect("an address").simulation().await.expect("an answer");
-    let simulated = SimulatedParty::of(simulation, APP, root.into()).expect("known");
+    let simulated = SimulatedParty::of(simulation, APP, root).expect("known");
     let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let uniqueness = prove::uniqueness(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
     let session = prove::session(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");

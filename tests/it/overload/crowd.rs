@@ -103,7 +103,7 @@ impl Requests {
 pub async fn proofs(daemon: &Process, count: usize) -> (String, Vec<Value>) {
     let root = daemon.client().root().await.expect("an answer").root;
     let simulation = Operator::new(&daemon.operator).expect("an address").simulation().await.expect("an answer");
-    let party = SimulatedParty::of(simulation, APP, root.into()).expect("known");
+    let party = SimulatedParty::of(simulation, APP, root).expect("known");
     let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let proof = |voter| {
         let voter = key(&format!("voter {voter}"));

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
+use selfsame_protocol::commitment::Commitment;
 use selfsame_protocol::gateway::BlockResponse;
 use selfsame_protocol::indexer::RootResponse;
 use selfsame_protocol::ledger::{RequestId, SealedHeader, SealedResult};
-use selfsame_protocol::tree;
+use selfsame_protocol::registry::Nonce;
+use selfsame_protocol::tree::{LeafIndex, Root};
 
 use super::chance::Chance;
 use super::desk::{Desk, Gone, answered, lock, several};
@@ -81,8 +83,8 @@ async fn settle_one(desk: &Desk, number: usize) -> Result<(), Gone> {
 #[derive(Default)]
 pub struct Walk {
     /// Hash of block and result, and the root, by height from 1 on.
-    blocks: Vec<(B256, B256, B256)>,
-    roots: BTreeSet<B256>,
+    blocks: Vec<(B256, B256, Root)>,
+    roots: BTreeSet<Root>,
     request_ids: BTreeSet<RequestId>,
 }
 
@@ -102,7 +104,7 @@ impl Walk {
     fn take(&mut self, height: u64, answer: BlockResponse) {
         let BlockResponse { block: SealedHeader { header, hash }, result, request_ids } = answer;
         let SealedResult { result, hash: result_hash } = result.expect("every block is applied when all is final");
-        let empty = (B256::ZERO, B256::ZERO, tree::empty_node(tree::DEPTH));
+        let empty = (B256::ZERO, B256::ZERO, Root::empty());
         let (previous_block, previous_result, root) = self.blocks.last().copied().unwrap_or(empty);
         assert_eq!((header.height, header.previous_hash), (height, previous_block));
         assert_eq!((hash, result_hash), (header.hash(), result.hash()), "block {height}");
@@ -145,7 +147,7 @@ fn sent(desk: &Desk) -> (BTreeSet<RequestId>, usize) {
 }
 
 /// Block, result and root of a tip; nothing before the first block.
-fn state(tip: &RootResponse) -> (B256, B256, B256) {
+fn state(tip: &RootResponse) -> (B256, B256, Root) {
     match tip.height {
         0 => Default::default(),
         _ => (tip.block_hash, tip.result_hash, tip.root),
@@ -154,7 +156,7 @@ fn state(tip: &RootResponse) -> (B256, B256, B256) {
 
 /// The roots that were served are valid, as long as the window is.
 async fn expect_valid_roots(desk: &Desk, chance: &mut Chance, is_everything: bool) -> Result<(), Gone> {
-    let mut roots: Vec<B256> = lock(&desk.registry.roots).iter().copied().collect();
+    let mut roots: Vec<Root> = lock(&desk.registry.roots).iter().copied().collect();
     chance.shuffle(&mut roots);
     roots.truncate(if is_everything { usize::MAX } else { SAMPLE });
     several(roots.into_iter().map(|root| async move {
@@ -166,7 +168,7 @@ async fn expect_valid_roots(desk: &Desk, chance: &mut Chance, is_everything: boo
 
 /// Accounts that were changed have a nonce for each change, and the keys that the last one left.
 async fn expect_accounts(desk: &Desk) -> Result<(), Gone> {
-    let mut changed = BTreeMap::<u64, (u64, U256)>::new();
+    let mut changed = BTreeMap::<LeafIndex, (u64, Commitment)>::new();
     for request in lock(&desk.registry.requests).iter() {
         if let Some(leaf_index) = request.operation.leaf_index() {
             let (changes, commitment) = changed.entry(leaf_index).or_default();
@@ -175,7 +177,7 @@ async fn expect_accounts(desk: &Desk) -> Result<(), Gone> {
     }
     several(changed.into_iter().map(|(leaf_index, (changes, commitment))| async move {
         let nonce = answered(desk.client.signature_nonce(leaf_index).await)?;
-        assert_eq!(nonce, U256::from(changes), "the nonce of account {leaf_index}");
+        assert_eq!(nonce, Nonce::from(changes), "the nonce of account {leaf_index}");
         let account = answered(desk.client.authenticators(leaf_index).await)?;
         assert_eq!(account.offchain_signer_commitment, commitment, "the keys of account {leaf_index}");
         Ok(())

@@ -137,7 +137,7 @@ impl Desk {
     pub async fn simulated_party(&self) -> Result<SimulatedParty, Gone> {
         let root = answered(self.client.root().await)?.root;
         let simulation = answered(self.operator.simulation().await)?;
-        Ok(SimulatedParty::of(simulation, APP, root.into()).expect("known"))
+        Ok(SimulatedParty::of(simulation, APP, root).expect("known"))
     }
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, commitment, decompress_slots};
+use alloy_primitives::Address;
+use selfsame_protocol::commitment::{Commitment, MAX_AUTHENTICATORS, PubkeyId, commitment, decompress_slots};
 use selfsame_protocol::gateway::{GatewayRequestState, transaction_hash};
 use selfsame_protocol::indexer::RootResponse;
 use selfsame_protocol::ledger::{Outcome, Receipt, RequestId};
 use selfsame_protocol::registry::Operation;
-use selfsame_protocol::tree;
+use selfsame_protocol::tree::{LeafIndex, Root};
 use selfsame_wallet::account::{AccountError, Registry};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
@@ -24,7 +24,7 @@ use crate::people::{PATIENCE, key};
 pub struct Notes {
     pub requests: Mutex<Vec<Request>>,
     /// The roots of inclusion proofs that held.
-    pub roots: Mutex<BTreeSet<B256>>,
+    pub roots: Mutex<BTreeSet<Root>>,
     /// Where the registry stood.
     pub tips: Mutex<Vec<RootResponse>>,
 }
@@ -34,7 +34,7 @@ pub struct Notes {
 pub struct Request {
     pub operation: Operation,
     /// The account's commitment once it is applied.
-    pub commitment: U256,
+    pub commitment: Commitment,
     pub idempotency_key: [u8; 32],
     /// Known once it was accepted.
     pub request_id: Option<RequestId>,
@@ -52,7 +52,7 @@ impl Request {
     }
 
     /// The account that it is about, once its receipt is there.
-    fn leaf_index(&self) -> Option<u64> {
+    fn leaf_index(&self) -> Option<LeafIndex> {
         match self.receipt.as_ref()?.outcome.outcome {
             Outcome::Applied { leaf_index } => Some(leaf_index),
             Outcome::Failed { .. } => None,
@@ -128,7 +128,7 @@ fn next_change(registry: &Registry, account: &AccountState, owner: &Authenticato
         (_, slot) => {
             let guest = AuthenticatorKey::generate(&mut |bytes: &mut [u8; 32]| *bytes = chance.bytes());
             let guest = guest.expect("a key").authenticator();
-            account.insert(registry.domain(), owner, guest, slot.expect("a slot is free"))
+            account.insert(registry.domain(), owner, guest, PubkeyId(slot.expect("a slot is free")))
         }
     };
     step.expect("the account allows it")
@@ -201,11 +201,11 @@ pub async fn expect_receipt(desk: &Desk, number: usize) -> Result<(), Gone> {
 }
 
 /// Asks for an account's inclusion proof, which leads from the account's keys to its root, and keeps the root.
-async fn keep_inclusion_proof(desk: &Desk, leaf_index: u64) -> Result<(), Gone> {
+async fn keep_inclusion_proof(desk: &Desk, leaf_index: LeafIndex) -> Result<(), Gone> {
     let proof = answered(desk.client.inclusion_proof(leaf_index).await)?;
     let keys = decompress_slots(proof.authenticator_pubkeys.iter().copied()).expect("real keys");
     let path = proof.path().expect("thirty siblings");
-    assert_eq!(path.root_from(&tree::node(commitment(&keys))), proof.root, "the proof of account {leaf_index}");
+    assert_eq!(path.root_from(&commitment(&keys).leaf()), proof.root, "the proof of account {leaf_index}");
     lock(&desk.registry.roots).insert(proof.root);
     desk.told();
     Ok(())

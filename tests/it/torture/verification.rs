@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{U256, number};
 use selfsame_wallet::operator::OperatorError;
@@ -27,7 +28,7 @@ const SAMPLE: usize = 5;
 #[derive(Default)]
 pub struct Notes {
     shown: Mutex<BTreeMap<Nullifier, Shown>>,
-    trusted: Mutex<BTreeSet<U256>>,
+    trusted: Mutex<BTreeSet<Root>>,
 }
 
 /// Who proved for what: there is one nullifier for both together.
@@ -125,7 +126,7 @@ fn with_served_root(desk: &Desk, newest: &SimulatedParty, chance: &mut Chance) -
         true => None,
         false => roots.iter().nth(chance.below(roots.len())),
     };
-    SimulatedParty { root: served.map_or(newest.root, |root| (*root).into()), ..newest.clone() }
+    SimulatedParty { root: served.map_or(newest.root, |root| *root), ..newest.clone() }
 }
 
 async fn verify(desk: &Desk, nullifier: &Nullifier, party: &SimulatedParty, chance: &mut Chance) -> Result<(), Gone> {
@@ -151,7 +152,7 @@ async fn verify(desk: &Desk, nullifier: &Nullifier, party: &SimulatedParty, chan
 /// The operator trusts another root.
 async fn trust_root(desk: &Desk, chance: &mut Chance) -> Result<(), Gone> {
     // Half as long, so that it is an element of the field.
-    let root = U256::from_be_bytes(chance.bytes()) >> 128;
+    let root = Root::from_number(U256::from_be_bytes(chance.bytes()) >> 128);
     match desk.operator.trust_legacy_root(root, Environment::Staging, &desk.data).await {
         Ok(()) => {
             lock(&desk.verification.trusted).insert(root);

@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
+use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{ExecuteRecoveryAgentUpdate, Operation};
+use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::client::{Client, ClientError};
 use serde_json::{Value, json};
 
@@ -39,7 +41,7 @@ fn busy(status: u16, retry_after: Option<u32>) -> Answer {
 }
 
 fn operation() -> Operation {
-    ExecuteRecoveryAgentUpdate { leaf_index: 1 }.into()
+    ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(1) }.into()
 }
 
 #[tokio::test]
@@ -90,7 +92,7 @@ async fn errors_say_what_was_answered() {
     ];
     for (answer, expected) in table {
         let (client, _) = client(vec![answer]).await;
-        let message = client.signature_nonce(1).await.expect_err("refused").to_string();
+        let message = client.signature_nonce(LeafIndex(1)).await.expect_err("refused").to_string();
         assert!(message.contains(expected), "{message:?} should contain {expected:?}");
         assert!(message.contains("/signature-nonce"), "{message:?} should name the address");
     }
@@ -124,7 +126,7 @@ async fn packed_account_data_is_taken_apart() {
     let data = U256::from_limbs([5, 0, 0, (3 << 32) | 2]);
     let (client_of_one, _) = client(vec![answer(&data.to_string())]).await;
     let packed = client_of_one.packed_account(Address::ZERO).await.expect("an answer").expect("an account");
-    assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (3, 2, 5));
+    assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (3, PubkeyId(2), LeafIndex(5)));
     assert_eq!(packed.to_number(), data);
     let (client_of_none, _) = client(vec![Answer::error(400, "account_does_not_exist", "none")]).await;
     assert_eq!(client_of_none.packed_account(Address::ZERO).await.expect("an answer"), None);

@@ -13,8 +13,11 @@ use selfsame_protocol::indexer::{
     PendingRecoveryAgentResponse, RecoveryAgentResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::ledger::{Block, Entry, Outcome, Receipt, RequestId, Tip, apply_block, recover_signers};
-use selfsame_protocol::registry::{Account, CommitmentCheck, Operation, PackedAccount, RegistryView, RuleParameters};
-use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
+use selfsame_protocol::registry::{
+    Account, CommitmentCheck, Nonce, Operation, PackedAccount, RegistryView, RuleParameters,
+};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::{DEPTH, LeafIndex, Page, PageId, PageSource, inclusion_path};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -33,7 +36,7 @@ const RULES: RuleParameters = RuleParameters {
 
 #[derive(Default)]
 pub struct Registry {
-    accounts: HashMap<u64, Account>,
+    accounts: HashMap<LeafIndex, Account>,
     addresses: HashMap<Address, PackedAccount>,
     pages: HashMap<PageId, Page>,
     tip: Tip,
@@ -42,14 +45,14 @@ pub struct Registry {
 
 impl RegistryView for Registry {
     type Error = Infallible;
-    fn account(&self, leaf_index: u64) -> Result<Option<Account>, Infallible> {
+    fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, Infallible> {
         Ok(self.accounts.get(&leaf_index).cloned())
     }
     fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, Infallible> {
         Ok(self.addresses.get(&address).copied())
     }
-    fn next_leaf_index(&self) -> Result<u64, Infallible> {
-        Ok(self.accounts.len() as u64 + 1)
+    fn next_leaf_index(&self) -> Result<LeafIndex, Infallible> {
+        Ok(LeafIndex(self.accounts.len() as u64 + 1))
     }
 }
 
@@ -96,7 +99,7 @@ impl Registry {
         }
     }
 
-    fn account_query(&self, query: &str, leaf_index: u64) -> Answer {
+    fn account_query(&self, query: &str, leaf_index: LeafIndex) -> Answer {
         let Some(account) = self.accounts.get(&leaf_index) else {
             return Answer::error(400, "account_does_not_exist", "no account has that leaf index");
         };
@@ -105,7 +108,9 @@ impl Registry {
                 let Ok(path) = inclusion_path(self, leaf_index);
                 Answer::ok(InclusionProofResponse::new(&path, account))
             }
-            "signature-nonce" => Answer::ok(SignatureNonceResponse { signature_nonce: U256::from(account.nonce) }),
+            "signature-nonce" => {
+                Answer::ok(SignatureNonceResponse { signature_nonce: Nonce(U256::from(account.nonce)) })
+            }
             "authenticators" => Answer::ok(AuthenticatorsResponse {
                 authenticator_pubkeys: account.public_keys(),
                 authenticator_addresses: account.addresses(),
@@ -117,7 +122,7 @@ impl Registry {
                 let pending = account.pending_recovery_agent.as_ref();
                 Answer::ok(PendingRecoveryAgentResponse {
                     pending_recovery_agent: pending.map_or(Address::ZERO, |pending| pending.agent),
-                    execute_after: U256::from(pending.map_or(0, |pending| pending.execute_after)),
+                    execute_after: pending.map_or(UnixSeconds(0), |pending| pending.execute_after),
                 })
             }
             _ => Answer::error(404, "not_found", query),
@@ -127,7 +132,8 @@ impl Registry {
     fn submit(&mut self, operation: Operation) -> Answer {
         let request_id = RequestId::from_random([self.receipts.len() as u8; 16]);
         let kind = operation.kind();
-        let block = Block::seal(&self.tip.seal, 1_800_000_000, RULES, vec![Entry { request_id, operation }]);
+        let block =
+            Block::seal(&self.tip.seal, UnixSeconds(1_800_000_000), RULES, vec![Entry { request_id, operation }]);
         let signers = recover_signers(&block.entries, &DOMAIN);
         let Ok(effects) = apply_block(&block, &signers, self, &self.tip);
         let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 0).expect("one entry");

@@ -4,12 +4,14 @@ use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 
 use super::RecoveredSigner;
+use crate::commitment::{Commitment, CompressedKey, PubkeyId};
 use crate::ledger::MemoryRegistry;
 use crate::registry::{
-    Account, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
+    Account, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation, RecoverAccount,
     RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use crate::signature::Signature;
+use crate::tree::LeafIndex;
 
 /// What a random step does; it is made into an operation by looking at the registry, so that most of them work.
 #[derive(Clone, Debug)]
@@ -17,12 +19,12 @@ pub(super) struct Step {
     kind: u8,
     account: u64,
     address: u8,
-    pubkey_id: u32,
+    pubkey_id: PubkeyId,
     nonce_is_right: bool,
 }
 
 pub(super) fn any_step() -> impl Strategy<Value = Step> {
-    (0..10u8, 0..5u64, 1..12u8, 0..4u32, prop::bool::weighted(0.9)).prop_map(
+    (0..10u8, 0..5u64, 1..12u8, (0..4u32).prop_map(PubkeyId), prop::bool::weighted(0.9)).prop_map(
         |(kind, account, address, pubkey_id, nonce_is_right)| Step {
             kind,
             account,
@@ -35,9 +37,9 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
 
 impl Step {
     pub(super) fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
-        let leaf_index = 1 + self.account % registry.next_leaf_index;
+        let leaf_index = LeafIndex(1 + self.account % registry.next_leaf_index.0);
         let nobody = Account {
-            commitment: U256::from(1),
+            commitment: Commitment(U256::from(1)),
             slots: Vec::new(),
             recovery_agent: Address::ZERO,
             pending_recovery_agent: None,
@@ -46,15 +48,16 @@ impl Step {
         };
         let account = registry.accounts.get(&leaf_index).unwrap_or(&nobody);
         let (in_use, authenticator) = (0..)
+            .map(PubkeyId)
             .zip(&account.slots)
             .find_map(|(pubkey_id, slot)| slot.as_ref().map(|authenticator| (pubkey_id, authenticator.address)))
-            .unwrap_or((0, Address::repeat_byte(0xee)));
+            .unwrap_or((PubkeyId(0), Address::repeat_byte(0xee)));
         let address = Address::repeat_byte(self.address);
         let signature = Signature([0; 65]);
-        let nonce = U256::from(account.nonce + u64::from(!self.nonce_is_right));
+        let nonce = Nonce::from(account.nonce + u64::from(!self.nonce_is_right));
         let (old_offchain_signer_commitment, new_offchain_signer_commitment) =
-            (account.commitment, U256::from(1000 + number));
-        let public_key = U256::from(number);
+            (account.commitment, Commitment(U256::from(1000 + number)));
+        let public_key = CompressedKey(U256::from(number));
         let signer = Some(Ok(authenticator));
         match self.kind {
             0..=2 => {

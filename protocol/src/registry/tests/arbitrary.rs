@@ -4,8 +4,10 @@ use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 
 use super::cases::*;
+use crate::commitment::{Commitment, CompressedKey, PubkeyId};
 use crate::registry::*;
 use crate::signature::Signature;
+use crate::tree::LeafIndex;
 
 /// Addresses, mostly those that the registry knows.
 pub(super) fn any_address() -> impl Strategy<Value = Address> {
@@ -32,19 +34,22 @@ fn any_signature() -> impl Strategy<Value = Signature> {
 pub(crate) fn any_operation() -> impl Strategy<Value = Operation> {
     let numbers = prop::array::uniform4(any_number());
     let addresses = prop::array::uniform2(any_address());
-    let lists = (prop::collection::vec(any_address(), 0..9), prop::collection::vec(any_number(), 0..9));
-    let small = (prop_oneof![8 => 0u64..4, 1 => any::<u64>()], prop_oneof![8 => 0u32..8, 1 => any::<u32>()]);
-    (0..8, numbers, addresses, lists, small, any_signature()).prop_map(
+    let lists =
+        (prop::collection::vec(any_address(), 0..9), prop::collection::vec(any_number().prop_map(CompressedKey), 0..9));
+    let leaf_index = prop_oneof![8 => 0u64..4, 1 => any::<u64>()].prop_map(LeafIndex);
+    let pubkey_id = prop_oneof![8 => 0u32..8, 1 => any::<u32>()].prop_map(PubkeyId);
+    (0..8, numbers, addresses, lists, (leaf_index, pubkey_id), any_signature()).prop_map(
         |(kind, numbers, addresses, lists, (leaf_index, pubkey_id), signature)| {
             let [old, new, nonce, public_key] = numbers;
+            let (nonce, public_key) = (Nonce(nonce), CompressedKey(public_key));
             let [old_address, new_address] = addresses;
-            let (old_offchain_signer_commitment, new_offchain_signer_commitment) = (old, new);
+            let (old_offchain_signer_commitment, new_offchain_signer_commitment) = (Commitment(old), Commitment(new));
             match kind {
                 0 => CreateAccount {
                     recovery_address: new_address,
                     authenticator_addresses: lists.0,
                     authenticator_pubkeys: lists.1,
-                    offchain_signer_commitment: new,
+                    offchain_signer_commitment: new_offchain_signer_commitment,
                 }
                 .into(),
                 1 => UpdateAuthenticator {

@@ -6,15 +6,17 @@ use alloy_primitives::{Address, U256, uint};
 use ark_ec::{AffineRepr, CurveGroup};
 use taceo_ark_babyjubjub::EdwardsAffine;
 
-use crate::commitment::{PublicKey, commitment};
+use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKey, commitment};
 use crate::ledger::MemoryRegistry;
 use crate::registry::*;
 use crate::signature::Signature;
+use crate::time::UnixSeconds;
+use crate::tree::LeafIndex;
 
 /// The BN254 scalar field's modulus.
 pub(super) const MODULUS: U256 = uint!(0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001_U256);
 pub(super) const SIGNATURE: Signature = Signature([7; 65]);
-pub(super) const NOW: u64 = 1_800_000_000;
+pub(super) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
 /// Account 1: slots 0, 1 and 3 in use, recovered twice, nonce 6.
 pub(super) const ALICE: Address = Address::repeat_byte(0xa0);
@@ -36,12 +38,12 @@ pub(super) fn key(multiple: u64) -> PublicKey {
     PublicKey::from_point(point).expect("a multiple of the generator is a key")
 }
 
-pub(super) fn compressed(multiple: u64) -> U256 {
+pub(super) fn compressed(multiple: u64) -> CompressedKey {
     key(multiple).compress()
 }
 
 /// The commitment to keys by their multiples; 0 is an empty slot.
-pub(super) fn commitment_of(multiples: &[u64]) -> U256 {
+pub(super) fn commitment_of(multiples: &[u64]) -> Commitment {
     let slots: Vec<_> = multiples.iter().map(|multiple| (*multiple != 0).then(|| key(*multiple))).collect();
     commitment(&slots)
 }
@@ -69,16 +71,16 @@ pub(super) static REGISTRY: LazyLock<MemoryRegistry> = LazyLock::new(|| {
     };
     let packed = |recovery_counter, pubkey_id, leaf_index| PackedAccount { recovery_counter, pubkey_id, leaf_index };
     MemoryRegistry {
-        accounts: [(1, alice), (2, bob)].into(),
+        accounts: [(LeafIndex(1), alice), (LeafIndex(2), bob)].into(),
         addresses: [
-            (ALICE, packed(2, 0, 1)),
-            (ALICE_TABLET, packed(2, 1, 1)),
-            (ALICE_PHONE, packed(2, 3, 1)),
-            (ALICE_LOST, packed(1, 1, 1)),
-            (BOB, packed(0, 0, 2)),
+            (ALICE, packed(2, PubkeyId(0), LeafIndex(1))),
+            (ALICE_TABLET, packed(2, PubkeyId(1), LeafIndex(1))),
+            (ALICE_PHONE, packed(2, PubkeyId(3), LeafIndex(1))),
+            (ALICE_LOST, packed(1, PubkeyId(1), LeafIndex(1))),
+            (BOB, packed(0, PubkeyId(0), LeafIndex(2))),
         ]
         .into(),
-        next_leaf_index: 3,
+        next_leaf_index: LeafIndex(3),
         ..MemoryRegistry::default()
     }
 });
@@ -90,7 +92,7 @@ pub(super) struct Case {
     pub(super) operation: Operation,
     pub(super) signer: RecoveredSigner,
     pub(super) parameters: RuleParameters,
-    pub(super) time: u64,
+    pub(super) time: UnixSeconds,
 }
 
 impl Case {
@@ -110,7 +112,7 @@ impl Case {
     }
 
     /// Applies the operation. A failed one must leave the overlay as it was.
-    pub(super) fn apply(&mut self) -> Result<u64, RuleViolation> {
+    pub(super) fn apply(&mut self) -> Result<LeafIndex, RuleViolation> {
         let mut state = Overlay::new(&self.registry);
         let Ok(outcome) = apply(&self.operation, self.signer, &self.parameters, self.time, &mut state);
         let Ok(next_leaf_index) = state.next_leaf_index();
@@ -137,7 +139,7 @@ impl Case {
     }
 
     pub(super) fn alice(&mut self) -> &mut Account {
-        self.registry.accounts.get_mut(&1).expect("account 1")
+        self.registry.accounts.get_mut(&LeafIndex(1)).expect("account 1")
     }
 
     pub(super) fn enforce(&mut self) {
@@ -181,14 +183,14 @@ pub(super) fn create() -> Case {
 
 pub(super) fn update() -> Case {
     let operation = UpdateAuthenticator {
-        leaf_index: 1,
+        leaf_index: LeafIndex(1),
         old_authenticator_address: ALICE,
         new_authenticator_address: NEW,
         old_offchain_signer_commitment: commitment_of(&[10, 11, 0, 13]),
         new_offchain_signer_commitment: commitment_of(&[30, 11, 0, 13]),
         signature: SIGNATURE,
-        nonce: U256::from(6),
-        pubkey_id: 0,
+        nonce: Nonce::from(6),
+        pubkey_id: PubkeyId(0),
         new_authenticator_pubkey: compressed(30),
     };
     Case::new(operation, Some(ALICE))
@@ -196,13 +198,13 @@ pub(super) fn update() -> Case {
 
 pub(super) fn insert() -> Case {
     let operation = InsertAuthenticator {
-        leaf_index: 1,
+        leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
         old_offchain_signer_commitment: commitment_of(&[10, 11, 0, 13]),
         new_offchain_signer_commitment: commitment_of(&[10, 11, 30, 13]),
         signature: SIGNATURE,
-        nonce: U256::from(6),
-        pubkey_id: 2,
+        nonce: Nonce::from(6),
+        pubkey_id: PubkeyId(2),
         new_authenticator_pubkey: compressed(30),
     };
     Case::new(operation, Some(ALICE))
@@ -210,13 +212,13 @@ pub(super) fn insert() -> Case {
 
 pub(super) fn remove() -> Case {
     let operation = RemoveAuthenticator {
-        leaf_index: 1,
+        leaf_index: LeafIndex(1),
         authenticator_address: ALICE_TABLET,
         old_offchain_signer_commitment: commitment_of(&[10, 11, 0, 13]),
         new_offchain_signer_commitment: commitment_of(&[10, 0, 0, 13]),
         signature: SIGNATURE,
-        nonce: U256::from(6),
-        pubkey_id: 1,
+        nonce: Nonce::from(6),
+        pubkey_id: PubkeyId(1),
         authenticator_pubkey: compressed(11),
     };
     Case::new(operation, Some(ALICE))
@@ -224,20 +226,24 @@ pub(super) fn remove() -> Case {
 
 pub(super) fn recover() -> Case {
     let operation = RecoverAccount {
-        leaf_index: 1,
+        leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
         old_offchain_signer_commitment: commitment_of(&[10, 11, 0, 13]),
         new_offchain_signer_commitment: commitment_of(&[30]),
         signature: SIGNATURE,
-        nonce: U256::from(6),
+        nonce: Nonce::from(6),
         new_authenticator_pubkey: compressed(30),
     };
     Case::new(operation, Some(AGENT))
 }
 
 pub(super) fn ask() -> Case {
-    let operation =
-        UpdateRecoveryAgent { leaf_index: 1, new_recovery_agent: NEW, signature: SIGNATURE, nonce: U256::from(6) };
+    let operation = UpdateRecoveryAgent {
+        leaf_index: LeafIndex(1),
+        new_recovery_agent: NEW,
+        signature: SIGNATURE,
+        nonce: Nonce::from(6),
+    };
     Case::new(operation, Some(ALICE))
 }
 
@@ -246,10 +252,10 @@ pub(super) fn pending(case: &mut Case) {
 }
 
 pub(super) fn execute() -> Case {
-    Case::new(ExecuteRecoveryAgentUpdate { leaf_index: 1 }, None).with(pending)
+    Case::new(ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(1) }, None).with(pending)
 }
 
 pub(super) fn cancel() -> Case {
-    let operation = CancelRecoveryAgentUpdate { leaf_index: 1, signature: SIGNATURE, nonce: U256::from(6) };
+    let operation = CancelRecoveryAgentUpdate { leaf_index: LeafIndex(1), signature: SIGNATURE, nonce: Nonce::from(6) };
     Case::new(operation, Some(ALICE)).with(pending)
 }

@@ -1,18 +1,21 @@
 //! What can be wrong with each operation, in the order of the contract's checks.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, uint};
 
 use super::cases::*;
-use crate::commitment::PublicKeyError;
+use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKeyError};
 use crate::registry::*;
 use crate::signature::SignatureError;
-use crate::tree::CAPACITY;
+use crate::tree::{CAPACITY, LeafIndex};
+
+/// A commitment that is not that of any account's keys.
+const WRONG: Commitment = Commitment(uint!(5_U256));
 
 /// What is done to a good case, and the rule that is broken then.
 pub(super) type Fault = (fn(&mut Case), RuleViolation);
 
 pub(super) fn no_account(leaf_index: u64) -> RuleViolation {
-    RuleViolation::AccountDoesNotExist { leaf_index }
+    RuleViolation::AccountDoesNotExist { leaf_index: LeafIndex(leaf_index) }
 }
 
 pub(super) fn in_use(address: Address) -> RuleViolation {
@@ -20,7 +23,7 @@ pub(super) fn in_use(address: Address) -> RuleViolation {
 }
 
 pub(super) fn nonce_is_not_6(stated: u64) -> RuleViolation {
-    RuleViolation::MismatchedSignatureNonce { stated: U256::from(stated), expected: 6 }
+    RuleViolation::MismatchedSignatureNonce { stated: Nonce::from(stated), expected: 6 }
 }
 
 /// Checks S and L of the specification, for operations that any authenticator of account 1 may sign.
@@ -33,7 +36,7 @@ fn signer_faults() -> Vec<Fault> {
         (|case| case.signer = Some(Ok(ALICE_LOST)), RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST }),
         (
             |case| case.signer = Some(Ok(BOB)),
-            RuleViolation::MismatchedLeafIndex { signer: BOB, actual: 2, leaf_index: 1 },
+            RuleViolation::MismatchedLeafIndex { signer: BOB, actual: LeafIndex(2), leaf_index: LeafIndex(1) },
         ),
     ]
 }
@@ -57,12 +60,15 @@ macro_rules! leaf_faults {
                 RuleViolation::NewLeafCannotEqualOldLeaf,
             ),
             (
-                |case| case.$operation().new_offchain_signer_commitment = MODULUS,
-                RuleViolation::ValueGreaterThanSnarkScalarField { commitment: MODULUS },
+                |case| case.$operation().new_offchain_signer_commitment = Commitment(MODULUS),
+                RuleViolation::ValueGreaterThanSnarkScalarField { commitment: Commitment(MODULUS) },
             ),
             (
-                |case| case.$operation().old_offchain_signer_commitment = U256::from(1),
-                RuleViolation::LeafDoesNotExist { stated: U256::from(1), actual: commitment_of(&[10, 11, 0, 13]) },
+                |case| case.$operation().old_offchain_signer_commitment = Commitment(U256::from(1)),
+                RuleViolation::LeafDoesNotExist {
+                    stated: Commitment(U256::from(1)),
+                    actual: commitment_of(&[10, 11, 0, 13]),
+                },
             ),
         ];
         faults
@@ -77,7 +83,7 @@ fn create_faults() -> Vec<Fault> {
         ),
         (|case| case.create().authenticator_addresses.clear(), RuleViolation::EmptyAddressArray),
         (
-            |case| case.create().authenticator_pubkeys.push(U256::from(1)),
+            |case| case.create().authenticator_pubkeys.push(CompressedKey(U256::from(1))),
             RuleViolation::MismatchingArrayLengths { addresses: 2, pubkeys: 3 },
         ),
         (|case| case.create().authenticator_addresses[0] = Address::ZERO, RuleViolation::ZeroAddress),
@@ -86,32 +92,32 @@ fn create_faults() -> Vec<Fault> {
         (|case| case.create().authenticator_addresses[1] = BOB, in_use(BOB)),
         (|case| case.create().authenticator_addresses[1] = NEW, in_use(NEW)),
         (
-            |case| case.create().offchain_signer_commitment = MODULUS,
-            RuleViolation::ValueGreaterThanSnarkScalarField { commitment: MODULUS },
+            |case| case.create().offchain_signer_commitment = Commitment(MODULUS),
+            RuleViolation::ValueGreaterThanSnarkScalarField { commitment: Commitment(MODULUS) },
         ),
-        (|case| case.registry.next_leaf_index = CAPACITY, RuleViolation::TreeIsFull),
+        (|case| case.registry.next_leaf_index = LeafIndex(CAPACITY), RuleViolation::TreeIsFull),
         (
             |case| {
                 case.enforce();
-                case.create().authenticator_pubkeys[1] = U256::from(1);
+                case.create().authenticator_pubkeys[1] = CompressedKey(U256::from(1));
             },
-            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 1, error: PublicKeyError::Identity },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: PubkeyId(1), error: PublicKeyError::Identity },
         ),
         (
             |case| {
                 case.enforce();
-                case.create().offchain_signer_commitment = U256::from(5);
+                case.create().offchain_signer_commitment = WRONG;
             },
-            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30, 31]) },
+            RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[30, 31]) },
         ),
     ]
 }
 
 fn update_faults() -> Vec<Fault> {
     let mut faults: Vec<Fault> = vec![
-        (|case| case.update().leaf_index = 0, no_account(0)),
-        (|case| case.update().leaf_index = 3, no_account(3)),
-        (|case| case.update().leaf_index = u64::MAX, no_account(u64::MAX)),
+        (|case| case.update().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.update().leaf_index = LeafIndex(3), no_account(3)),
+        (|case| case.update().leaf_index = LeafIndex(u64::MAX), no_account(u64::MAX)),
         (|case| case.update().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
         (|case| case.update().new_authenticator_address = BOB, in_use(BOB)),
         (|case| case.update().new_authenticator_address = ALICE, in_use(ALICE)),
@@ -126,10 +132,13 @@ fn update_faults() -> Vec<Fault> {
             |case| case.update().old_authenticator_address = ALICE_TABLET,
             RuleViolation::MismatchedAuthenticatorSigner { signer: ALICE, expected: ALICE_TABLET },
         ),
-        (|case| case.update().nonce = U256::from(5), nonce_is_not_6(5)),
-        (|case| case.update().pubkey_id = 1, RuleViolation::MismatchedPubkeyId { stated: 1, actual: 0 }),
+        (|case| case.update().nonce = Nonce::from(5), nonce_is_not_6(5)),
+        (
+            |case| case.update().pubkey_id = PubkeyId(1),
+            RuleViolation::MismatchedPubkeyId { stated: PubkeyId(1), actual: PubkeyId(0) },
+        ),
         // No operation leads there: the address maps to a slot that is empty.
-        (|case| case.alice().slots[0] = None, RuleViolation::PubkeyIdDoesNotExist { pubkey_id: 0 }),
+        (|case| case.alice().slots[0] = None, RuleViolation::PubkeyIdDoesNotExist { pubkey_id: PubkeyId(0) }),
     ];
     faults.extend(more);
     faults.extend(leaf_faults!(update));
@@ -137,16 +146,16 @@ fn update_faults() -> Vec<Fault> {
         (
             |case| {
                 case.enforce();
-                case.update().new_authenticator_pubkey = U256::MAX;
+                case.update().new_authenticator_pubkey = CompressedKey(U256::MAX);
             },
-            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 0, error: PublicKeyError::NotCanonical },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: PubkeyId(0), error: PublicKeyError::NotCanonical },
         ),
         (
             |case| {
                 case.enforce();
-                case.update().new_offchain_signer_commitment = U256::from(5);
+                case.update().new_offchain_signer_commitment = WRONG;
             },
-            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30, 11, 0, 13]) },
+            RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[30, 11, 0, 13]) },
         ),
     ]);
     faults
@@ -158,28 +167,28 @@ fn insert_faults() -> Vec<Fault> {
         (|case| case.insert().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
         (|case| case.insert().new_authenticator_address = BOB, in_use(BOB)),
         (|case| case.insert().new_authenticator_address = ALICE_PHONE, in_use(ALICE_PHONE)),
-        (|case| case.insert().pubkey_id = 7, out_of_bounds(7)),
-        (|case| case.insert().pubkey_id = u32::MAX, out_of_bounds(u32::MAX.into())),
-        (|case| case.insert().pubkey_id = 1, RuleViolation::PubkeyIdInUse { pubkey_id: 1 }),
-        (|case| case.insert().pubkey_id = 3, RuleViolation::PubkeyIdInUse { pubkey_id: 3 }),
+        (|case| case.insert().pubkey_id = PubkeyId(7), out_of_bounds(7)),
+        (|case| case.insert().pubkey_id = PubkeyId(u32::MAX), out_of_bounds(u32::MAX.into())),
+        (|case| case.insert().pubkey_id = PubkeyId(1), RuleViolation::PubkeyIdInUse { pubkey_id: PubkeyId(1) }),
+        (|case| case.insert().pubkey_id = PubkeyId(3), RuleViolation::PubkeyIdInUse { pubkey_id: PubkeyId(3) }),
     ];
     faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.insert().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults.extend::<[Fault; 1]>([(|case| case.insert().nonce = Nonce::from(7), nonce_is_not_6(7))]);
     faults.extend(leaf_faults!(insert));
     faults.extend::<[Fault; 2]>([
         (
             |case| {
                 case.enforce();
-                case.insert().new_authenticator_pubkey = U256::ZERO;
+                case.insert().new_authenticator_pubkey = CompressedKey(U256::ZERO);
             },
-            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 2, error: PublicKeyError::NotInSubgroup },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: PubkeyId(2), error: PublicKeyError::NotInSubgroup },
         ),
         (
             |case| {
                 case.enforce();
-                case.insert().new_offchain_signer_commitment = U256::from(5);
+                case.insert().new_offchain_signer_commitment = WRONG;
             },
-            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[10, 11, 30, 13]) },
+            RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[10, 11, 30, 13]) },
         ),
     ]);
     faults
@@ -188,7 +197,7 @@ fn insert_faults() -> Vec<Fault> {
 fn remove_faults() -> Vec<Fault> {
     let mut faults = signer_faults();
     faults.extend::<[Fault; 6]>([
-        (|case| case.remove().nonce = U256::from(5), nonce_is_not_6(5)),
+        (|case| case.remove().nonce = Nonce::from(5), nonce_is_not_6(5)),
         (
             |case| case.remove().authenticator_address = STRANGER,
             RuleViolation::AuthenticatorDoesNotExist { address: STRANGER },
@@ -199,9 +208,16 @@ fn remove_faults() -> Vec<Fault> {
         ),
         (
             |case| case.remove().authenticator_address = BOB,
-            RuleViolation::AuthenticatorDoesNotBelongToAccount { address: BOB, actual: 2, leaf_index: 1 },
+            RuleViolation::AuthenticatorDoesNotBelongToAccount {
+                address: BOB,
+                actual: LeafIndex(2),
+                leaf_index: LeafIndex(1),
+            },
         ),
-        (|case| case.remove().pubkey_id = 0, RuleViolation::MismatchedPubkeyId { stated: 0, actual: 1 }),
+        (
+            |case| case.remove().pubkey_id = PubkeyId(0),
+            RuleViolation::MismatchedPubkeyId { stated: PubkeyId(0), actual: PubkeyId(1) },
+        ),
         (
             |case| case.remove().authenticator_address = ALICE_LOST,
             RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST },
@@ -211,9 +227,9 @@ fn remove_faults() -> Vec<Fault> {
     faults.extend::<[Fault; 1]>([(
         |case| {
             case.enforce();
-            case.remove().new_offchain_signer_commitment = U256::from(5);
+            case.remove().new_offchain_signer_commitment = WRONG;
         },
-        RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[10, 0, 0, 13]) },
+        RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[10, 0, 0, 13]) },
     )]);
     faults
 }
@@ -221,9 +237,9 @@ fn remove_faults() -> Vec<Fault> {
 fn recover_faults() -> Vec<Fault> {
     let not_the_agents = || RuleViolation::InvalidSignature { agent: AGENT };
     let mut faults: Vec<Fault> = vec![
-        (|case| case.recover().leaf_index = 0, no_account(0)),
-        (|case| case.recover().leaf_index = 3, no_account(3)),
-        (|case| case.recover().nonce = U256::from(5), nonce_is_not_6(5)),
+        (|case| case.recover().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.recover().leaf_index = LeafIndex(3), no_account(3)),
+        (|case| case.recover().nonce = Nonce::from(5), nonce_is_not_6(5)),
         (|case| case.alice().recovery_agent = Address::ZERO, RuleViolation::RecoveryNotEnabled),
         (|case| case.signer = None, not_the_agents()),
         (|case| case.signer = Some(Ok(ALICE)), not_the_agents()),
@@ -238,49 +254,51 @@ fn recover_faults() -> Vec<Fault> {
         (
             |case| {
                 case.enforce();
-                case.recover().new_authenticator_pubkey = U256::ZERO;
+                case.recover().new_authenticator_pubkey = CompressedKey(U256::ZERO);
             },
-            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: 0, error: PublicKeyError::NotInSubgroup },
+            RuleViolation::InvalidAuthenticatorPubkey { pubkey_id: PubkeyId(0), error: PublicKeyError::NotInSubgroup },
         ),
         (
             |case| {
                 case.enforce();
-                case.recover().new_offchain_signer_commitment = U256::from(5);
+                case.recover().new_offchain_signer_commitment = WRONG;
             },
-            RuleViolation::MismatchedCommitment { stated: U256::from(5), expected: commitment_of(&[30]) },
+            RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[30]) },
         ),
     ]);
     faults
 }
 
 fn ask_faults() -> Vec<Fault> {
-    let mut faults: Vec<Fault> =
-        vec![(|case| case.ask().leaf_index = 0, no_account(0)), (|case| case.ask().leaf_index = 3, no_account(3))];
+    let mut faults: Vec<Fault> = vec![
+        (|case| case.ask().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.ask().leaf_index = LeafIndex(3), no_account(3)),
+    ];
     faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.ask().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults.extend::<[Fault; 1]>([(|case| case.ask().nonce = Nonce::from(7), nonce_is_not_6(7))]);
     faults
 }
 
 fn execute_faults() -> Vec<Fault> {
     vec![
-        (|case| case.execute().leaf_index = 0, no_account(0)),
-        (|case| case.execute().leaf_index = 3, no_account(3)),
+        (|case| case.execute().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.execute().leaf_index = LeafIndex(3), no_account(3)),
         (|case| case.alice().pending_recovery_agent = None, RuleViolation::NoPendingRecoveryAgentUpdate),
         (
-            |case| case.time = NOW - 1,
-            RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after: NOW, now: NOW - 1 },
+            |case| case.time = NOW.minus(1),
+            RuleViolation::RecoveryAgentUpdateStillInCooldown { execute_after: NOW, now: NOW.minus(1) },
         ),
     ]
 }
 
 fn cancel_faults() -> Vec<Fault> {
     let mut faults: Vec<Fault> = vec![
-        (|case| case.cancel().leaf_index = 0, no_account(0)),
-        (|case| case.cancel().leaf_index = 3, no_account(3)),
+        (|case| case.cancel().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.cancel().leaf_index = LeafIndex(3), no_account(3)),
         (|case| case.alice().pending_recovery_agent = None, RuleViolation::NoPendingRecoveryAgentUpdate),
     ];
     faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.cancel().nonce = U256::from(7), nonce_is_not_6(7))]);
+    faults.extend::<[Fault; 1]>([(|case| case.cancel().nonce = Nonce::from(7), nonce_is_not_6(7))]);
     faults
 }
 
