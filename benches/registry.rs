@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use ark_bn254::Fr;
 use criterion::Criterion;
-use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{
     Block, Entry, MemoryRegistry, RequestId, Seal, apply_block, recover_signer, recover_signers,
 };
-use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Nonce, Operation, RuleParameters};
+use selfsame_protocol::registry::{CreateAccount, InsertAuthenticator, Operation, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::{LeafIndex, Node, hash_pair, inclusion_path, node, update};
+use selfsame_protocol::tree::{Node, hash_pair, inclusion_path, node, update};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};

@@ -6,8 +6,6 @@
 //!
 //! `cargo run --release --package selfsame-actors --features fault-injection --example fault_injection`
 
-use selfsame_protocol::commitment::Commitment;
-use selfsame_protocol::commitment::CompressedKey;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +14,7 @@ use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{BatchLimits, RegistryHandle, Service, Settings, Submission, SystemClock, SystemRandom};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::registry::CreateAccount;
 use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};

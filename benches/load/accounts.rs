@@ -2,10 +2,9 @@
 //! measurement.
 
 use bytes::Bytes;
-use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::registry::{Nonce, Operation};
-use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
+use selfsame_protocol::registry::Operation;
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use selfsame_wallet::keys::{Authenticator, AuthenticatorKey};
 use selfsame_wallet::operations::{AccountState, create_account};

@@ -23,11 +23,10 @@ use daemon::Daemon;
 use report::{Figures, print_heading, print_line};
 use selfsame_protocol::commitment::{commitment, decompress_slots};
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
+use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AuthenticatorPubkeysResponse, InclusionProofResponse, PackedAccountResponse, RootResponse, SignatureNonceResponse,
 };
-use selfsame_protocol::registry::Nonce;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{B256, U256};
 use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;

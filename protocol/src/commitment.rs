@@ -11,38 +11,14 @@ use ark_ec::AffineRepr;
 use ark_ff::PrimeField;
 use taceo_ark_babyjubjub::EdwardsAffine;
 
-use crate::number::number_type;
+use crate::ids::{Commitment, CompressedKey, PubkeyId};
 use crate::tree::{self, Node};
-
-number_type! {
-    /// Commitment to the public keys of an account: its leaf in the tree.
-    Commitment(U256), example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758"
-}
 
 impl Commitment {
     /// The leaf that holds this commitment.
     pub fn leaf(self) -> Node {
         tree::node(self.0)
     }
-}
-
-number_type! {
-    /// Slot of an authenticator in its account, counted from 0: the position of its key in the
-    /// commitment.
-    PubkeyId(u32), example = "0x0"
-}
-
-impl PubkeyId {
-    /// As an index into a list of slots.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-number_type! {
-    /// Compressed public key of an authenticator, as the client sent it. It can be a number that
-    /// does not decode.
-    CompressedKey(U256), example = "0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"
 }
 
 /// Slots of a commitment: the most authenticators that an account can have.

@@ -5,10 +5,10 @@ use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::ids::LeafIndex;
 use crate::ledger::{RequestId, SealedHeader, SealedResult};
 pub use crate::registry::GatewayErrorCode;
 use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
-use crate::tree::LeafIndex;
 
 /// The body of every error of the gateway and the indexer (interface description, section 2.4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -4,10 +4,11 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::commitment::{Commitment, CompressedKey, PublicKey};
-use crate::registry::{Account, Nonce};
+use crate::commitment::PublicKey;
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce};
+use crate::registry::Account;
 use crate::time::UnixSeconds;
-use crate::tree::{CAPACITY, DEPTH, InclusionPath, LeafIndex, Root, is_below_field};
+use crate::tree::{CAPACITY, DEPTH, InclusionPath, Root, is_below_field};
 use crate::{address, number};
 
 /// The indexer's error codes.

@@ -7,6 +7,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`number`], [`address`], [`signature`], [`json`] | strict readers of numbers, addresses, signatures and bodies |
+//! | [`ids`] | leaf index, slot, nonce and the other numbers that must not be mixed up |
 //! | [`encoding`] | the canonical binary encoding of blocks and stored records |
 //! | [`tree`] | the Merkle tree of account commitments: hash, pages, batch update, inclusion paths |
 //! | [`commitment`] | BabyJubJub keys and the commitment to an account's key set |
@@ -18,6 +19,7 @@
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
 //! | [`operator`] | the wire types of the operator interface |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
+//! | [`trace`] | recorded calls of the registry contract, and their replay |
 //! | [`time`] | points in time and waits |
 //! | [`rate_limit`], [`net`] | sliding windows, and the network that a source address counts as |
 
@@ -27,6 +29,7 @@ pub mod eip712;
 pub mod encoding;
 pub mod gateway;
 pub mod groth16;
+pub mod ids;
 pub mod indexer;
 pub mod json;
 pub mod ledger;
@@ -40,6 +43,7 @@ pub mod registry;
 pub mod sign_in;
 pub mod signature;
 pub mod time;
+pub mod trace;
 pub mod tree;
 pub mod verification;
 

@@ -6,7 +6,7 @@
 //! without leading zeros.
 //!
 //! The numbers of the registry have types of their own, such as
-//! [`LeafIndex`](crate::tree::LeafIndex), which are numeric strings without an attribute. For other
+//! [`LeafIndex`](crate::ids::LeafIndex), which are numeric strings without an attribute. For other
 //! fields there is `#[serde(with = "number")]`, which uses [`serialize`] and [`deserialize`].
 
 use std::fmt;
@@ -126,8 +126,9 @@ impl<N: Number> Visitor<'_> for NumberVisitor<N> {
 
 /// `#[serde(default, with = "number::or_zero")]`: an absent or null field is zero.
 pub mod or_zero {
-    use super::{Number, NumberVisitor};
     use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Number, NumberVisitor};
 
     pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
         super::serialize(value, serializer)
@@ -147,9 +148,11 @@ pub mod or_zero {
 /// `#[serde(with = "number::plain")]`: a JSON number of at most 64 bits, for a field whose type is
 /// a numeric string by default.
 pub mod plain {
-    use super::{Number, U256};
     use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer, ser::Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Number, U256};
 
     pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
         let number =
@@ -217,7 +220,8 @@ macro_rules! integer_type {
     };
 }
 
-pub(crate) use {integer_type, number_type};
+pub(crate) use integer_type;
+pub(crate) use number_type;
 
 /// A hash or tree node as `0x` and exactly 64 hex digits: the form of both in answers.
 pub fn padded(value: &alloy_primitives::B256) -> String {

@@ -8,19 +8,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use strum::IntoEnumIterator;
-use world_id_primitives::api_types as theirs;
 use world_id_primitives::merkle::AccountInclusionProof;
-use world_id_primitives::{AuthenticatorPublicKeySet, FieldElement, decode_authenticator_pubkey};
+use world_id_primitives::{AuthenticatorPublicKeySet, FieldElement, api_types as theirs, decode_authenticator_pubkey};
 
-use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKey, commitment, decompress_slots};
+use crate::commitment::{PublicKey, commitment, decompress_slots};
 use crate::gateway::{self, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse};
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::indexer::{self, CompatInclusionProofResponse, IndexerErrorCode};
 use crate::json::from_object;
 use crate::ledger::RequestId;
 use crate::number;
-use crate::registry::{self, Account, Authenticator, Nonce, OperationKind};
+use crate::registry::{self, Account, Authenticator, OperationKind};
 use crate::time::UnixSeconds;
-use crate::tree::{DEPTH, InclusionPath, LeafIndex, TreeUpdate, inclusion_path, update};
+use crate::tree::{DEPTH, InclusionPath, TreeUpdate, inclusion_path, update};
 
 const OLD: Address = address!("71a4fb49dcddadfed612b153b000fbab994ed6af");
 const NEW: Address = address!("422dbd7628461cebdebd4e2e2676a2a86645f5ac");

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use alloy_primitives::hex;
 use selfsame_actors::{Random, SystemRandom};
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::App;
 use crate::config::SecretHash;
 

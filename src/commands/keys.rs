@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use selfsame_protocol::operator::{Key, Rotate};
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::Keys;
 
 /// Runs the command.

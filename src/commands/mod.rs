@@ -1,6 +1,7 @@
 //! The commands of `selfsame`.
 
 mod app;
+mod error;
 mod keys;
 mod registry;
 mod roots;
@@ -9,10 +10,9 @@ mod status;
 
 use std::process::ExitCode;
 
-use crate::cli::{Arguments, Command};
+pub use error::CommandError;
 
-/// Why a command fails: any error, printed with its own text.
-pub type CommandError = Box<dyn std::error::Error + Send + Sync>;
+use crate::cli::{Arguments, Command};
 
 /// Runs a command.
 pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use selfsame_protocol::registry::trace::{Trace, replay};
+use selfsame_protocol::trace::{Trace, replay};
 use selfsame_storage::{Store, StoreError, fsck};
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 

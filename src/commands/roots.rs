@@ -6,7 +6,7 @@ use selfsame_protocol::number;
 use selfsame_protocol::operator::ListedRoot;
 use serde_json::json;
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::Roots;
 
 /// Runs the command.

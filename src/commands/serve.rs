@@ -10,7 +10,7 @@ use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Daemon, Reloading};

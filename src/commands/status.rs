@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::operator_client::OperatorOptions;
 
 /// Runs the command; exit status 1 when the daemon is not ready.

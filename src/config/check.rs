@@ -12,8 +12,9 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
 
-use super::sections::{Environment, ProofKind};
-use super::{Config, RelyingPartyId};
+use super::sections::{Environment, ProofKind, RateLimit};
+use super::values::RelyingPartyId;
+use super::whole::Config;
 
 /// A key's path and what is wrong with it.
 pub(super) type BrokenRule = (String, String);
@@ -40,7 +41,7 @@ pub(super) fn lists(config: &Config) -> Vec<BrokenRule> {
 
 fn counts(config: &Config) -> Vec<BrokenRule> {
     let Config { registry, batcher, limits, verifier, .. } = config;
-    let rate = |limit: &Option<super::RateLimit>| limit.map(|limit| limit.requests as usize);
+    let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
@@ -69,7 +70,7 @@ fn counts(config: &Config) -> Vec<BrokenRule> {
 
 fn durations(config: &Config) -> Vec<BrokenRule> {
     let Config { registry, batcher, limits, sign_in, .. } = config;
-    let window = |limit: &Option<super::RateLimit>| limit.map_or(SECOND, |limit| limit.window);
+    let window = |limit: &Option<RateLimit>| limit.map_or(SECOND, |limit| limit.window);
     let ranges = [
         ("registry.root_validity_window", registry.root_validity_window, Duration::ZERO, TEN_YEARS),
         ("registry.recovery_agent_update_cooldown", registry.recovery_agent_update_cooldown, Duration::ZERO, TEN_YEARS),

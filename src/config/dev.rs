@@ -8,9 +8,11 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
+use super::error::Source;
+use super::sections::{App, ProofKind, PublicUrls};
 use super::tree::Node;
-use super::values::SecretHash;
-use super::{Config, ProofKind, PublicUrls, Source, StagingKey};
+use super::values::{SecretHash, StagingKey};
+use super::whole::Config;
 
 /// The secret of the example applications.
 pub const DEV_SECRET: &str = "sk_dev_only";
@@ -61,7 +63,7 @@ pub(super) fn add_entries(config: &mut Config) {
     let added = Config::deserialize(document(ENTRIES)).unwrap_or_default();
     for app in added.apps {
         if config.apps.iter().all(|other| other.id != app.id) {
-            config.apps.push(super::App { client_secret_hash: secret.clone(), ..app });
+            config.apps.push(App { client_secret_hash: secret.clone(), ..app });
         }
     }
     for party in added.relying_parties {

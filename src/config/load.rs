@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::error::{ConfigError, SettingError, Source};
 use super::tree::Node;
-use super::{Config, ConfigError, SettingError, Source, check, dev};
+use super::whole::Config;
+use super::{check, dev};
 
 /// The prefix of every variable that is a setting; the key's path follows in upper case, joined by
 /// [`SEPARATOR`].
@@ -21,44 +23,53 @@ pub fn settings_of_this_process() -> impl Iterator<Item = (String, String)> {
         .filter(|(name, _)| name.starts_with(PREFIX))
 }
 
-pub(super) fn load(
-    file: Option<&Path>,
-    environment: impl Iterator<Item = (String, String)>,
-    dev: bool,
-    data_dir: Option<PathBuf>,
-) -> Result<Config, ConfigError> {
-    let mut tree = match file {
-        Some(file) => Node::document(read(file)?, &Source::File(file.to_owned())),
-        None => Node::document(toml::Table::new(), &Source::Default),
-    };
-    let mut errors = add_variables(&mut tree, environment);
-    if dev {
-        tree.fill_from(dev::settings());
-    }
-    let (mut config, shape_errors) = shape(tree.clone());
-    errors.extend(shape_errors);
-    config.dev = dev;
-    let readable = errors.is_empty();
-    if dev {
-        dev::add_entries(&mut config);
-    }
-    let from_command_line = data_dir.is_some();
-    if let Some(data_dir) = data_dir {
-        config.data_dir = data_dir;
-    }
-
-    let mut broken_rules = check::settings(&config);
-    if readable {
-        broken_rules.extend(check::lists(&config));
-    }
-    errors.extend(broken_rules.into_iter().map(|(key, message)| {
-        let source = match key.as_str() {
-            "data_dir" if from_command_line => Source::CommandLine,
-            _ => tree.source(&key).clone(),
+impl Config {
+    /// Reads and checks the configuration. The data folder of the command line replaces that of the
+    /// variables, variables replace the file, and the file replaces the defaults. `environment` may
+    /// hold any variables; those that begin with `SELFSAME_` must be settings.
+    ///
+    /// # Errors
+    /// All errors at once, each with its key, its source and what would be right. Rules that
+    /// compare entries of a list are checked only when every value can be read.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        dev: bool,
+        data_dir: Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
+        let mut tree = match file {
+            Some(file) => Node::document(read(file)?, &Source::File(file.to_owned())),
+            None => Node::document(toml::Table::new(), &Source::Default),
         };
-        SettingError { key, message, source }
-    }));
-    if errors.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(errors)) }
+        let mut errors = add_variables(&mut tree, environment);
+        if dev {
+            tree.fill_from(dev::settings());
+        }
+        let (mut config, shape_errors) = shape(tree.clone());
+        errors.extend(shape_errors);
+        config.dev = dev;
+        let readable = errors.is_empty();
+        if dev {
+            dev::add_entries(&mut config);
+        }
+        let from_command_line = data_dir.is_some();
+        if let Some(data_dir) = data_dir {
+            config.data_dir = data_dir;
+        }
+
+        let mut broken_rules = check::settings(&config);
+        if readable {
+            broken_rules.extend(check::lists(&config));
+        }
+        errors.extend(broken_rules.into_iter().map(|(key, message)| {
+            let source = match key.as_str() {
+                "data_dir" if from_command_line => Source::CommandLine,
+                _ => tree.source(&key).clone(),
+            };
+            SettingError { key, message, source }
+        }));
+        if errors.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(errors)) }
+    }
 }
 
 fn read(file: &Path) -> Result<toml::Table, ConfigError> {

@@ -1,12 +1,13 @@
 //! Tables of accepted and refused configurations.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selfsame_protocol::registry::CommitmentCheck;
 
 use super::*;
+use crate::interface::Interface;
 
 const CERTAIN_KEY: &str = r#"{ x = "5299619240641551281634865583518297030282874472190772894086521144482721001553", y = "16950150798460657717958625567821834550301663161624707787222815936182638968203" }"#;
 

@@ -15,7 +15,7 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use super::{SettingError, Source};
+use super::error::{SettingError, Source};
 
 /// One value with its path and its source.
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::{BlockResponse, GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::{B256, number};
 
-use super::Gateway;
 use super::error::{GatewayError, ReadErrors};
+use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
 /// A block

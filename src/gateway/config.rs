@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::ConfigResponse;
 use selfsame_protocol::tree;
 
-use super::Gateway;
 use super::error::{GatewayError, ReadErrors};
+use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
 /// The registry's parameters

@@ -7,8 +7,8 @@ use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError, ValidRootRes
 use selfsame_protocol::number;
 use selfsame_protocol::tree::Root;
 
-use super::Gateway;
 use super::error::{GatewayError, ReadErrors};
+use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
 /// Whether a root is valid

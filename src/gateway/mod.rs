@@ -16,23 +16,20 @@ mod error;
 mod is_valid_root;
 mod operations;
 mod receipt;
+mod state;
 mod status;
 
 use std::sync::Arc;
 
+use error::GatewayError;
 use hyper::Method;
 use selfsame_actors::RegistryHandle;
+use state::Gateway;
 use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
-use error::GatewayError;
-
-/// What the gateway's handlers share.
-pub struct Gateway {
-    registry: RegistryHandle,
-}
 
 /// The gateway's routes.
 pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {

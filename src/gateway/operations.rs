@@ -14,8 +14,8 @@ use selfsame_protocol::registry::{
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
-use super::Gateway;
 use super::error::{GatewayError, SubmissionErrors};
+use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
 /// The longest body of a request, in bytes.

@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::ledger::Receipt;
 
-use super::Gateway;
 use super::error::{GatewayError, ReadErrors};
+use super::state::Gateway;
 use super::status::request_id;
 use crate::http::{Request, Response, json};
 

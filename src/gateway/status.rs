@@ -8,8 +8,8 @@ use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, Servic
 use selfsame_protocol::ledger::RequestId;
 use tokio::time::Instant;
 
-use super::Gateway;
 use super::error::{GatewayError, ReadErrors};
+use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
 /// The longest wait that a client can ask for, in seconds.

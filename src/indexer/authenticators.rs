@@ -7,7 +7,8 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{AuthenticatorsResponse, IndexerErrorCode, LeafIndexQuery};
 
 use super::error::{IndexerError, QueryErrors};
-use super::{Indexer, account, leaf_index};
+use super::query::{account, leaf_index};
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// Authenticators of an account

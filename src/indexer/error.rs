@@ -4,9 +4,9 @@ use hyper::StatusCode;
 use selfsame_protocol::Address;
 use selfsame_protocol::commitment::SlotError;
 use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::IndexerErrorCode;
 use selfsame_protocol::json::BodyError;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_storage::StoreError;
 use utoipa::IntoResponses;
 

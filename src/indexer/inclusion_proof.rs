@@ -12,7 +12,8 @@ use selfsame_protocol::registry::Account;
 use selfsame_protocol::tree::InclusionPath;
 
 use super::error::{IndexerError, QueryErrors};
-use super::{Indexer, account, leaf_index};
+use super::query::{account, leaf_index};
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// Inclusion proof of an account

@@ -10,41 +10,23 @@ mod error;
 mod inclusion_proof;
 mod packed_account;
 mod pending_recovery_agent;
+mod query;
 mod recovery_agent;
 mod root;
 mod signature_nonce;
+mod state;
 
 use std::sync::Arc;
 
+use error::IndexerError;
 use hyper::Method;
 use selfsame_actors::RegistryHandle;
-use selfsame_protocol::indexer::LeafIndexQuery;
-use selfsame_protocol::json::from_object;
-use selfsame_protocol::registry::{Account, RegistryView};
-use selfsame_protocol::tree::LeafIndex;
-use selfsame_storage::Snapshot;
-use serde::de::DeserializeOwned;
+use state::Indexer;
 use utoipa::{Modify, OpenApi};
 
-use crate::http::{Cors, Request, Router, Routes};
+use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
-use error::IndexerError;
-
-/// The longest body of a query, in bytes.
-const BODY_LIMIT: usize = 64 * 1024;
-
-/// What the indexer's handlers share.
-pub struct Indexer {
-    registry: RegistryHandle,
-}
-
-impl Indexer {
-    /// The snapshot of the registry from which one answer is made.
-    fn snapshot(&self) -> Arc<Snapshot> {
-        self.registry.snapshot()
-    }
-}
 
 /// The indexer's routes.
 pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
@@ -116,26 +98,4 @@ impl Modify for Compat {
             }
         }
     }
-}
-
-/// Reads the body as a query.
-async fn query<T: DeserializeOwned>(request: &mut Request) -> Result<T, IndexerError> {
-    Ok(from_object(&request.read_json(BODY_LIMIT).await?)?)
-}
-
-/// Reads the body's leaf index, which must not be the reserved one.
-async fn leaf_index(request: &mut Request) -> Result<LeafIndex, IndexerError> {
-    match query::<LeafIndexQuery>(request).await?.leaf_index {
-        LeafIndex(0) => Err(IndexerError::InvalidLeafIndex),
-        leaf_index => Ok(leaf_index),
-    }
-}
-
-/// The account at a leaf index; `missing` is this endpoint's error when there is no such account.
-fn account(
-    snapshot: &Snapshot,
-    leaf_index: LeafIndex,
-    missing: fn(LeafIndex) -> IndexerError,
-) -> Result<Account, IndexerError> {
-    snapshot.account(leaf_index)?.ok_or_else(|| missing(leaf_index))
 }

@@ -8,7 +8,8 @@ use selfsame_protocol::indexer::{AddressQuery, IndexerErrorCode, PackedAccountRe
 use selfsame_protocol::registry::RegistryView;
 
 use super::error::{IndexerError, QueryErrors};
-use super::{Indexer, query};
+use super::query::query;
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// The packed account data of an authenticator

@@ -9,7 +9,8 @@ use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, PendingRecove
 use selfsame_protocol::time::UnixSeconds;
 
 use super::error::{IndexerError, QueryErrors};
-use super::{Indexer, account, leaf_index};
+use super::query::{account, leaf_index};
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// The pending recovery agent of an account

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_protocol::indexer::RootResponse;
 
-use super::Indexer;
 use super::error::IndexerError;
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// The newest root

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_protocol::gateway::ServiceApiError;
+use selfsame_protocol::ids::Nonce;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, SignatureNonceResponse};
-use selfsame_protocol::registry::Nonce;
 
 use super::error::{IndexerError, QueryErrors};
-use super::{Indexer, account, leaf_index};
+use super::query::{account, leaf_index};
+use super::state::Indexer;
 use crate::http::{Request, Response, json};
 
 /// The nonce for the next signature

@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use selfsame_actors::ActorHealth;
 use serde::Serialize;
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 /// One actor.

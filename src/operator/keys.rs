@@ -9,8 +9,8 @@ use selfsame_actors::KeyState;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{Key, Rotate};
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 const BODY_LIMIT: usize = 4096;

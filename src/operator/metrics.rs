@@ -1,103 +1,15 @@
 //! `GET /metrics`: the numbers, in the Prometheus (OpenMetrics) text format.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use hyper::StatusCode;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
-use selfsame_actors::{RegistryStatistics, VerifierStatistics};
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::http::{Request, Response, content};
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The registry's numbers.
-pub struct RegistryMetrics {
-    accepted: Counter,
-    finalized: Counter,
-    failed: Counter,
-    open_requests: Gauge<u64, AtomicU64>,
-    status_waiters: Gauge<u64, AtomicU64>,
-    ledger_height: Gauge<u64, AtomicU64>,
-    applied_height: Gauge<u64, AtomicU64>,
-    accounts: Gauge<u64, AtomicU64>,
-}
-
-impl RegistryMetrics {
-    /// Makes the metrics and names them.
-    pub fn register(registry: &mut Registry) -> Self {
-        let registry = registry.sub_registry_with_prefix("selfsame_registry");
-        let mut counter = |name: &str, help: &str| {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            counter
-        };
-        let accepted = counter("accepted", "Requests accepted");
-        let finalized = counter("finalized", "Requests finalized");
-        let failed = counter("failed", "Requests failed by a rule of the registry");
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::<u64, AtomicU64>::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
-        Self {
-            accepted,
-            finalized,
-            failed,
-            open_requests: gauge("open_requests", "Requests accepted and not final"),
-            status_waiters: gauge("status_waiters", "Clients waiting for a final state"),
-            ledger_height: gauge("ledger_height", "Height of the last sealed block"),
-            applied_height: gauge("applied_height", "Height of the last applied block"),
-            accounts: gauge("accounts", "Accounts"),
-        }
-    }
-
-    fn set(&self, statistics: &RegistryStatistics) {
-        for (counter, value) in [
-            (&self.accepted, statistics.accepted),
-            (&self.finalized, statistics.finalized),
-            (&self.failed, statistics.failed),
-        ] {
-            counter.inner().fetch_max(value, Ordering::Relaxed);
-        }
-        self.open_requests.set(statistics.open_requests as u64);
-        self.status_waiters.set(statistics.status_waiters as u64);
-        self.ledger_height.set(statistics.ledger_height);
-        self.applied_height.set(statistics.applied_height);
-        self.accounts.set(statistics.accounts);
-    }
-}
-
-/// The verifier's numbers.
-pub struct VerifierMetrics {
-    good: Counter,
-    bad: Counter,
-    proofs_inside: Gauge<u64, AtomicU64>,
-}
-
-impl VerifierMetrics {
-    /// Makes the metrics and names them.
-    pub fn register(registry: &mut Registry) -> Self {
-        let registry = registry.sub_registry_with_prefix("selfsame_verifier");
-        let metrics = Self { good: Counter::default(), bad: Counter::default(), proofs_inside: Gauge::default() };
-        registry.register("good_proofs", "Proofs that were checked and hold", metrics.good.clone());
-        registry.register("bad_proofs", "Proofs that were checked and do not hold", metrics.bad.clone());
-        let help = "Proofs that wait for a worker or are being checked";
-        registry.register("proofs_inside", help, metrics.proofs_inside.clone());
-        metrics
-    }
-
-    fn set(&self, statistics: &VerifierStatistics) {
-        self.good.inner().fetch_max(statistics.good, Ordering::Relaxed);
-        self.bad.inner().fetch_max(statistics.bad, Ordering::Relaxed);
-        self.proofs_inside.set(statistics.proofs_inside as u64);
-    }
-}
 
 /// All metrics.
 pub async fn metrics(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {

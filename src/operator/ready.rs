@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde::Serialize;
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 /// The answer: 200 when ready, 503 with the reasons when not.

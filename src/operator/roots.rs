@@ -11,8 +11,8 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::roots::TrustedRoot;
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 const BODY_LIMIT: usize = 4096;

@@ -7,8 +7,8 @@ use hyper::StatusCode;
 use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, Simulation};
 use selfsame_protocol::verification::Environment;
 
-use super::Operator;
 use super::error::OperatorError;
+use super::state::Operator;
 use crate::config::{self, Config};
 use crate::http::{Request, Response, json};
 

@@ -6,10 +6,10 @@ use hyper::StatusCode;
 use selfsame_actors::{RegistryStatistics, VerifierStatistics};
 use serde::Serialize;
 
-use super::Operator;
 use super::actors::{Actor, all_actors};
 use super::error::OperatorError;
 use super::ready::reasons;
+use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 #[derive(Debug, Serialize)]

@@ -14,8 +14,9 @@ use super::accept::accepts_json;
 use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
 use super::error::SignInEndpointError;
 use super::form::read_form;
+use super::page;
 use super::redirect::{redirect_error, respond_delivery};
-use super::{SignIn, page};
+use super::state::SignIn;
 use crate::http::{InterfaceError, Request, Response, json};
 
 /// Checks an authorization request, stores it as a transaction, and answers with the sign-in page;

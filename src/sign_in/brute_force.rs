@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::SignIn;
 use super::error::SignInEndpointError;
+use super::state::SignIn;
 use crate::http::Response;
 
 /// Runs an endpoint that takes a secret. A source that has sent too many wrong secrets is refused

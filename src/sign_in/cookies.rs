@@ -2,7 +2,7 @@
 
 use hyper::header::{COOKIE, HeaderValue, SET_COOKIE};
 
-use super::SignIn;
+use super::state::SignIn;
 use crate::http::{Request, Response};
 
 /// The name of the cookie that holds a transaction's secret.

@@ -7,8 +7,8 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::discovery::Discovery;
 use serde_json::json as value;
 
-use super::SignIn;
 use super::error::SignInEndpointError;
+use super::state::SignIn;
 use crate::http::{Request, Response, json};
 
 /// How long clients may cache both answers. A new key is published for longer than this before it

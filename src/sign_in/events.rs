@@ -14,8 +14,8 @@ use selfsame_actors::{Progress, TransactionId};
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::SignIn;
 use super::error::SignInEndpointError;
+use super::state::SignIn;
 use super::transaction::{secret, state_name, transaction_id};
 use crate::http::{Request, Response, Shutdown, stream};
 

@@ -7,10 +7,10 @@ use selfsame_actors::SignInError;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
-use super::SignIn;
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
+use super::state::SignIn;
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];

@@ -30,34 +30,21 @@ mod introspect;
 mod page;
 mod redirect;
 pub mod setup;
+mod state;
 mod token;
 mod transaction;
 mod userinfo;
 
 use std::sync::Arc;
 
+use error::SignInEndpointError;
 use hyper::Method;
 use selfsame_actors::SignInHandle;
+use state::SignIn;
 
 use crate::health;
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
-use error::SignInEndpointError;
-
-/// What the handlers share.
-pub struct SignIn {
-    handle: SignInHandle,
-}
-
-impl SignIn {
-    /// The path of the service as browsers see it, without a trailing slash: a proxy may serve it
-    /// under a path.
-    fn root(&self) -> &str {
-        let issuer = &self.handle.provider().issuer;
-        let rest = issuer.split_once("://").map_or(issuer.as_str(), |(_, rest)| rest);
-        rest.find('/').map_or("", |start| &rest[start..])
-    }
-}
 
 /// The routes of the sign-in interface.
 pub fn routes(handle: SignInHandle) -> Routes {

@@ -5,8 +5,8 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use selfsame_protocol::sign_in::error::SignInRejection;
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 
-use super::SignIn;
 use super::page;
+use super::state::SignIn;
 use crate::http::{Response, empty};
 
 /// Sends the browser to the application with a response.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
-use super::SignIn;
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
+use super::state::SignIn;
 use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];

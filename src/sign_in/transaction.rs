@@ -17,8 +17,9 @@ use tokio::time::Instant;
 use super::accept::{accepts_html, accepts_json};
 use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
 use super::error::SignInEndpointError;
+use super::page;
 use super::redirect::respond_delivery;
-use super::{SignIn, page};
+use super::state::SignIn;
 use crate::http::{InterfaceError, Request, Response, json};
 
 /// The longest body of an authenticator's answer, in bytes.

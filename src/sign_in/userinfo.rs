@@ -7,10 +7,10 @@ use hyper::{Method, StatusCode};
 use selfsame_actors::SignInError;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
-use super::SignIn;
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
 use super::form::{is_form, read_form};
+use super::state::SignIn;
 use crate::http::{Request, Response, json, reject};
 
 /// The claims of the token's person and scopes.

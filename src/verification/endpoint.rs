@@ -14,8 +14,8 @@ use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use serde_json::Value;
 
-use super::Endpoint;
 use super::error::VerifyError;
+use super::state::Endpoint;
 use crate::http::{Request, Response, json};
 
 /// The longest body of a request, in bytes.

@@ -9,22 +9,19 @@
 mod endpoint;
 mod error;
 pub mod setup;
+mod state;
 
 use std::sync::Arc;
 
+use error::VerifyError;
 use hyper::Method;
 use selfsame_actors::VerificationHandle;
+use state::Endpoint;
 use utoipa::OpenApi;
 
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
-use error::VerifyError;
-
-/// What the handlers share.
-pub struct Endpoint {
-    verification: VerificationHandle,
-}
 
 /// The routes of the verification interface.
 pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {

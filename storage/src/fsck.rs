@@ -209,11 +209,11 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{Address, B256, U256};
-    use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
+    use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
     use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
     use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView};
     use selfsame_protocol::time::UnixSeconds;
-    use selfsame_protocol::tree::{LeafIndex, Root};
+    use selfsame_protocol::tree::Root;
     use tempfile::TempDir;
 
     use super::*;

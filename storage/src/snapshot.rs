@@ -3,9 +3,10 @@
 use rocksdb::DBPinnableSlice;
 use self_cell::self_cell;
 use selfsame_protocol::Address;
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{RootRecord, Tip};
 use selfsame_protocol::registry::{Account, PackedAccount, RegistryView};
-use selfsame_protocol::tree::{InclusionPath, LeafIndex, Page, PageId, PageSource, Root, inclusion_path};
+use selfsame_protocol::tree::{InclusionPath, Page, PageId, PageSource, Root, inclusion_path};
 
 use crate::database::RecordSource;
 use crate::error::StoreError;

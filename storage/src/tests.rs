@@ -4,16 +4,16 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nullifier};
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, apply_block, recover_signers};
 use selfsame_protocol::registry::{CreateAccount, Operation, RegistryView, RuleParameters};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::{Environment, Nullifier, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};

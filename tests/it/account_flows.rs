@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::gateway::{BlockResponse, GatewayRequestState};
+use selfsame_protocol::ids::{Nonce, PubkeyId};
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::registry::Nonce;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_wallet::account::AccountError;
 use selfsame_wallet::client::{Client, ClientError};

@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Address, U256, keccak256};
 use selfsame::interface::Interface;
-use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::ids::PubkeyId;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 

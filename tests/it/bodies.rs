@@ -6,9 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::commitment::PubkeyId;
-use selfsame_protocol::registry::Nonce;
-use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
 use selfsame_wallet::keys::Authenticator;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde_json::{Value, json};

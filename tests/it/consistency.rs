@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::{Address, B256};
-use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId, commitment, decompress_slots};
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::commitment::{commitment, decompress_slots};
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, PubkeyId};
+use selfsame_protocol::tree::Root;
 use selfsame_wallet::account::Registry;
 use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::{AccountState, Step, create_account};

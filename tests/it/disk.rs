@@ -29,7 +29,7 @@ use alloy_primitives::{Address, U256, keccak256};
 use reqwest::RequestBuilder;
 use selfsame::daemon::store_folder;
 use selfsame_actors::{Random, SystemRandom};
-use selfsame_protocol::commitment::{Commitment, CompressedKey};
+use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;

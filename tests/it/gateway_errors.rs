@@ -2,9 +2,8 @@
 //! looks. The rules have a table of their own in `gateway_rules.rs`.
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::commitment::PubkeyId;
-use selfsame_protocol::registry::{InsertAuthenticator, Nonce, Operation};
-use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
+use selfsame_protocol::registry::{InsertAuthenticator, Operation};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, UNSIGNED, create_account, sign};
 use serde_json::json;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256, uint};
-use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId};
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::registry::{
-    CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce,
+    CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator,
     Operation, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::signature::Signature;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, UNSIGNED, create_account, sign};
 use serde_json::json;

@@ -1,8 +1,9 @@
 //! The indexer's answers: what they say, and that they fit together.
 
 use alloy_primitives::{Address, B256, U256};
-use selfsame_protocol::commitment::{CompressedKey, PubkeyId, PublicKey};
-use selfsame_protocol::tree::{InclusionPath, LeafIndex};
+use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
+use selfsame_protocol::tree::InclusionPath;
 use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
-use selfsame_protocol::commitment::PubkeyId;
 use selfsame_protocol::gateway::{BlockResponse, GatewayErrorCode, GatewayRequestState, ServiceApiError};
+use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId, SealedHeader, SealedResult};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::tree::Root;
 use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::create_account;
 use serde_json::json;

@@ -9,7 +9,8 @@ use reqwest::RequestBuilder;
 use selfsame::config::RateLimit;
 use selfsame::interface::Interface;
 use selfsame_actors::AdmissionLimits;
-use selfsame_protocol::registry::{Nonce, Operation};
+use selfsame_protocol::ids::Nonce;
+use selfsame_protocol::registry::Operation;
 use selfsame_wallet::operations::create_account;
 use serde_json::json;
 

@@ -3,9 +3,8 @@
 
 use alloy_primitives::{Address, U256};
 use reqwest::header::CONTENT_TYPE;
-use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
+use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
 use selfsame_protocol::registry::Operation;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::keys::Authenticator;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde::Serialize;

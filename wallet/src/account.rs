@@ -8,14 +8,15 @@
 use std::time::Duration;
 
 use alloy_primitives::Address;
-use selfsame_protocol::commitment::{Commitment, PubkeyId, PublicKeyError, decompress_slots};
+use selfsame_protocol::commitment::{PublicKeyError, decompress_slots};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::indexer::{AuthenticatorsResponse, InclusionProofResponse};
 use selfsame_protocol::ledger::{Outcome, Receipt, ReceiptError, RequestId};
-use selfsame_protocol::registry::{Nonce, OperationKind};
+use selfsame_protocol::registry::OperationKind;
 use selfsame_protocol::tree;
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::tree::Root;
 
 use crate::Random;
 use crate::client::{Client, ClientError, printable};

@@ -10,14 +10,15 @@ use alloy_primitives::{Address, hex};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use selfsame_protocol::gateway::{BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse};
+use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
     PendingRecoveryAgentResponse, RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId};
-use selfsame_protocol::registry::{Nonce, Operation, OperationKind, PackedAccount};
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
+use selfsame_protocol::tree::Root;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

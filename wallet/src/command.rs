@@ -8,10 +8,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy_primitives::Address;
-use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{address, number};
 use serde_json::Value;

@@ -5,7 +5,8 @@ use std::fmt;
 
 use alloy_primitives::{Address, B256};
 use k256::ecdsa::SigningKey;
-use selfsame_protocol::commitment::{CompressedKey, PublicKey};
+use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::ids::CompressedKey;
 use selfsame_protocol::signature::Signature;
 use taceo_eddsa_babyjubjub::EdDSAPrivateKey;
 use zeroize::Zeroizing;

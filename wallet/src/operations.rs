@@ -2,14 +2,14 @@
 //! operation and the state after it.
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::commitment::{Commitment, MAX_AUTHENTICATORS, PubkeyId, commitment};
+use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, commitment};
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::registry::{
-    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation,
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::signature::Signature;
-use selfsame_protocol::tree::LeafIndex;
 
 use crate::keys::{Authenticator, AuthenticatorKey, SigningError};
 

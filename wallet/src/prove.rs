@@ -5,12 +5,13 @@
 use alloy_primitives::U256;
 use selfsame_protocol::groth16::key::CURRENT_INPUTS;
 use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
-use selfsame_protocol::verification::{Environment, Nullifier, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use semaphore_rs::identity::Identity;
 use semaphore_rs::poseidon_tree::LazyPoseidonTree;
 use semaphore_rs::protocol::{generate_nullifier_hash, generate_proof};

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{B256, keccak256};
 use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
 use tracing::{Instrument, Span};

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use selfsame_protocol::commitment::{Commitment, PubkeyId};
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_protocol::registry::{Nonce, Operation, RegistryView};
-use selfsame_protocol::tree::{DEPTH, LeafIndex, Root, empty_node, hash_pair};
+use selfsame_protocol::registry::{Operation, RegistryView};
+use selfsame_protocol::tree::{DEPTH, Root, empty_node, hash_pair};
 use selfsame_protocol::{Address, B256};
 use selfsame_storage::{LedgerReader, Place};
 

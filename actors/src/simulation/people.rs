@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use selfsame_protocol::Address;
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
-use selfsame_protocol::registry::{Nonce, Operation, RegistryView};
-use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::registry::{Operation, RegistryView};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
 

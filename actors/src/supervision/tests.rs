@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use ractor::registry::where_is;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
-use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse};
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex};
 use selfsame_protocol::ledger::{Block, Entry, RequestId};
 use selfsame_protocol::registry::{CreateAccount, Operation, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, Ledger, LedgerReader, OpenOptions, Store};
 use tempfile::TempDir;

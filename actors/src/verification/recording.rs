@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::UnixMillis;
-use selfsame_protocol::verification::Nullifier;
 use selfsame_protocol::verification::directory::{Action, ActionKey};
 use selfsame_protocol::verification::nullifiers::{
     ActionRecord, MaxVerificationsReached, NullifierKey, verified_again,

@@ -16,9 +16,9 @@ use selfsame_actors::{
     BatchLimits, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
     VerificationSettings,
 };
-use selfsame_protocol::commitment::{Commitment, CompressedKey};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::{Address, U256};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{ServiceError, SubmitError};
-use selfsame_protocol::tree::LeafIndex;
+use selfsame_protocol::ids::LeafIndex;
 use tokio::time::timeout;
 
 use super::{ANSWERED_WITHIN, PATIENCE, create, expect_finalized, start, start_with, submit, turn, work};

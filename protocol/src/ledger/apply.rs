@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256};
 
+use super::block::{Block, Entry, Seal};
 use super::merkle::merkle_root;
-use super::{Block, BlockResult, Entry, Outcome, Seal};
+use super::result::{BlockResult, Outcome};
 use crate::eip712::RegistryDomain;
 use crate::encoding::encode;
+use crate::ids::LeafIndex;
 use crate::registry::{self, Account, Overlay, PackedAccount, RecoveredSigner, RegistryView, RuleViolation};
-use crate::tree::{self, LeafIndex, Page, PageId, PageSource, Root};
+use crate::tree::{self, Page, PageId, PageSource, Root};
 
 /// The last applied block, and what it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

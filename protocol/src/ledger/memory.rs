@@ -5,10 +5,12 @@ use std::convert::Infallible;
 
 use alloy_primitives::Address;
 
-use super::{Block, BlockEffects, Tip, apply_block, recover_signers};
+use super::apply::{BlockEffects, Tip, apply_block, recover_signers};
+use super::block::Block;
 use crate::eip712::RegistryDomain;
+use crate::ids::LeafIndex;
 use crate::registry::{Account, PackedAccount, RegistryView};
-use crate::tree::{LeafIndex, Page, PageId, PageSource};
+use crate::tree::{Page, PageId, PageSource};
 
 /// The whole state of a registry in memory, to replay blocks without a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use alloy_primitives::{B256, Bytes};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::block::{Block, BlockHeader, Entry, RequestId};
 use super::merkle::{BlockTree, verify_path};
-use super::{Block, BlockHeader, BlockResult, Entry, Outcome, RequestId};
+use super::result::{BlockResult, Outcome};
 use crate::encoding::{decode, encode};
 use crate::registry::OperationKind;
 

@@ -4,11 +4,11 @@ use alloy_primitives::{B256, keccak256};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding, encode};
-use crate::number;
+use crate::ids::LeafIndex;
 use crate::registry::{GatewayErrorCode, RuleViolation};
-use crate::tree::{LeafIndex, Root};
+use crate::tree::Root;
+use crate::{encode_fields, number};
 
 /// The outcome of one operation. Its encoding is a leaf of the outcomes tree, so it contains no
 /// message: the wording of a message can change, a hash must not.

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use self::steps::any_step;
 use super::*;
-use crate::commitment::{Commitment, CompressedKey};
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::gateway::GatewayErrorCode;
+use crate::ids::{Commitment, CompressedKey, LeafIndex};
 use crate::registry::tests::arbitrary::any_operation;
 use crate::registry::{
     CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate, Operation, RecoveredSigner, RuleParameters,
 };
 use crate::time::UnixSeconds;
-use crate::tree::{DEPTH, LeafIndex, Root, empty_node, inclusion_path};
+use crate::tree::{DEPTH, Root, empty_node, inclusion_path};
 
 const TIME: UnixSeconds = UnixSeconds(1_800_000_000);
 

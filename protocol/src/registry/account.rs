@@ -2,22 +2,10 @@
 
 use alloy_primitives::{Address, U256};
 
-use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKey, SlotError, decompress_slots};
+use crate::commitment::{PublicKey, SlotError, decompress_slots};
 use crate::encode_fields;
-use crate::number::number_type;
+use crate::ids::{Commitment, CompressedKey, LeafIndex, PubkeyId};
 use crate::time::UnixSeconds;
-use crate::tree::LeafIndex;
-
-number_type! {
-    /// Signature nonce of an account: a signed operation must carry the account's next one.
-    Nonce(U256), example = "0x0"
-}
-
-impl From<u64> for Nonce {
-    fn from(nonce: u64) -> Self {
-        Self(U256::from(nonce))
-    }
-}
 
 /// An account. Its leaf in the tree is [`Account::commitment`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! The rules are those of the public WorldIDRegistry contract, in its order, so that a violation
 //! has the contract's name ([`RuleViolation::name`]). The rules read the state through
 //! [`RegistryView`] and change it in an [`Overlay`]. Time is an argument: the time of the block.
-//! [`trace`] replays calls that were recorded from the contract.
+//! [`crate::trace`] replays calls that were recorded from the contract.
 
 mod account;
 mod error_code;
@@ -14,12 +14,9 @@ mod parameters;
 mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod trace;
-#[cfg(test)]
-mod trace_tests;
 mod violation;
 
-pub use account::{Account, Authenticator, Nonce, PackedAccount, PendingRecoveryAgent};
+pub use account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
 pub use error_code::GatewayErrorCode;
 pub use operation::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Lock, Operation,

@@ -7,13 +7,10 @@ use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Nonce;
-use crate::commitment::{Commitment, CompressedKey, PubkeyId};
-use crate::encode_fields;
 use crate::encoding::{DecodeError, Encoding};
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::signature::Signature;
-use crate::tree::LeafIndex;
-use crate::{address, number};
+use crate::{address, encode_fields, number};
 
 /// Creates an account. The operation is not signed; its addresses become the authenticators of the
 /// account.

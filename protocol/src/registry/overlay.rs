@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
 
-use super::{Account, PackedAccount};
-use crate::tree::LeafIndex;
+use super::account::{Account, PackedAccount};
+use crate::ids::LeafIndex;
 
 /// One version of the registry's state.
 pub trait RegistryView {

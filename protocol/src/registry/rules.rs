@@ -3,15 +3,18 @@
 
 use alloy_primitives::Address;
 
-use super::{
-    Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
-    InsertAuthenticator, Nonce, Operation, Overlay, PackedAccount, PendingRecoveryAgent, RecoverAccount, RegistryView,
-    RemoveAuthenticator, RuleParameters, RuleViolation, UpdateAuthenticator, UpdateRecoveryAgent,
+use super::account::{Account, Authenticator, PackedAccount, PendingRecoveryAgent};
+use super::operation::{
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
+    RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use crate::commitment::{self, Commitment, PubkeyId};
+use super::overlay::{Overlay, RegistryView};
+use super::parameters::{CommitmentCheck, RuleParameters};
+use super::violation::RuleViolation;
+use crate::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use crate::signature::SignatureError;
 use crate::time::UnixSeconds;
-use crate::tree::{self, LeafIndex};
+use crate::{commitment, tree};
 
 /// The address that an operation's signature recovers to over its EIP-712 digest, or why the
 /// recovery fails; `None` for the kinds that are not signed.

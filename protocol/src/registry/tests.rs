@@ -15,11 +15,12 @@ use self::arbitrary::{any_address, any_operation};
 use self::cases::*;
 use self::faults::*;
 use super::*;
-use crate::commitment::{Commitment, PubkeyId, PublicKeyError};
+use crate::commitment::PublicKeyError;
 use crate::gateway::{GatewayErrorCode, RequestError, check_request};
+use crate::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use crate::ledger::MemoryRegistry;
 use crate::time::UnixSeconds;
-use crate::tree::{CAPACITY, LeafIndex};
+use crate::tree::CAPACITY;
 
 #[test]
 fn good_operations_change_their_account() {

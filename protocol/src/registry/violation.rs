@@ -2,12 +2,11 @@
 
 use alloy_primitives::Address;
 
-use super::Nonce;
 use super::error_code::GatewayErrorCode;
-use crate::commitment::{Commitment, PubkeyId, PublicKeyError};
+use crate::commitment::PublicKeyError;
+use crate::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use crate::signature::SignatureError;
 use crate::time::UnixSeconds;
-use crate::tree::LeafIndex;
 
 /// A broken rule. The variants have the names of the registry contract; the last four are this
 /// service's own. The text contains the values.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
+use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
-use crate::verification::Nullifier;
 use crate::{encode_enum, encode_fields};
 
 /// The supported scopes of a request besides `openid`, which every valid request has.

@@ -3,8 +3,8 @@ use super::error::ErrorKind;
 use super::response::{Delivery, Target};
 use super::*;
 use crate::U256;
+use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
-use crate::verification::Nullifier;
 
 const CALLBACK: &str = "https://app.example/callback?x=1";
 const LOCAL: &str = "http://127.0.0.1:3000/callback";

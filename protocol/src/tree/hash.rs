@@ -8,7 +8,7 @@ use ark_ff::{BigInt, PrimeField};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::DEPTH;
+use super::shape::DEPTH;
 use crate::number::{self, Number, integer_type};
 
 /// A leaf or an inner node: an element of the BN254 scalar field, big-endian, always below the

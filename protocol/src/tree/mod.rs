@@ -9,42 +9,14 @@
 mod hash;
 mod page;
 mod path;
+mod shape;
 mod update;
 
-use crate::number::number_type;
-
 pub use hash::{Node, Root, empty_node, field_element, hash_pair, is_below_field, node};
-pub use page::{PAGE_LEVELS, Page, PageId, ROWS};
+pub use page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
 pub use path::{InclusionPath, inclusion_path};
+pub use shape::{CAPACITY, DEPTH};
 pub use update::{TreeUpdate, update};
-
-number_type! {
-    /// Leaf index of an account: the position of its commitment in the tree. Counted from 1; leaf 0
-    /// is reserved.
-    LeafIndex(u64), example = "0x1"
-}
-
-impl LeafIndex {
-    /// The leaf index after this one.
-    pub fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
-/// Levels between the root and the leaves.
-pub const DEPTH: usize = 30;
-
-/// How many leaves there are, the reserved leaf 0 included.
-pub const CAPACITY: u64 = 1 << DEPTH;
-
-/// A source of the pages of one version of the tree.
-pub trait PageSource {
-    /// Why a page could not be read.
-    type Error;
-    /// The page; `None` when no leaf below it was ever written, so that all its nodes are those of
-    /// empty subtrees.
-    fn page(&self, id: PageId) -> Result<Option<Page>, Self::Error>;
-}
 
 #[cfg(test)]
 mod tests {
@@ -55,6 +27,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ids::LeafIndex;
 
     #[derive(Default)]
     struct Pages(HashMap<PageId, Page>);

@@ -1,8 +1,9 @@
 //! Pages: five levels of the tree in one record.
 
 use super::hash::{Node, empty_node, hash_pair};
-use super::{DEPTH, LeafIndex};
+use super::shape::DEPTH;
 use crate::encoding::{DecodeError, Encoding};
+use crate::ids::LeafIndex;
 
 /// Levels in a page.
 pub const PAGE_LEVELS: usize = 5;
@@ -33,6 +34,15 @@ impl PageId {
     fn bottom_height(self) -> usize {
         DEPTH - PAGE_LEVELS * (usize::from(self.row) + 1)
     }
+}
+
+/// A source of the pages of one version of the tree.
+pub trait PageSource {
+    /// Why a page could not be read.
+    type Error;
+    /// The page; `None` when no leaf below it was ever written, so that all its nodes are those of
+    /// empty subtrees.
+    fn page(&self, id: PageId) -> Result<Option<Page>, Self::Error>;
 }
 
 impl Encoding for PageId {

@@ -1,8 +1,9 @@
 //! Inclusion paths.
 
 use super::hash::{Node, Root, hash_pair};
-use super::page::{PAGE_LEVELS, Page, PageId, ROWS};
-use super::{DEPTH, LeafIndex, PageSource};
+use super::page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
+use super::shape::DEPTH;
+use crate::ids::LeafIndex;
 
 /// The siblings of a leaf up to the root.
 #[derive(Clone, Debug, PartialEq, Eq)]

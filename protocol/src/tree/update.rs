@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::hash::{Node, Root};
-use super::page::{PAGE_LEVELS, Page, PageId, ROWS};
-use super::{LeafIndex, PageSource};
+use super::page::{PAGE_LEVELS, Page, PageId, PageSource, ROWS};
+use crate::ids::LeafIndex;
 
 /// What changing leaves does to the tree.
 #[derive(Clone, Debug)]

@@ -1,12 +1,11 @@
-//! Environments, kinds of proof, nullifiers, identifiers of relying parties.
+//! Environments, kinds of proof, identifiers of relying parties.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::number::integer_type;
-use crate::{U256, encode_enum, keccak256};
+use crate::{encode_enum, keccak256};
 
 /// The environment of proofs, roots and keys. A request for `sandbox` is treated as staging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,14 +64,6 @@ impl ProofKind {
 }
 
 encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
-
-/// A nullifier: the number that a proof shows for a person and an action. A person who proves the
-/// same action to the same application again has the same nullifier; nullifiers for other actions
-/// are unrelated to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nullifier(pub U256);
-
-integer_type!(Nullifier);
 
 /// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric
 /// id that proofs carry.

@@ -5,12 +5,13 @@ use ark_bn254::Fr;
 
 use super::directory::{Admitted, Directory};
 use super::hash::external_nullifier;
-use super::identity::{Environment, Nullifier};
+use super::identity::Environment;
 use super::request::{CurrentItem, LegacyItem, Proofs, quoted};
 use super::roots::RootAge;
 use crate::U256;
 use crate::groth16::proof::ProofError;
 use crate::groth16::{Claim, Proof};
+use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::{DEPTH, Root, field_element};
 

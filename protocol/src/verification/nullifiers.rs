@@ -1,8 +1,8 @@
 //! Records of nullifiers and actions: whether a person has proved an action before.
 
 use super::directory::ActionKey;
-use super::identity::Nullifier;
 use crate::encode_fields;
+use crate::ids::Nullifier;
 use crate::time::UnixMillis;
 
 /// The key of a nullifier's record: an action of a relying party in an environment, and the

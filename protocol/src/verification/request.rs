@@ -8,9 +8,10 @@
 use serde_json::{Map, Value};
 
 use super::hash::{hash_text, hash_to_field};
-use super::identity::{Environment, Nullifier, ProofKind};
+use super::identity::{Environment, ProofKind};
 use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
+use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::{Root, is_below_field};
 

@@ -15,6 +15,7 @@ use selfsame_protocol::gateway::{
     BlockResponse, ConfigResponse, GatewayErrorCode, GatewayStatusResponse, HealthResponse, ServiceApiError,
     ValidRootResponse, check_request,
 };
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorPubkeysResponse, AuthenticatorsResponse, CompatInclusionProofResponse,
     InclusionProofResponse, IndexerErrorCode, LeafIndexQuery, PackedAccountResponse, PendingRecoveryAgentResponse,
@@ -25,7 +26,6 @@ use selfsame_protocol::registry::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     RecoverAccount, RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use selfsame_protocol::tree::LeafIndex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -4,17 +4,17 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use selfsame_protocol::commitment::{CompressedKey, PubkeyId};
 use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::ids::{CompressedKey, Nonce, PubkeyId};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{
     Block, BlockHeader, Entry, MemoryRegistry, Outcome, Receipt, RequestId, Seal, apply_block, merkle_path,
     merkle_root, verify_path,
 };
-use selfsame_protocol::registry::trace::{Trace, replay};
-use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Nonce, Operation, RecoveredSigner, RuleParameters};
+use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Operation, RecoveredSigner, RuleParameters};
 use selfsame_protocol::signature::SignatureError;
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::trace::{Trace, replay};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 

@@ -5,13 +5,13 @@ use std::fmt::Debug;
 use ark_bn254::Fr;
 use ark_ff::PrimeField;
 use proptest::prelude::*;
-use selfsame_protocol::commitment::{Commitment, CompressedKey, PubkeyId};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::gateway::{
     BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse, HealthResponse,
     ServiceApiError, ValidRootResponse,
 };
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nonce, Nullifier, PubkeyId};
 use selfsame_protocol::indexer::{
     AddressQuery, AffineKey, AuthenticatorPubkeysResponse, AuthenticatorsResponse, CompatInclusionProofResponse,
     InclusionProofResponse, IndexerErrorCode, LeafIndexQuery, PackedAccountResponse, PendingRecoveryAgentResponse,
@@ -22,7 +22,7 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::{
     Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
-    InsertAuthenticator, Lock, Nonce, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
+    InsertAuthenticator, Lock, Operation, OperationKind, PackedAccount, PendingRecoveryAgent, RecoverAccount,
     RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
@@ -33,11 +33,11 @@ use selfsame_protocol::sign_in::records::{
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
-use selfsame_protocol::tree::{LeafIndex, Page, PageId, ROWS, Root};
+use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, Nullifier, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};
 use strum::IntoEnumIterator;
 

@@ -6,18 +6,17 @@ use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::PrimeField;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use selfsame_protocol::commitment::{
-    Commitment, CompressedKey, MAX_AUTHENTICATORS, PubkeyId, PublicKey, PublicKeyError, commitment, decompress_slots,
-};
+use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, PublicKey, PublicKeyError, commitment, decompress_slots};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::CompatInclusionProofResponse;
 use selfsame_protocol::ledger::recover_signer;
 use selfsame_protocol::number::Number;
 use selfsame_protocol::registry::Operation;
-use selfsame_protocol::registry::trace::Trace;
 use selfsame_protocol::signature::{Signature, SignatureError};
-use selfsame_protocol::tree::{InclusionPath, LeafIndex, Root};
+use selfsame_protocol::trace::Trace;
+use selfsame_protocol::tree::{InclusionPath, Root};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 
 use crate::cases;

@@ -5,11 +5,12 @@ use std::convert::Infallible;
 
 use proptest::prelude::*;
 use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::InclusionProofResponse;
 use selfsame_protocol::registry::Account;
 use selfsame_protocol::tree::{
-    CAPACITY, DEPTH, LeafIndex, Page, PageId, PageSource, Root, field_element, hash_pair, inclusion_path,
-    is_below_field, node, update,
+    CAPACITY, DEPTH, Page, PageId, PageSource, Root, field_element, hash_pair, inclusion_path, is_below_field, node,
+    update,
 };
 use selfsame_protocol::{B256, U256};
 

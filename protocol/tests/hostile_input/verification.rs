@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use selfsame_protocol::U256;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::groth16::{PreparedKey, VerificationKey};
+use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number::Number;
 use selfsame_protocol::time::UnixSeconds;
@@ -17,7 +18,7 @@ use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{KnownRoots, check_items};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::RootAge;
-use selfsame_protocol::verification::{Environment, Nullifier, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
 
 use crate::cases;

@@ -3,10 +3,11 @@
 use std::marker::PhantomData;
 
 use selfsame_protocol::encoding::Encoding;
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, Lock, PackedAccount};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::{LeafIndex, Page, PageId, Root};
+use selfsame_protocol::tree::{Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::TrustedRoot;

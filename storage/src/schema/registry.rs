@@ -1,7 +1,7 @@
 //! The records of applied blocks, and where a request stands in the ledger.
 
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{BlockResult, Outcome, Tip};
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_protocol::{B256, encode_fields};
 
 /// How far blocks have been applied.

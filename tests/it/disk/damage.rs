@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
-use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::ids::PubkeyId;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use selfsame::interface::Interface;
 use selfsame_actors::{Random, SystemRandom};
-use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::ids::PubkeyId;
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::{AccountState, create_account};

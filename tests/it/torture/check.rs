@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use selfsame_protocol::commitment::Commitment;
 use selfsame_protocol::gateway::BlockResponse;
+use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce};
 use selfsame_protocol::indexer::RootResponse;
 use selfsame_protocol::ledger::{RequestId, SealedHeader, SealedResult};
-use selfsame_protocol::registry::Nonce;
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::tree::Root;
 
 use super::chance::Chance;
 use super::desk::{Desk, Gone, answered, lock, several};

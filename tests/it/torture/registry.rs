@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::Address;
-use selfsame_protocol::commitment::{Commitment, MAX_AUTHENTICATORS, PubkeyId, commitment, decompress_slots};
+use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, commitment, decompress_slots};
 use selfsame_protocol::gateway::{GatewayRequestState, transaction_hash};
+use selfsame_protocol::ids::{Commitment, LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::RootResponse;
 use selfsame_protocol::ledger::{Outcome, Receipt, RequestId};
 use selfsame_protocol::registry::Operation;
-use selfsame_protocol::tree::{LeafIndex, Root};
+use selfsame_protocol::tree::Root;
 use selfsame_wallet::account::{AccountError, Registry};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, Step, create_account};

@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use selfsame_protocol::commitment::PubkeyId;
+use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{ExecuteRecoveryAgentUpdate, Operation};
-use selfsame_protocol::tree::LeafIndex;
 use selfsame_wallet::client::{Client, ClientError};
 use serde_json::{Value, json};
 

@@ -8,16 +8,15 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{
     ConfigResponse, GatewayRequestState, GatewayStatusResponse, ValidRootResponse, transaction_hash,
 };
+use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
     PendingRecoveryAgentResponse, RecoveryAgentResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::ledger::{Block, Entry, Outcome, Receipt, RequestId, Tip, apply_block, recover_signers};
-use selfsame_protocol::registry::{
-    Account, CommitmentCheck, Nonce, Operation, PackedAccount, RegistryView, RuleParameters,
-};
+use selfsame_protocol::registry::{Account, CommitmentCheck, Operation, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::tree::{DEPTH, LeafIndex, Page, PageId, PageSource, inclusion_path};
+use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -4,14 +4,13 @@ use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 
 use super::RecoveredSigner;
-use crate::commitment::{Commitment, CompressedKey, PubkeyId};
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::ledger::MemoryRegistry;
 use crate::registry::{
-    Account, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation, RecoverAccount,
+    Account, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation, RecoverAccount,
     RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use crate::signature::Signature;
-use crate::tree::LeafIndex;
 
 /// What a random step does; it is made into an operation by looking at the registry, so that most of them work.
 #[derive(Clone, Debug)]

@@ -4,10 +4,9 @@ use alloy_primitives::{Address, U256};
 use proptest::prelude::*;
 
 use super::cases::*;
-use crate::commitment::{Commitment, CompressedKey, PubkeyId};
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::registry::*;
 use crate::signature::Signature;
-use crate::tree::LeafIndex;
 
 /// Addresses, mostly those that the registry knows.
 pub(super) fn any_address() -> impl Strategy<Value = Address> {

@@ -6,12 +6,12 @@ use alloy_primitives::{Address, U256, uint};
 use ark_ec::{AffineRepr, CurveGroup};
 use taceo_ark_babyjubjub::EdwardsAffine;
 
-use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKey, commitment};
+use crate::commitment::{PublicKey, commitment};
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::ledger::MemoryRegistry;
 use crate::registry::*;
 use crate::signature::Signature;
 use crate::time::UnixSeconds;
-use crate::tree::LeafIndex;
 
 /// The BN254 scalar field's modulus.
 pub(super) const MODULUS: U256 = uint!(0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001_U256);

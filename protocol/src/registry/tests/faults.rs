@@ -3,10 +3,11 @@
 use alloy_primitives::{Address, U256, uint};
 
 use super::cases::*;
-use crate::commitment::{Commitment, CompressedKey, PubkeyId, PublicKeyError};
+use crate::commitment::PublicKeyError;
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::registry::*;
 use crate::signature::SignatureError;
-use crate::tree::{CAPACITY, LeafIndex};
+use crate::tree::CAPACITY;
 
 /// A commitment that is not that of any account's keys.
 const WRONG: Commitment = Commitment(uint!(5_U256));

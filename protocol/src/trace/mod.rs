@@ -13,16 +13,20 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{
-    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Nonce, Operation,
+use crate::commitment::MAX_AUTHENTICATORS;
+use crate::eip712::RegistryDomain;
+use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
+use crate::ledger::{Block, Entry, MemoryRegistry, Outcome, RequestId};
+use crate::registry::{
+    CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     OperationKind, RecoverAccount, RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
 };
-use crate::commitment::{Commitment, CompressedKey, MAX_AUTHENTICATORS, PubkeyId};
-use crate::eip712::RegistryDomain;
-use crate::ledger::{Block, Entry, MemoryRegistry, Outcome, RequestId};
 use crate::time::UnixSeconds;
-use crate::tree::{LeafIndex, Root};
+use crate::tree::Root;
 use crate::{address, number, tree};
+
+#[cfg(test)]
+mod tests;
 
 /// A recorded trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

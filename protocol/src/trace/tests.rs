@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::trace::{Trace, TraceError, replay};
+use super::{Trace, TraceError, replay};
 use crate::registry::OperationKind;
 
 const TRACE: &[u8] = include_bytes!("../../vectors/registry_trace_1.json");

@@ -1,0 +1,134 @@
+//! The whole configuration.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::per_interface;
+use super::sections::*;
+use super::values::RelyingPartyId;
+use crate::interface::{Interface, PerInterface};
+
+/// The whole configuration, checked.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Whether the daemon was started with `--dev`; not a key.
+    #[serde(skip)]
+    pub dev: bool,
+    /// The folder that holds the store and the operator's token.
+    pub data_dir: PathBuf,
+    /// `[listen]`: the address and port of each interface. Interfaces with the same address share
+    /// it.
+    #[serde(deserialize_with = "per_interface::listen")]
+    pub listen: PerInterface<SocketAddr>,
+    /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://`,
+    /// or `https://` with `[tls]`, and the bound address.
+    #[serde(deserialize_with = "per_interface::urls")]
+    pub urls: PerInterface<Option<String>>,
+    /// `[tls]`; `None` serves plain HTTP.
+    pub tls: Option<Tls>,
+    /// `[registry]`.
+    pub registry: Registry,
+    /// `[batcher]`.
+    pub batcher: Batcher,
+    /// `[limits]`.
+    pub limits: Limits,
+    /// `[cors]`.
+    pub cors: Cors,
+    /// `[sign_in]`.
+    pub sign_in: SignIn,
+    /// `[verifier]`.
+    pub verifier: Verifier,
+    /// `[[apps]]`.
+    pub apps: Vec<App>,
+    /// `[[actions]]`.
+    pub actions: Vec<Action>,
+    /// `[[issuers]]`.
+    pub issuers: Vec<Issuer>,
+    /// `[[relying_parties]]`.
+    pub relying_parties: Vec<RelyingParty>,
+    /// `[[trusted_roots]]`.
+    pub trusted_roots: Vec<TrustedRoot>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            dev: false,
+            data_dir: PathBuf::from("selfsame-data"),
+            listen: per_interface::default_listen(),
+            urls: PerInterface::default(),
+            tls: None,
+            registry: Registry::default(),
+            batcher: Batcher::default(),
+            limits: Limits::default(),
+            cors: Cors::default(),
+            sign_in: SignIn::default(),
+            verifier: Verifier::default(),
+            apps: Vec::new(),
+            actions: Vec::new(),
+            issuers: Vec::new(),
+            relying_parties: Vec::new(),
+            trusted_roots: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    /// The base URL of each interface: the configured one, or else the bound address (for a
+    /// configured port 0 the system chooses the port).
+    pub fn public_urls(&self, bound: &PerInterface<SocketAddr>) -> PublicUrls {
+        PerInterface::from_fn(|interface| {
+            let scheme = if self.tls.is_some() && interface.is_public() { "https" } else { "http" };
+            self.urls[interface].clone().unwrap_or_else(|| format!("{scheme}://{}", bound[interface]))
+        })
+    }
+
+    /// The application's relying party id at the verification interface: the id of its
+    /// `[[relying_parties]]` entry, else the id that is derived from its own.
+    pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
+        let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
+        entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
+    }
+
+    /// The configuration after SIGHUP: this one with the applications, their actions, issuers,
+    /// relying parties and limits of `new`. Also returns the keys of all other settings that differ
+    /// in `new` and need a restart.
+    pub fn with_reloaded(&self, new: Self) -> (Self, Vec<String>) {
+        let mut waiting = Vec::new();
+        // The pattern of a section is exhaustive, so a section with a new key does not compile
+        // until the key is named here.
+        macro_rules! compare {
+            ($section:ident: $Section:ident { $($key:ident),* }) => {{
+                let $Section { $($key),* } = &self.$section;
+                $(if *$key != new.$section.$key { waiting.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
+            }};
+            ($($whole:ident),*) => { $(if self.$whole != new.$whole { waiting.push(stringify!($whole).to_owned()) })* };
+        }
+        compare!(data_dir);
+        for interface in Interface::ALL {
+            if self.listen[interface] != new.listen[interface] {
+                waiting.push(format!("listen.{}", interface.listen_key()));
+            }
+            if self.urls[interface] != new.urls[interface] {
+                waiting.extend(interface.url_key().map(|key| format!("urls.{key}")));
+            }
+        }
+        compare!(tls);
+        compare!(registry: Registry {
+            chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
+            commitment_check, request_retention
+        });
+        compare!(batcher: Batcher { max_operations, max_wait });
+        compare!(cors: Cors { allowed_origins });
+        compare!(sign_in: SignIn {
+            code_lifetime, session_lifetime, key_rotation, introspection_inactive_status, name, given_name, family_name
+        });
+        compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
+        compare!(trusted_roots);
+        let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
+        (Self { limits, apps, actions, issuers, relying_parties, ..self.clone() }, waiting)
+    }
+}

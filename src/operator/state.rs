@@ -1,0 +1,60 @@
+//! What the handlers of the operator interface share.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use hyper::header::AUTHORIZATION;
+use prometheus_client::registry::Registry;
+use selfsame_actors::{Clock, Service};
+use selfsame_protocol::operator::Simulation;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::error::OperatorError;
+use super::metric_groups::{RegistryMetrics, VerifierMetrics};
+use crate::http::Request;
+
+/// The parts from which the operator interface is made.
+pub struct Setup {
+    /// The actors.
+    pub service: Arc<Service>,
+    /// Gives the time of a root that is trusted without one.
+    pub clock: Arc<dyn Clock>,
+    /// The secret that changing calls carry.
+    pub token: String,
+    /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
+    pub simulation: Arc<ArcSwapOption<Simulation>>,
+}
+
+/// What the operator's handlers share.
+pub struct Operator {
+    pub service: Arc<Service>,
+    pub clock: Arc<dyn Clock>,
+    /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
+    /// for every text that a client sends.
+    pub token_hash: [u8; 32],
+    pub simulation: Arc<ArcSwapOption<Simulation>>,
+    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
+    /// called.
+    pub metrics: Registry,
+    pub registry_metrics: RegistryMetrics,
+    pub verifier_metrics: VerifierMetrics,
+}
+
+impl Operator {
+    /// `metrics` holds what the HTTP front-end counts.
+    pub fn new(setup: Setup, mut metrics: Registry) -> Self {
+        let Setup { service, clock, token, simulation } = setup;
+        let registry_metrics = RegistryMetrics::register(&mut metrics);
+        let verifier_metrics = VerifierMetrics::register(&mut metrics);
+        let token_hash = Sha256::digest(token).into();
+        Self { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics }
+    }
+
+    /// Refuses a changing call without the token.
+    pub fn check_token(&self, request: &Request) -> Result<(), OperatorError> {
+        let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
+        let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
+        if bool::from(given.ct_eq(&self.token_hash)) { Ok(()) } else { Err(OperatorError::Unauthorized) }
+    }
+}

@@ -1,0 +1,19 @@
+//! What the handlers of the sign-in interface share.
+
+use selfsame_actors::SignInHandle;
+
+/// The provider, as the interface calls it.
+pub struct SignIn {
+    /// Transactions, codes, tokens, sessions and keys.
+    pub handle: SignInHandle,
+}
+
+impl SignIn {
+    /// The path of the service as browsers see it, without a trailing slash: a proxy may serve it
+    /// under a path.
+    pub fn root(&self) -> &str {
+        let issuer = &self.handle.provider().issuer;
+        let rest = issuer.split_once("://").map_or(issuer.as_str(), |(_, rest)| rest);
+        rest.find('/').map_or("", |start| &rest[start..])
+    }
+}
