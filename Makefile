@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client test-relying-parties lint torture torture-load bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties daemon-under-test lint checks torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -15,20 +15,20 @@ build: prerequisites
 	$(CARGO) build --release --bin selfsame
 
 # Every check that CI runs.
-test: prerequisites lint
+test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
 	$(MAKE) test-published-client test-relying-parties
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
 # program. They have a workspace of their own.
-test-published-client: build
+test-published-client: daemon-under-test
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml
 
 # Runs relying parties with libraries that applications use, at the versions of their lock files,
 # against the daemon's program.
-test-relying-parties: build
+test-relying-parties: daemon-under-test
 	scripts/prerequisites.sh relying-parties
 	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
 	cd tests/relying_parties/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
@@ -36,11 +36,22 @@ test-relying-parties: build
 	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
 	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
 
+# The daemon as it is released, without the feature `fault-injection`. The second target is built
+# already when the tests were; it makes cargo choose the features of the dependencies as for the
+# tests, so that none is compiled a second time.
+daemon-under-test: prerequisites
+	$(CARGO) build --release --workspace --bin selfsame --test hostile_input
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path tests/published/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --release --workspace --all-targets --features fault-injection -- -D warnings
+
+# Spelling, and licenses, sources and versions of the dependencies.
+checks:
+	@scripts/prerequisites.sh checks
+	scripts/checks.sh $(BUILD_OUTPUT)/checks
 
 # Kills the daemon 300 times (or KILLS=…) while clients send requests, and as often on a simulated
 # disk that loses power, and checks every answer that a client got. It prints the seed.
