@@ -4,6 +4,14 @@
 //! result means the same on every machine: a multiple of the bare hash, the bare signature
 //! recovery, or both. docs/benchmarks.md explains the lines.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark ends when a step fails"
+)]
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hint::black_box;
@@ -211,7 +219,7 @@ fn tree(benchmarks: &mut Benchmarks) {
         ("append 16384 leaves", leaves(16_385..16_385 + 16_384)),
         // The cost does not depend on a page's contents, so the other leaves of the million can be
         // absent.
-        ("1024 leaves among the first million", leaves((0..1024).map(|step| scattered(step) % (1 << 20)))),
+        ("1024 leaves among the first million", leaves((0..1024).map(|step| scatter(step) % (1 << 20)))),
     ];
     for (name, leaves) in batches {
         let Ok(done) = update(&registry, &leaves);
@@ -259,7 +267,7 @@ fn hashes_of(registry: &MemoryRegistry, changed: impl IntoIterator<Item = u64>) 
 }
 
 fn leaves(indices: impl IntoIterator<Item = u64>) -> BTreeMap<LeafIndex, Node> {
-    indices.into_iter().map(|index| (LeafIndex(index), leaf(scattered(index)))).collect()
+    indices.into_iter().map(|index| (LeafIndex(index), leaf(scatter(index)))).collect()
 }
 
 fn leaf(value: u64) -> Node {
@@ -267,7 +275,7 @@ fn leaf(value: u64) -> Node {
 }
 
 /// A number without a pattern, the same in every run.
-fn scattered(number: u64) -> u64 {
+fn scatter(number: u64) -> u64 {
     U256::from_be_bytes(keccak256(number.to_be_bytes()).0).as_limbs()[0]
 }
 

@@ -3,6 +3,14 @@
 //! The yardstick is measured again for each line, so that a change of the machine's speed affects
 //! both. docs/benchmarks.md explains the lines.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark ends when a step fails"
+)]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -45,19 +53,19 @@ fn measure() {
         let claims: Vec<Claim> = (0..BATCH as u64).map(|number| claim(&simulator, inputs, number)).collect();
         let proof = proof(&simulator, inputs, 0);
         let words = proof.to_current();
-        line(&format!("decode a compressed {name} proof"), &pairings, 1, || {
+        measure_line(&format!("decode a compressed {name} proof"), &pairings, 1, || {
             let _ = black_box(Proof::from_current(&words));
         });
-        line(&format!("check one {name} proof"), &pairings, 1, || {
+        measure_line(&format!("check one {name} proof"), &pairings, 1, || {
             let _ = black_box(key.holds(&claims[0]));
         });
         let mut coefficient = coefficients();
-        line(&format!("check {BATCH} {name} proofs, each"), &pairings, BATCH, || {
+        measure_line(&format!("check {BATCH} {name} proofs, each"), &pairings, BATCH, || {
             let _ = black_box(key.which_hold(&claims, &mut coefficient));
         });
         let mut one_bad = claims.clone();
         one_bad[BATCH / 2] = claim(&Simulator::from_seed(b"another", inputs), inputs, 1);
-        line("the same with one bad proof, each", &pairings, BATCH, || {
+        measure_line("the same with one bad proof, each", &pairings, BATCH, || {
             let _ = black_box(key.which_hold(&one_bad, &mut coefficient));
         });
     }
@@ -85,7 +93,7 @@ impl Pairings {
 
 /// Measures a line and its yardstick in turns and prints the medians. The line's time is divided by
 /// `parts`, the number of proofs that it checks.
-fn line(name: &str, pairings: &Pairings, parts: usize, mut routine: impl FnMut()) {
+fn measure_line(name: &str, pairings: &Pairings, parts: usize, mut routine: impl FnMut()) {
     let mut samples = Vec::new();
     let mut yardsticks = Vec::new();
     let mut ratios = Vec::new();

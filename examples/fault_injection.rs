@@ -4,7 +4,16 @@
 //! actors panic, one block is written although its write returns an error, and two group commits do
 //! the same. At the end, every account exists exactly once.
 //!
-//! `cargo run --release --package selfsame-actors --features fault-injection --example fault_injection`
+//! `cargo run --release --package selfsame-actors --features fault-injection --example
+//! fault_injection`
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "the example ends when a step fails"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,16 +41,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Each fault strikes once or twice, in the middle of the work.
     let plan = Plan::new()
-        .strike(FaultPoint::RequestTrackerHandle, Fault::Panic, 40, 1)
-        .strike(FaultPoint::BatcherSeal, Fault::Panic, 3, 1)
-        .strike(FaultPoint::TreeMaintainerApply, Fault::Panic, 5, 1)
-        .strike(FaultPoint::LedgerAppendAfter, Fault::Error, 8, 1)
-        .strike(FaultPoint::GroupCommitAfter, Fault::Error, 20, 2)
+        .strike_times(FaultPoint::RequestTrackerHandle, Fault::Panic, 40, 1)
+        .strike_times(FaultPoint::BatcherSeal, Fault::Panic, 3, 1)
+        .strike_times(FaultPoint::TreeMaintainerApply, Fault::Panic, 5, 1)
+        .strike_times(FaultPoint::LedgerAppendAfter, Fault::Error, 8, 1)
+        .strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 20, 2)
         .run();
 
     // Small blocks, so that the run has many.
-    let settings =
-        Settings { batch: BatchLimits { max_operations: 4, ..BatchLimits::default() }, ..Settings::named("identity") };
+    let settings = Settings {
+        batch: BatchLimits { max_operations: 4, ..BatchLimits::default() },
+        ..Settings::for_instance("identity")
+    };
     let (clock, random) = (Arc::new(SystemClock), Arc::new(SystemRandom));
     let service = Service::start_linked(settings, store, ledger, clock, random, host.get_cell()).await?;
     let clients = (0..ACCOUNTS).map(|number| tokio::spawn(create(service.registry(), number)));

@@ -11,6 +11,7 @@ use crate::operator_client::OperatorOptions;
 #[derive(Debug, Parser)]
 #[command(name = "selfsame", version, about, max_term_width = 110)]
 pub struct Arguments {
+    /// The subcommand, which is required.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -92,11 +93,13 @@ pub enum Roots {
         /// When the root became known, for example 2027-01-01T00:00:00Z; now by default
         #[arg(long, value_name = "RFC3339")]
         time: Option<String>,
+        /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
     },
     /// Show the trusted roots: kind, environment, time, root
     List {
+        /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
     },
@@ -107,6 +110,7 @@ pub enum Roots {
 pub enum Keys {
     /// Show the signing keys: id, state, since when it is published
     List {
+        /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
     },
@@ -115,6 +119,7 @@ pub enum Keys {
         /// Rotate even when clients may not have fetched the next key yet
         #[arg(long)]
         now: bool,
+        /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
     },

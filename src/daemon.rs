@@ -39,9 +39,15 @@ use crate::{gateway, indexer, openapi, operator, sign_in, verification};
 /// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The data folder cannot be created.
+    /// The data folder, or the store's folder in it, cannot be created or made durable, or the mode
+    /// of the store's folder cannot be set.
     #[error("{}: {error}", path.display())]
-    DataFolder { path: PathBuf, error: io::Error },
+    DataFolder {
+        /// Path of the data folder.
+        path: PathBuf,
+        /// The operating system's error.
+        error: io::Error,
+    },
     /// The store or its ledger cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -50,7 +56,14 @@ pub enum DaemonError {
     Service(#[from] ServiceError),
     /// An address cannot be listened on.
     #[error("listen.{interface}: cannot listen on {address}: {error}")]
-    Listen { interface: &'static str, address: SocketAddr, error: io::Error },
+    Listen {
+        /// Key in `[listen]` of the first interface at the address.
+        interface: &'static str,
+        /// The address that is configured.
+        address: SocketAddr,
+        /// The operating system's error.
+        error: io::Error,
+    },
     /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
@@ -103,7 +116,7 @@ impl Reloading {
 
     /// Applies the limits, applications, actions, issuers and relying parties of a configuration
     /// that was read again.
-    pub fn take_over(&self, config: &Config) {
+    pub fn apply(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
         self.sign_in.set_clients(sign_in::setup::clients(config));
@@ -137,7 +150,7 @@ impl Daemon {
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let verification = verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
         let listeners = bind(&config.listen).await?;
-        let addresses = PerInterface::from_fn(|interface| listeners.bound(config.listen[interface]));
+        let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn]);
         let settings = Settings { verification, sign_in, ..settings(config) };
@@ -251,7 +264,7 @@ fn settings(config: &Config) -> Settings {
         },
         batch: BatchLimits { max_operations: config.batcher.max_operations, max_wait: config.batcher.max_wait },
         limits: admission_limits(config),
-        ..Settings::named(instance_name())
+        ..Settings::for_instance(instance_name())
     }
 }
 
@@ -281,7 +294,7 @@ struct Listeners(BTreeMap<SocketAddr, (TcpListener, SocketAddr)>);
 
 impl Listeners {
     /// The bound address for a configured one; the system chooses the port for a configured port 0.
-    fn bound(&self, configured: SocketAddr) -> SocketAddr {
+    fn bound_address(&self, configured: SocketAddr) -> SocketAddr {
         self.0.get(&configured).map_or(configured, |(_, bound)| *bound)
     }
 }
@@ -347,7 +360,7 @@ fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<
     let service = Arc::clone(&operator.service);
     let operator = Arc::new(Operator::new(operator, metrics));
     let routes = |interface| {
-        let description = || described(&config.listen, config.listen[interface]);
+        let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
             Interface::SignIn => sign_in::routes(service.sign_in()),
             Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
@@ -361,7 +374,7 @@ fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<
 }
 
 /// The OpenAPI document of the interfaces at an address.
-fn described(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
+fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
     let here = listen.iter().filter(|(_, configured)| **configured == address);
     openapi::document(here.filter_map(|(interface, _)| match interface {
         Interface::Verification => Some(verification::Description::openapi()),

@@ -9,7 +9,7 @@ use crate::http::{Response, json};
 /// Whether the process answers
 #[utoipa::path(
     get, path = "/health", tag = "service",
-    responses((status = 200, description = "It does", body = HealthResponse, example = json!({"success":true}))),
+    responses((status = 200, description = "The process answers", body = HealthResponse, example = json!({"success":true}))),
 )]
 pub async fn health<E>() -> Result<Response, E> {
     Ok(json(StatusCode::OK, &HealthResponse { success: true }))

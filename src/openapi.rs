@@ -21,7 +21,7 @@ pub fn document(descriptions: impl IntoIterator<Item = OpenApi>) -> Document {
 }
 
 /// Describes the route of `path` also under the path `again`.
-pub fn describe_again(description: &mut OpenApi, path: &str, again: String) {
+pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
     let Some(mut item) = description.paths.paths.get(path).cloned() else { return };
     // Operation ids must be unique in a document.
     let id = again.trim_start_matches('/').replace(['/', '-', '.'], "_");

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::secret_file::{SecretFileError, read_secret};
 
 /// How long the daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 4 << 20;
@@ -40,19 +40,38 @@ pub struct OperatorOptions {
 pub enum OperatorClientError {
     /// The given URL is not an `http` URL with a host.
     #[error("{url:?} is not an address of an operator interface; write it like http://127.0.0.1:8084")]
-    NotAnAddress { url: String },
+    NotAnAddress {
+        /// The URL as it was given with `--operator`.
+        url: String,
+    },
     /// The operator's token cannot be read.
     #[error("{0}; give the daemon's data folder with --data")]
     Token(#[from] SecretFileError),
     /// The daemon cannot be reached, or did not answer in time.
-    #[error("no answer from {url}: {reason}; is the daemon running?")]
-    Unreachable { url: String, reason: String },
+    #[error("no answer from {url}: {reason}; check that the daemon is running")]
+    Unreachable {
+        /// The URL that was called.
+        url: String,
+        /// The error text of the connection, or `it took too long` after 20 s. An answer longer
+        /// than 4 MiB counts as an error of the connection.
+        reason: String,
+    },
     /// The daemon answered with a status other than 2xx.
     #[error("{url} refused with status {status}: {message}")]
-    Refused { url: String, status: u16, message: String },
+    Refused {
+        /// The URL that was called.
+        url: String,
+        /// HTTP status of the answer.
+        status: u16,
+        /// The answer's `message`; empty when the answer has none.
+        message: String,
+    },
     /// The answer is not the expected JSON, or the body cannot be written as JSON.
     #[error("{url} gave an answer that is not what this program expects; are both of the same version?")]
-    NotUnderstood { url: String },
+    NotUnderstood {
+        /// The URL that was called; only its path when the body cannot be written.
+        url: String,
+    },
 }
 
 impl OperatorOptions {
@@ -91,7 +110,7 @@ impl OperatorOptions {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
-        let answered = timeout(PATIENCE, exchange(&address, request)).await;
+        let answered = timeout(TIMEOUT, exchange(&address, request)).await;
         let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
         let (status, bytes) = answered.map_err(|error| unreachable(error.to_string()))?;
         if (200..300).contains(&status) {

@@ -15,7 +15,9 @@ pub const SIMULATOR_SEED: &str = "simulator.seed";
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", path.display())]
 pub struct SecretFileError {
+    /// Path of the file.
     pub path: PathBuf,
+    /// The operating system's error; of the kind `InvalidData` when the file is empty or not UTF-8.
     pub error: io::Error,
 }
 
@@ -66,25 +68,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_made_once() {
+    fn a_secret_is_created_once() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let path = folder.path().join("secret");
-        let secret = secret_file(&path, &SystemRandom).expect("made");
+        let secret = secret_file(&path, &SystemRandom).expect("the secret is created");
         assert_eq!(secret.len(), 64);
-        assert_eq!(secret_file(&path, &SystemRandom).expect("read"), secret);
-        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(secret_file(&path, &SystemRandom).expect("the secret is read"), secret);
+        let mode = std::fs::metadata(&path).expect("the file exists").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A start that was interrupted leaves no file, or an unfinished one under another name.
-        std::fs::remove_file(&path).expect("removed");
+        // An interrupted start leaves no file, or an unfinished file under another name.
+        std::fs::remove_file(&path).expect("the file is removed");
         let (unfinished, elsewhere) = (folder.path().join("secret.unfinished"), folder.path().join("elsewhere"));
-        std::os::unix::fs::symlink(&elsewhere, &unfinished).expect("made");
-        assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
-        assert!(!elsewhere.exists(), "a link is not followed");
-        std::fs::remove_file(&path).expect("removed");
-        std::fs::write(&unfinished, &secret[..3]).expect("written");
-        assert_eq!(secret_file(&path, &SystemRandom).expect("made").len(), 64);
-        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
-        std::fs::write(&path, "\n").expect("written");
-        assert!(secret_file(&path, &SystemRandom).expect_err("refused").to_string().contains("the file is empty"));
+        std::os::unix::fs::symlink(&elsewhere, &unfinished).expect("the link is created");
+        assert_eq!(secret_file(&path, &SystemRandom).expect("the secret is created").len(), 64);
+        assert!(!elsewhere.exists(), "a symbolic link is not followed");
+        std::fs::remove_file(&path).expect("the file is removed");
+        std::fs::write(&unfinished, &secret[..3]).expect("the file is written");
+        assert_eq!(secret_file(&path, &SystemRandom).expect("the secret is created").len(), 64);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
+        std::fs::write(&path, "\n").expect("the file is written");
+        assert!(
+            secret_file(&path, &SystemRandom)
+                .expect_err("the file is refused")
+                .to_string()
+                .contains("the file is empty")
+        );
     }
 }

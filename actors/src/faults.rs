@@ -9,7 +9,7 @@
 //!
 //! # async fn example() {
 //! // The third append panics after its block is on disk, and the batcher is restarted.
-//! let plan = Plan::new().strike(FaultPoint::LedgerAppendAfter, Fault::Panic, 2, 1);
+//! let plan = Plan::new().strike_times(FaultPoint::LedgerAppendAfter, Fault::Panic, 2, 1);
 //! let running = plan.run();
 //! // … drive the service …
 //! running.struck(FaultPoint::LedgerAppendAfter, 1).await;
@@ -27,7 +27,7 @@ use selfsame_storage::{StoreError, faults};
 static IN_FORCE: Mutex<()> = Mutex::new(());
 
 /// Time between two checks of a wait.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Which faults strike at which points, and when. A plan has at most one step per point: a later
 /// step replaces an earlier one.
@@ -44,10 +44,18 @@ pub enum PlanError {
     Step(String),
     /// A step names an unknown point.
     #[error("{point:?} is not a fault point; the points are {}", Names)]
-    Point { point: String },
+    Point {
+        /// The text before the `=` of the step.
+        point: String,
+    },
     /// The actions of a step are malformed.
     #[error("{point}: {reason}")]
-    Actions { point: &'static str, reason: String },
+    Actions {
+        /// Name of the point, as in `FAILPOINTS`.
+        point: &'static str,
+        /// What is wrong with the actions, in the words of the `fail` crate.
+        reason: String,
+    },
 }
 
 /// The names of all points, as a list.
@@ -68,19 +76,19 @@ impl Plan {
 
     /// Adds a step: at `point`, `skip` visits pass, `fault` strikes at the next `times` visits, and
     /// all later visits pass.
-    pub fn strike(self, point: FaultPoint, fault: Fault, skip: usize, times: usize) -> Self {
+    pub fn strike_times(self, point: FaultPoint, fault: Fault, skip: usize, times: usize) -> Self {
         let pass = if skip == 0 { String::new() } else { format!("{skip}*off->") };
         self.at(point, format!("{pass}{times}*return({fault})->off"))
     }
 
     /// Adds a step: `fault` strikes at every visit of `point` while the plan is in force.
-    pub fn always(self, point: FaultPoint, fault: Fault) -> Self {
+    pub fn strike_always(self, point: FaultPoint, fault: Fault) -> Self {
         self.at(point, format!("return({fault})"))
     }
 
     /// Adds a step: `fault` strikes at each visit of `point` with a probability of `percent` per
     /// cent.
-    pub fn sometimes(self, point: FaultPoint, fault: Fault, percent: u8) -> Self {
+    pub fn strike_with_probability(self, point: FaultPoint, fault: Fault, percent: u8) -> Self {
         self.at(point, format!("{percent}%return({fault})"))
     }
 
@@ -99,7 +107,8 @@ impl Plan {
         let mut steps = text.split(';').map(str::trim).filter(|step| !step.is_empty());
         steps.try_fold(Self::new(), |plan, step| {
             let (name, actions) = step.split_once('=').ok_or_else(|| PlanError::Step(step.to_owned()))?;
-            let point = FaultPoint::named(name.trim()).ok_or_else(|| PlanError::Point { point: name.to_owned() })?;
+            let point =
+                FaultPoint::from_name(name.trim()).ok_or_else(|| PlanError::Point { point: name.to_owned() })?;
             Ok(plan.at(point, actions.trim().to_owned()))
         })
     }
@@ -109,6 +118,7 @@ impl Plan {
     ///
     /// # Panics
     /// When the actions of a plan from [`Plan::read`] are malformed.
+    #[expect(clippy::panic, reason = "documented: a malformed plan is a mistake in the test")]
     pub fn run(self) -> Running {
         self.try_run().unwrap_or_else(|error| panic!("{error}"))
     }
@@ -161,7 +171,7 @@ impl Running {
     /// Waits until faults have struck at least `times` times at a point under this plan.
     pub async fn struck(&self, point: FaultPoint, times: u64) {
         while self.strikes(point) < times {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -183,7 +193,7 @@ impl Drop for Running {
 /// # Errors
 /// [`StoreError::Injected`] for [`Fault::Error`].
 pub async fn pass(point: FaultPoint) -> Result<(), StoreError> {
-    match faults::due(point) {
+    match faults::take_fault(point) {
         None => Ok(()),
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(time).await;
@@ -192,7 +202,7 @@ pub async fn pass(point: FaultPoint) -> Result<(), StoreError> {
         Some(Fault::Stall) => {
             let before = faults::settings();
             while faults::settings() == before {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok(())
         }

@@ -2,6 +2,14 @@
 //! server that does nothing but HTTP. Every answer is checked; a wrong answer fails the run.
 //! docs/benchmarks.md explains the lines and the settings.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a benchmark ends when a step fails"
+)]
+
 mod accounts;
 mod bare_server;
 mod client;
@@ -73,7 +81,7 @@ fn measure() -> Result<(), Failure> {
         let folder = tempfile::tempdir_in(&settings.folder)?;
         let bare = BareServer::start()?;
         let daemon = Daemon::start(&folder.path().join("data"))?;
-        let mut load = Load { settings, daemon, bare, faults: Vec::new() };
+        let mut load = Load { settings, daemon, bare, wrong_answers: Vec::new() };
         println!(
             "{} cores, {} connections, at most {} s a measurement",
             std::thread::available_parallelism()?,
@@ -121,7 +129,7 @@ struct Load {
     daemon: Daemon,
     bare: BareServer,
     /// One text for each wrong answer.
-    faults: Vec<String>,
+    wrong_answers: Vec<String>,
 }
 
 impl Load {
@@ -155,11 +163,10 @@ impl Load {
         self.leaf_count(created + single.len()).await?;
         self.second_keys(&leaf_indices[..inserted]).await?;
 
-        match self.faults.as_slice() {
+        match self.wrong_answers.as_slice() {
             [] => Ok(()),
-            faults => {
-                Err(format!("{} answers were wrong:\n{}", faults.len(), faults[..faults.len().min(10)].join("\n"))
-                    .into())
+            wrong => {
+                Err(format!("{} answers were wrong:\n{}", wrong.len(), wrong[..wrong.len().min(10)].join("\n")).into())
             }
         }
     }
@@ -172,7 +179,7 @@ impl Load {
         for create in creates {
             let started = Instant::now();
             let accepted = gateway.call(create).await?;
-            let request_id = decoded::<GatewayStatusResponse>(&accepted)?.request_id;
+            let request_id = decode::<GatewayStatusResponse>(&accepted)?.request_id;
             let state = gateway.call(&Call::get(format!("/status/{request_id}?wait=10"))).await?;
             daemon.push(started.elapsed());
             sizes = (accepted.body.len(), state.body.len());
@@ -198,9 +205,9 @@ impl Load {
         let calls = Arc::new(calls);
         let processor = self.daemon.process.processor_time();
         let accepted = self.run(self.daemon.gateway, &calls).await?;
-        self.until_final().await?;
+        self.wait_until_final().await?;
         let until_final = accepted.started.elapsed();
-        let processor = since(processor, self.daemon.process.processor_time());
+        let processor = difference(processor, self.daemon.process.processor_time());
 
         let bare = self.run_bare(&calls, &accepted).await?;
         let count = accepted.answers.len();
@@ -211,9 +218,9 @@ impl Load {
 
         let mut states = Vec::with_capacity(count);
         for (_, answer) in &accepted.answers {
-            match decoded::<GatewayStatusResponse>(answer) {
+            match decode::<GatewayStatusResponse>(answer) {
                 Ok(accepted) => states.push(Call::get(format!("/status/{}", accepted.request_id))),
-                Err(failure) => self.faults.push(format!("{name}: {failure}")),
+                Err(failure) => self.wrong_answers.push(format!("{name}: {failure}")),
             }
         }
         let states = Arc::new(states);
@@ -237,14 +244,14 @@ impl Load {
         let calls = Arc::new(calls);
         let processor = self.daemon.process.processor_time();
         let answered = self.run(self.daemon.indexer, &calls).await?;
-        let processor = since(processor, self.daemon.process.processor_time());
+        let processor = difference(processor, self.daemon.process.processor_time());
         let bare = self.run_bare(&calls, &answered).await?;
         let figures = Figures::of(&answered.latencies).with(answered.answers.len(), answered.elapsed, processor);
         print_line(path.trim_start_matches('/'), &figures, &bare);
         for (position, answer) in &answered.answers {
-            match decoded(answer) {
+            match decode(answer) {
                 Ok(answer) => self.check(path, is_right(*position, leaf_indices[*position], &answer)),
-                Err(failure) => self.faults.push(format!("{path}: {failure}")),
+                Err(failure) => self.wrong_answers.push(format!("{path}: {failure}")),
             }
         }
         Ok(())
@@ -255,7 +262,7 @@ impl Load {
         let mut indexer = Connection::open(self.daemon.indexer).await?;
         let mut leaf_indices = Vec::new();
         for call in calls {
-            let packed = decoded::<PackedAccountResponse>(&indexer.call(call).await?)?.packed_account_data;
+            let packed = decode::<PackedAccountResponse>(&indexer.call(call).await?)?.packed_account_data;
             leaf_indices.push(packed.as_limbs()[0]);
         }
         Ok(leaf_indices)
@@ -265,7 +272,7 @@ impl Load {
     /// 0.
     async fn leaf_count(&mut self, accounts: usize) -> Result<RootResponse, Failure> {
         let root = self.call_indexer(&Call::get("/root")).await?;
-        let root = decoded::<RootResponse>(&root)?;
+        let root = decode::<RootResponse>(&root)?;
         self.check("the leaf count", root.leaf_count == accounts as u64 + 1);
         Ok(root)
     }
@@ -275,7 +282,7 @@ impl Load {
     async fn second_keys(&mut self, leaf_indices: &[u64]) -> Result<(), Failure> {
         for leaf_index in leaf_indices.iter().step_by(VERIFY_EVERY) {
             let query = Call::post("/inclusion-proof", format!("{{\"leaf_index\":\"{leaf_index}\"}}"));
-            let proof = decoded::<InclusionProofResponse>(&self.call_indexer(&query).await?)?;
+            let proof = decode::<InclusionProofResponse>(&self.call_indexer(&query).await?)?;
             self.check("a second key", proof.authenticator_pubkeys.len() == 2 && leads_to_root(&proof));
         }
         Ok(())
@@ -286,7 +293,7 @@ impl Load {
     }
 
     /// Waits until no request is open, by the operator interface's metrics.
-    async fn until_final(&self) -> Result<(), Failure> {
+    async fn wait_until_final(&self) -> Result<(), Failure> {
         let mut operator = Connection::open(self.daemon.operator).await?;
         let deadline = Instant::now() + FINAL_WITHIN;
         while Instant::now() < deadline {
@@ -312,7 +319,7 @@ impl Load {
         let calls = Arc::new(calls.iter().map(|call| Call { path: path.clone(), ..call.clone() }).collect());
         let processor = self.bare.process.processor_time();
         let run = run(self.bare.address, calls, self.settings.connections, self.settings.limit).await?;
-        let processor = since(processor, self.bare.process.processor_time());
+        let processor = difference(processor, self.bare.process.processor_time());
         for (_, answer) in &run.answers {
             self.check("the bare server", answer.status.is_success() && answer.body.len() == length);
         }
@@ -321,7 +328,7 @@ impl Load {
 
     fn check(&mut self, what: &str, is_right: bool) {
         if !is_right {
-            self.faults.push(format!("{what}: the answer is not what it should be"));
+            self.wrong_answers.push(format!("{what}: the answer is not what it should be"));
         }
     }
 }
@@ -330,11 +337,11 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}")
 }
 
-fn since(before: Option<Duration>, after: Option<Duration>) -> Option<Duration> {
+fn difference(before: Option<Duration>, after: Option<Duration>) -> Option<Duration> {
     after?.checked_sub(before?)
 }
 
-fn decoded<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
+fn decode<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
     if !answer.status.is_success() {
         return Err(format!("{}: {}", answer.status, String::from_utf8_lossy(&answer.body)).into());
     }
@@ -342,7 +349,7 @@ fn decoded<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
 }
 
 fn is_finalized(state: &Answer) -> bool {
-    let state = decoded::<GatewayStatusResponse>(state);
+    let state = decode::<GatewayStatusResponse>(state);
     state.is_ok_and(|state| matches!(state.status, GatewayRequestState::Finalized { .. }))
 }
 

@@ -83,7 +83,7 @@ createServer(async (request, response) => {
       response.writeHead(303, { location: await begin() }).end();
       return;
     }
-    let content = '<a href="/sign-in">Sign in as one human</a>';
+    let content = '<a href="/sign-in">Sign in</a>';
     if (url.pathname === "/callback") {
       content = `<h2>You are</h2><pre>${escape(JSON.stringify(await finish(url.searchParams), null, 2))}</pre>`;
     }

@@ -63,10 +63,12 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Address
 pub mod or_none {
     use super::{Address, Deserialize, Deserializer, Serializer, Wire, text};
 
+    /// Writes the address, or null for the zero address.
     pub fn serialize<S: Serializer>(address: &Address, serializer: S) -> Result<S::Ok, S::Error> {
         if address.is_zero() { serializer.serialize_none() } else { serializer.serialize_str(&text(address)) }
     }
 
+    /// Reads an address or null, which gives the zero address. Another JSON value is an error.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
         Ok(Option::<Wire>::deserialize(deserializer)?.map_or(Address::ZERO, |wire| wire.0))
     }
@@ -76,10 +78,12 @@ pub mod or_none {
 pub mod list {
     use super::{Address, Deserialize, Deserializer, Serializer, Wire, text};
 
+    /// Writes an array of addresses, each as `0x` and 40 lower-case hex digits.
     pub fn serialize<S: Serializer>(addresses: &[Address], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(addresses.iter().map(text))
     }
 
+    /// Reads an array of addresses; null in place of an address is an error.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Address>, D::Error> {
         Ok(Vec::<Wire>::deserialize(deserializer)?.into_iter().map(|wire| wire.0).collect())
     }
@@ -89,10 +93,12 @@ pub mod list {
 pub mod slots {
     use super::{Address, Deserialize, Deserializer, Serializer, Wire, text};
 
+    /// Writes an array of addresses; `None` is written as null.
     pub fn serialize<S: Serializer>(addresses: &[Option<Address>], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(addresses.iter().map(|slot| slot.as_ref().map(text)))
     }
 
+    /// Reads an array of addresses and nulls; null gives `None`.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Option<Address>>, D::Error> {
         let slots = Vec::<Option<Wire>>::deserialize(deserializer)?;
         Ok(slots.into_iter().map(|slot| slot.map(|wire| wire.0)).collect())
@@ -106,13 +112,13 @@ mod tests {
     const DIGITS: &str = "fa24c331aee0e12af13e749af1a06f835c5142b5";
 
     #[test]
-    fn accepted_and_refused_texts() {
+    fn addresses_are_forty_hex_digits_of_any_case() {
         let accepted = [
             DIGITS.to_owned(),
             format!("0x{DIGITS}"),
             DIGITS.to_uppercase(),
             format!("0x{}", DIGITS.to_uppercase()),
-            // A checksum that does not hold is nobody's business.
+            // The checksum of an address is not checked.
             "0xFa24c331aee0e12af13e749af1a06f835c5142B5".to_owned(),
         ];
         for address in accepted {

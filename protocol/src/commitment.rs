@@ -30,13 +30,18 @@ const SIGN_BIT: usize = 255;
 /// Why a number is not a valid public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PublicKeyError {
+    /// A coordinate is not below the modulus of the field of the coordinates, BN254's scalar field.
     #[error("a coordinate is not below the field's modulus")]
     NotCanonical,
+    /// The coordinates are not those of a point of the curve; for a compressed key, no point has
+    /// this y coordinate.
     #[error("no point of the curve has its y coordinate")]
     NotOnCurve,
+    /// The point is on the curve and outside the prime-order subgroup.
     #[error("the point is not in the prime-order subgroup")]
     NotInSubgroup,
-    #[error("it is the curve's identity, which is nobody's key")]
+    /// The point is the identity (0, 1), which stands for an empty slot.
+    #[error("it is the curve's identity, which is not a valid key")]
     Identity,
 }
 
@@ -116,6 +121,7 @@ pub fn commitment(slots: &[Option<PublicKey>]) -> Commitment {
 pub struct SlotError {
     /// The first slot whose key does not decode.
     pub pubkey_id: PubkeyId,
+    /// Why this key does not decode.
     pub error: PublicKeyError,
 }
 
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_commitments() {
+    fn commitments_match_the_recorded_vectors() {
         let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../vectors/commitment.json")).expect("JSON");
         let hex =
@@ -149,8 +155,8 @@ mod tests {
                 let names = case["sk_seed_bytes"].as_array().expect("list");
                 std::iter::zip(keys, names)
                     .map(|(key, name)| {
-                        let point =
-                            PublicKey::decompress(CompressedKey(hex(&key["compressed_u256"]))).expect("a real key");
+                        let point = PublicKey::decompress(CompressedKey(hex(&key["compressed_u256"])))
+                            .expect("the number is a key");
                         assert_eq!(point.coordinates(), (hex(&key["x"]), hex(&key["y"])));
                         assert_eq!(point.compress().0, hex(&key["compressed_u256"]));
                         named.insert(name.as_str().expect("text"), point);
@@ -166,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_decodings() {
+    fn decoded_keys_match_the_recorded_vectors() {
         let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../vectors/commitment.json")).expect("JSON");
         for case in vectors["pubkey_decoding"].as_array().expect("list") {
@@ -178,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_keys() {
+    fn numbers_that_are_not_keys_are_rejected() {
         let modulus = U256::from_limbs(Fr::MODULUS.0);
         let mut sign = U256::ZERO;
         sign.set_bit(SIGN_BIT, true);

@@ -56,7 +56,9 @@ mod typed {
 /// address. The domain of a store does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryDomain {
+    /// Chain id of EIP-155: the domain's `chainId`.
     pub chain_id: u64,
+    /// Address of the registry contract: the domain's `verifyingContract`.
     pub verifying_contract: Address,
 }
 
@@ -139,7 +141,7 @@ mod tests {
     use alloy_primitives::{address, b256};
 
     #[test]
-    fn recorded_domain_separator() {
+    fn the_domain_separator_matches_the_recorded_value() {
         let domain = RegistryDomain {
             chain_id: 31337,
             verifying_contract: address!("cf7ed3acca5a467e9e704c703e8d87f634fb0fc9"),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn type_strings_are_the_contracts() {
+    fn type_strings_match_the_contract() {
         let table = [
             (
                 typed::UpdateAuthenticator::eip712_encode_type(),

@@ -24,18 +24,36 @@ use alloy_primitives::{Address, B256, U256};
 /// Bytes that are not the encoding of the wanted type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
+    /// The input ends before the value is complete.
     #[error("the record ends in the middle of a field")]
     Truncated,
-    #[error("{0} bytes are left behind the record")]
+    /// This many bytes, at least 1, follow the value, which must fill the input.
+    #[error("{0} bytes follow the record")]
     LeftOver(usize),
+    /// The byte that selects a variant has a value that no variant of the type has.
     #[error("{tag} is not a tag of {kind}")]
-    UnknownTag { kind: &'static str, tag: u8 },
+    UnknownTag {
+        /// The type, in the words of the message, such as `a boolean`.
+        kind: &'static str,
+        /// The byte that was read.
+        tag: u8,
+    },
+    /// The bytes of a text are not UTF-8.
     #[error("a text is not UTF-8")]
     NotUtf8,
+    /// A number fits its width and is not a value of this field or type.
     #[error("a number is out of the range of {0}")]
     OutOfRange(&'static str),
-    #[error("{kind} version {found} is not known; this program knows {known}")]
-    UnknownVersion { kind: &'static str, found: u8, known: u8 },
+    /// The version byte of a record is not the version that this program reads.
+    #[error("{kind} has version {found}; this program reads version {known}")]
+    UnknownVersion {
+        /// The type of record, such as `block header`.
+        kind: &'static str,
+        /// The version byte of the record.
+        found: u8,
+        /// The only version that this program reads.
+        known: u8,
+    },
 }
 
 /// A type with a canonical encoding.
@@ -201,6 +219,7 @@ impl<T: Encoding> Encoding for Option<T> {
 /// # Panics
 /// When the length is 2³² or more: its low 32 bits would be the encoding of another length. The
 /// limits on bodies and blocks keep every length far below that.
+#[expect(clippy::panic, reason = "a wrong encoding must never be hashed or stored")]
 fn length(length: usize) -> u32 {
     match u32::try_from(length) {
         Ok(length) => length,
@@ -264,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_input_is_refused() {
+    fn damaged_input_is_rejected() {
         let bytes = encode(&vec!["one".to_owned(), "two".to_owned()]);
         assert_eq!(decode::<Vec<String>>(&bytes), Ok(vec!["one".to_owned(), "two".to_owned()]));
         for cut in 0..bytes.len() {

@@ -126,10 +126,11 @@ pub fn transaction_hash(block_hash: &B256) -> String {
 /// Why the gateway refuses a request before it reads the registry's state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
+    /// The request names leaf index 0, which is reserved.
     #[error("leaf_index: leaf 0 is reserved and belongs to no account")]
     LeafIndexZero,
     /// The commitment in this field is zero.
-    #[error("{0}: a commitment is never zero")]
+    #[error("{0}: the commitment is zero; send the commitment to the public keys")]
     ZeroCommitment(&'static str),
     /// The operation breaks a rule that needs no state.
     #[error("{}", .0.message())]

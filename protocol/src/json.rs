@@ -13,7 +13,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAcc
 
 /// The most values (objects, arrays, texts, numbers, `true`, `false` and `null`, at any depth) of a
 /// request's body. A useful request has some hundreds of values at most. A tree of 100,000 values
-/// would take 50 times the memory of its text, and milliseconds.
+/// would take about 50 times the memory of its text, and milliseconds.
 pub const MOST_VALUES: usize = 10_000;
 
 /// Why a body could not be read. The text names the field where there is one.
@@ -69,7 +69,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, Body
     let left = Cell::new(Some(most_values));
     let walked = Walk { left: &left }.deserialize(&mut scan).and_then(|is_object| scan.end().map(|()| is_object));
     let is_object = walked.map_err(|error| match left.get() {
-        Some(_) => BodyError::NotJson(shortened(error.to_string())),
+        Some(_) => BodyError::NotJson(shorten(error.to_string())),
         None => BodyError::TooManyValues,
     })?;
     if !is_object {
@@ -80,23 +80,23 @@ fn read<T: DeserializeOwned>(bytes: &[u8], most_values: usize) -> Result<T, Body
             root if root == "." => String::new(),
             path => path,
         };
-        let reason = shortened(without_place(error.inner()));
+        let reason = shorten(strip_position(error.inner()));
         let message = if path.is_empty() { reason } else { format!("{path}: {reason}") };
         BodyError::Field { path, message }
     })
 }
 
 /// The parser's message without line and column, because the path names the field.
-fn without_place(error: &serde_json::Error) -> String {
+fn strip_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    message.strip_suffix(&place).unwrap_or(&message).to_owned()
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    message.strip_suffix(&position).unwrap_or(&message).to_owned()
 }
 
 /// The most characters of a reason. A parser's message can quote the input.
 const REASON_LIMIT: usize = 200;
 
-fn shortened(mut reason: String) -> String {
+fn shorten(mut reason: String) -> String {
     if let Some((end, _)) = reason.char_indices().nth(REASON_LIMIT) {
         reason.truncate(end);
         reason.push('…');
@@ -183,18 +183,18 @@ mod tests {
     }
 
     fn message(body: &[u8]) -> String {
-        from_object::<Query>(body).expect_err("refused").to_string()
+        from_object::<Query>(body).expect_err("the body is rejected").to_string()
     }
 
     #[test]
-    fn objects_are_read_and_unknown_keys_ignored() {
+    fn objects_are_read_and_unknown_keys_are_ignored() {
         for body in [r#"{"leaf_index":"5"}"#, r#" {"other":[{"a":1},null,true,-1.5],"leaf_index":"0x5"} "#] {
             assert_eq!(from_object::<Query>(body.as_bytes()), Ok(Query { leaf_index: 5 }));
         }
     }
 
     #[test]
-    fn requests_have_a_bounded_number_of_values() {
+    fn bodies_with_too_many_values_are_rejected() {
         let body = |others: usize| format!("{{\"leaf_index\":\"5\",\"x\":[{}0]}}", "0,".repeat(others));
         let most = body(MOST_VALUES - 4);
         assert_eq!(from_object::<Query>(most.as_bytes()), Ok(Query { leaf_index: 5 }));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_quote_the_input_in_moderation() {
+    fn error_messages_quote_a_bounded_part_of_the_input() {
         let long = "é".repeat(10_000);
         for body in [format!("{{\"leaf_index\":[\"{long}\"]}}"), format!("{{\"{long}\":1,\"{long}\":1}}")] {
             assert!(message(body.as_bytes()).chars().count() < 300);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_bodies_say_why() {
+    fn error_messages_name_the_field_and_the_reason() {
         let deep = [b"{\"leaf_index\":".as_slice(), &b"[".repeat(20_000)].concat();
         let table: [(&[u8], &str); 14] = [
             (b"", "not valid JSON"),

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_counted_by_network() {
+    fn ipv6_addresses_of_one_network_are_one_source() {
         let table = [
             ("192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.7", "192.0.2.7"),

@@ -21,15 +21,23 @@ pub enum NumberError {
     /// Nothing but white space.
     #[error("the numeric string is empty; write decimal digits, or 0x and hex digits")]
     Empty,
-    /// `0x` with nothing behind it.
-    #[error("`0x` has no digits behind it")]
+    /// `0x` with nothing after it.
+    #[error("`0x` has no digits after it; write 0x and at least one hex digit")]
     BarePrefix,
     /// A character that is not a digit of the notation, such as a sign, a separator or a letter.
     #[error("`{found}` is not a {notation} digit; write decimal digits, or 0x and hex digits")]
-    NotADigit { found: char, notation: &'static str },
+    NotADigit {
+        /// The first character that is not a digit.
+        found: char,
+        /// The notation that the prefix selects: `decimal` or `hex`.
+        notation: &'static str,
+    },
     /// The value does not fit the field.
     #[error("the value does not fit {bits} bits")]
-    TooLarge { bits: u32 },
+    TooLarge {
+        /// Width of the field, in bits.
+        bits: u32,
+    },
 }
 
 /// An unsigned number that a field can have.
@@ -130,10 +138,12 @@ pub mod or_zero {
 
     use super::{Number, NumberVisitor};
 
+    /// Writes the canonical text, also for zero.
     pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
         super::serialize(value, serializer)
     }
 
+    /// Reads a numeric string or null, which gives zero. A JSON number is an error.
     pub fn deserialize<'de, N: Number + Default, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
         struct Field<N>(N);
         impl<'de, N: Number> Deserialize<'de> for Field<N> {
@@ -154,12 +164,14 @@ pub mod plain {
 
     use super::{Number, U256};
 
+    /// Writes a JSON number; a value of more than 64 bits is an error.
     pub fn serialize<N: Number, S: Serializer>(value: &N, serializer: S) -> Result<S::Ok, S::Error> {
         let number =
             u64::try_from(value.widen()).map_err(|_| S::Error::custom("a JSON number has at most 64 bits here"))?;
         serializer.serialize_u64(number)
     }
 
+    /// Reads a JSON number from 0 to the greatest value of the type; a string is an error.
     pub fn deserialize<'de, N: Number, D: Deserializer<'de>>(deserializer: D) -> Result<N, D::Error> {
         let too_large = || D::Error::custom(super::NumberError::TooLarge { bits: N::BITS });
         N::narrow(U256::from(u64::deserialize(deserializer)?)).ok_or_else(too_large)
@@ -242,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepted_texts() {
+    fn numbers_are_decimal_or_hex_with_surrounding_white_space() {
         let accepted: [(&str, u64); 13] = [
             ("0", 0),
             ("7", 7),
@@ -266,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_texts() {
+    fn malformed_and_too_large_numbers_are_rejected() {
         use NumberError::*;
         let digit = |found, notation| NotADigit { found, notation };
         let refused: [(&str, NumberError); 17] = [
@@ -298,7 +310,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_number_survives_its_canonical_text(limbs: [u64; 4]) {
+        fn every_number_round_trips_through_its_canonical_text(limbs: [u64; 4]) {
             let value = U256::from_limbs(limbs);
             proptest::prop_assert_eq!(parse::<U256>(&canonical(value)), Ok(value));
             proptest::prop_assert_eq!(parse::<U256>(&value.to_string()), Ok(value));

@@ -18,8 +18,12 @@ pub const TOKEN_FILE: &str = "operator.token";
 /// of its proofs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Simulation {
+    /// The text that the simulator's secrets are derived from: the setting
+    /// `verifier.simulator_seed`, or the one that the daemon made. It is public.
     pub seed: String,
+    /// The configured issuers of the staging environment.
     pub issuers: Vec<SimulatedIssuer>,
+    /// One entry for each configured application.
     pub relying_parties: Vec<SimulatedRelyingParty>,
 }
 
@@ -28,23 +32,30 @@ pub struct Simulation {
 pub struct SimulatedIssuer {
     /// Issuer schema id.
     pub id: u64,
+    /// The identifiers that a proof of the issuer's credentials can have, such as `proof_of_human`.
     pub identifiers: Vec<String>,
+    /// The key that the issuer's credentials are signed with.
     pub public_key: Coordinates,
 }
 
 /// A relying party.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedRelyingParty {
+    /// Id of the application, `app_…`.
     pub app_id: String,
+    /// The configured id, or the id that is derived from the application's.
     pub rp_id: RelyingPartyId,
+    /// The configured OPRF key; null when there is none, and current proofs are then refused.
     pub oprf_public_key: Option<Coordinates>,
 }
 
 /// The affine coordinates of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinates {
+    /// First coordinate, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
     pub x: U256,
+    /// Second coordinate, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
     pub y: U256,
 }
@@ -59,9 +70,12 @@ impl From<&PublicKey> for Coordinates {
 /// The body of `POST /roots`: a root to trust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRoot {
+    /// The root, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
     pub root: Root,
+    /// The kind of proofs that the root is for: `legacy` or `current`.
     pub kind: ProofKind,
+    /// The environment whose proofs the root is for; `production` when it is absent.
     #[serde(default)]
     pub environment: Environment,
     /// The time since when the root is known (RFC 3339); the current time when it is absent.
@@ -72,9 +86,12 @@ pub struct NewRoot {
 /// A trusted root, in the answers of `/roots`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedRoot {
+    /// The root in canonical hex: `0x` and lower-case digits without leading zeros.
     #[serde(with = "number")]
     pub root: Root,
+    /// The kind of proofs that the root is for: `legacy` or `current`.
     pub kind: ProofKind,
+    /// The environment whose proofs the root is for.
     pub environment: Environment,
     /// The time since when the root is known (RFC 3339).
     pub time: String,
@@ -98,6 +115,8 @@ pub struct Rotate {
 /// A signing key, in the answers of `/keys`. It contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
+    /// Key id in the headers of ID tokens and in the key set: base64url of the first 16 bytes of
+    /// SHA-256 of the modulus.
     pub kid: String,
     /// `retired` (published until its last token has expired), `current`, `next`.
     pub state: String,

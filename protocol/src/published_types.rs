@@ -1,5 +1,5 @@
-//! Our wire types against those of the published crate `world-id-primitives`: what we write it reads, what it writes we read,
-//! and both mean the same.
+//! The wire types of this crate against the published crate `world-id-primitives`: each crate reads
+//! what the other writes, and both give it the same meaning.
 
 use std::fmt::Debug;
 
@@ -39,8 +39,9 @@ fn signature() -> Signature {
     Signature::new(U256::from(0xdead), U256::from(0xbeef), true)
 }
 
-/// Writes `ours`, has the published type read it and write it again, and reads that. Returns what the published type made of it.
-fn there_and_back<Ours, Theirs>(ours: &Ours) -> Theirs
+/// Writes `ours`, lets the published type read and write it, and reads the result again. Returns
+/// what the published type read.
+fn round_trip<Ours, Theirs>(ours: &Ours) -> Theirs
 where
     Ours: Serialize + DeserializeOwned + PartialEq + Debug,
     Theirs: Serialize + DeserializeOwned,
@@ -48,12 +49,12 @@ where
     let written = serde_json::to_vec(ours).expect("JSON");
     let theirs: Theirs = serde_json::from_slice(&written).expect("the published type reads it");
     let back = serde_json::to_vec(&theirs).expect("JSON");
-    assert_eq!(&from_object::<Ours>(&back).expect("we read what the published type writes"), ours);
+    assert_eq!(&from_object::<Ours>(&back).expect("our type reads what the published type writes"), ours);
     theirs
 }
 
 #[test]
-fn create_account() {
+fn create_account_agrees_with_the_published_type() {
     for recovery_address in [Address::ZERO, NEW] {
         let ours = registry::CreateAccount {
             recovery_address,
@@ -61,7 +62,7 @@ fn create_account() {
             authenticator_pubkeys: vec![KEYS[0], CompressedKey(U256::MAX)],
             offchain_signer_commitment: COMMITMENT,
         };
-        let theirs: theirs::CreateAccountRequest = there_and_back(&ours);
+        let theirs: theirs::CreateAccountRequest = round_trip(&ours);
         assert_eq!(theirs.recovery_address.unwrap_or_default(), recovery_address);
         assert_eq!(theirs.recovery_address.is_none(), recovery_address.is_zero());
         assert_eq!(theirs.authenticator_addresses, ours.authenticator_addresses);
@@ -71,7 +72,7 @@ fn create_account() {
 }
 
 #[test]
-fn update_authenticator() {
+fn update_authenticator_agrees_with_the_published_type() {
     let ours = registry::UpdateAuthenticator {
         leaf_index: LeafIndex(u64::MAX),
         old_authenticator_address: OLD,
@@ -83,7 +84,7 @@ fn update_authenticator() {
         pubkey_id: PubkeyId(u32::MAX),
         new_authenticator_pubkey: KEYS[0],
     };
-    let theirs: theirs::UpdateAuthenticatorRequest = there_and_back(&ours);
+    let theirs: theirs::UpdateAuthenticatorRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (u64::MAX, u32::MAX, U256::MAX));
     assert_eq!((theirs.old_authenticator_address, theirs.new_authenticator_address), (OLD, NEW));
     assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT.0);
@@ -92,7 +93,7 @@ fn update_authenticator() {
 }
 
 #[test]
-fn insert_authenticator() {
+fn insert_authenticator_agrees_with_the_published_type() {
     let ours = registry::InsertAuthenticator {
         leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
@@ -103,7 +104,7 @@ fn insert_authenticator() {
         pubkey_id: PubkeyId(2),
         new_authenticator_pubkey: KEYS[1],
     };
-    let theirs: theirs::InsertAuthenticatorRequest = there_and_back(&ours);
+    let theirs: theirs::InsertAuthenticatorRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (1, 2, U256::from(5)));
     assert_eq!((theirs.new_authenticator_address, theirs.new_authenticator_pubkey), (NEW, KEYS[1].0));
     assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT.0);
@@ -112,7 +113,7 @@ fn insert_authenticator() {
 }
 
 #[test]
-fn remove_authenticator() {
+fn remove_authenticator_agrees_with_the_published_type() {
     let ours = registry::RemoveAuthenticator {
         leaf_index: LeafIndex(1),
         authenticator_address: OLD,
@@ -123,7 +124,7 @@ fn remove_authenticator() {
         pubkey_id: PubkeyId(2),
         authenticator_pubkey: KEYS[1],
     };
-    let theirs: theirs::RemoveAuthenticatorRequest = there_and_back(&ours);
+    let theirs: theirs::RemoveAuthenticatorRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.pubkey_id, theirs.nonce), (1, Some(2), U256::from(5)));
     assert_eq!((theirs.authenticator_address, theirs.authenticator_pubkey), (OLD, Some(KEYS[1].0)));
     assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT.0);
@@ -132,7 +133,7 @@ fn remove_authenticator() {
 
     let without = theirs::RemoveAuthenticatorRequest { pubkey_id: None, authenticator_pubkey: None, ..theirs };
     let body = serde_json::to_vec(&without).expect("JSON");
-    let read: registry::RemoveAuthenticator = from_object(&body).expect("null is zero");
+    let read: registry::RemoveAuthenticator = from_object(&body).expect("null is read as zero");
     assert_eq!(
         read,
         registry::RemoveAuthenticator {
@@ -144,7 +145,7 @@ fn remove_authenticator() {
 }
 
 #[test]
-fn recover_account() {
+fn recover_account_agrees_with_the_published_type() {
     let ours = registry::RecoverAccount {
         leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
@@ -154,7 +155,7 @@ fn recover_account() {
         nonce: Nonce::from(5),
         new_authenticator_pubkey: KEYS[1],
     };
-    let theirs: theirs::RecoverAccountRequest = there_and_back(&ours);
+    let theirs: theirs::RecoverAccountRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.nonce), (1, U256::from(5)));
     assert_eq!((theirs.new_authenticator_address, theirs.new_authenticator_pubkey), (NEW, Some(KEYS[1].0)));
     assert_eq!(theirs.old_offchain_signer_commitment, COMMITMENT.0);
@@ -163,19 +164,19 @@ fn recover_account() {
 
     let without = theirs::RecoverAccountRequest { new_authenticator_pubkey: None, ..theirs };
     let body = serde_json::to_vec(&without).expect("JSON");
-    let read: registry::RecoverAccount = from_object(&body).expect("null is zero");
+    let read: registry::RecoverAccount = from_object(&body).expect("null is read as zero");
     assert_eq!(read, registry::RecoverAccount { new_authenticator_pubkey: CompressedKey(U256::ZERO), ..ours });
 }
 
 #[test]
-fn recovery_agent_updates() {
+fn recovery_agent_updates_agree_with_the_published_types() {
     let ours = registry::UpdateRecoveryAgent {
         leaf_index: LeafIndex(1),
         new_recovery_agent: NEW,
         signature: signature().into(),
         nonce: Nonce::from(5),
     };
-    let theirs: theirs::UpdateRecoveryAgentRequest = there_and_back(&ours);
+    let theirs: theirs::UpdateRecoveryAgentRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.new_recovery_agent, theirs.nonce), (1, NEW, U256::from(5)));
     assert_eq!(theirs.signature, signature());
 
@@ -184,15 +185,16 @@ fn recovery_agent_updates() {
         signature: signature().into(),
         nonce: Nonce::from(5),
     };
-    let theirs: theirs::CancelRecoveryAgentUpdateRequest = there_and_back(&ours);
+    let theirs: theirs::CancelRecoveryAgentUpdateRequest = round_trip(&ours);
     assert_eq!((theirs.leaf_index, theirs.nonce, theirs.signature), (1, U256::from(5), signature()));
 
     let ours = registry::ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(1) };
-    let theirs: theirs::ExecuteRecoveryAgentUpdateRequest = there_and_back(&ours);
+    let theirs: theirs::ExecuteRecoveryAgentUpdateRequest = round_trip(&ours);
     assert_eq!(theirs.leaf_index, 1);
 }
 
-/// The published kind and ours. The match is exhaustive, so a kind that they add is noticed.
+/// The kind of this crate for a published kind. The match is exhaustive, so a new published kind
+/// does not compile.
 fn kind(theirs: &theirs::GatewayRequestKind) -> OperationKind {
     use theirs::GatewayRequestKind as Kind;
     match theirs {
@@ -207,7 +209,7 @@ fn kind(theirs: &theirs::GatewayRequestKind) -> OperationKind {
     }
 }
 
-/// The published error code and ours, exhaustive as well.
+/// The error code of this crate for a published error code; exhaustive as well.
 fn code(theirs: &theirs::GatewayErrorCode) -> GatewayErrorCode {
     use theirs::GatewayErrorCode as Code;
     match theirs {
@@ -231,7 +233,7 @@ fn code(theirs: &theirs::GatewayErrorCode) -> GatewayErrorCode {
 }
 
 #[test]
-fn status_in_every_state_and_kind() {
+fn the_status_agrees_in_every_state_and_kind() {
     let tx_hash = || "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7".to_owned();
     let failed = |error_code| GatewayRequestState::Failed { error: "ZeroAddress: why".to_owned(), error_code };
     let mut states = vec![
@@ -245,7 +247,7 @@ fn status_in_every_state_and_kind() {
     for status in states {
         let request_id = RequestId::from_random([7; 16]);
         let ours = GatewayStatusResponse { request_id, kind: OperationKind::CreateAccount, status };
-        let theirs: theirs::GatewayStatusResponse = there_and_back(&ours);
+        let theirs: theirs::GatewayStatusResponse = round_trip(&ours);
         assert_eq!(theirs.request_id.as_str(), request_id.to_string());
         let status = match theirs.status {
             theirs::GatewayRequestState::Queued => GatewayRequestState::Queued,
@@ -266,57 +268,57 @@ fn status_in_every_state_and_kind() {
 }
 
 #[test]
-fn gateway_errors() {
+fn gateway_errors_agree_with_the_published_type() {
     assert_eq!(GatewayErrorCode::iter().count(), 16);
     for ours in GatewayErrorCode::iter() {
         let error = gateway::ServiceApiError { code: ours, message: "nonce is 4".to_owned() };
-        let theirs: theirs::ServiceApiError<theirs::GatewayErrorCode> = there_and_back(&error);
+        let theirs: theirs::ServiceApiError<theirs::GatewayErrorCode> = round_trip(&error);
         assert_eq!((code(&theirs.code), &theirs.message), (ours, &error.message));
         assert_eq!(theirs.code.to_string(), ours.to_string());
     }
 }
 
 #[test]
-fn indexer_errors() {
+fn indexer_errors_agree_with_the_published_type() {
     for ours in IndexerErrorCode::iter() {
         let error = json!(gateway::ServiceApiError { code: ours, message: "no account".to_owned() });
         let theirs = serde_json::from_value::<theirs::ServiceApiError<theirs::IndexerErrorCode>>(error);
         match ours {
-            // Not in the published list; its client takes the whole answer as a plain error.
+            // The code is not in the published list; the published client treats the whole answer
+            // as a plain error.
             IndexerErrorCode::BadRequest => assert!(theirs.is_err()),
-            _ => assert_eq!(theirs.expect("a published code").code.to_string(), ours.to_string()),
+            _ => assert_eq!(theirs.expect("the code is published").code.to_string(), ours.to_string()),
         }
     }
 }
 
 #[test]
-fn indexer_queries_and_answers() {
-    let theirs: theirs::IndexerQueryRequest = there_and_back(&indexer::LeafIndexQuery { leaf_index: LeafIndex(26) });
+fn indexer_queries_and_answers_agree_with_the_published_types() {
+    let theirs: theirs::IndexerQueryRequest = round_trip(&indexer::LeafIndexQuery { leaf_index: LeafIndex(26) });
     assert_eq!(theirs.leaf_index, 26);
 
-    let theirs: theirs::IndexerPackedAccountRequest =
-        there_and_back(&indexer::AddressQuery { authenticator_address: OLD });
+    let theirs: theirs::IndexerPackedAccountRequest = round_trip(&indexer::AddressQuery { authenticator_address: OLD });
     assert_eq!(theirs.authenticator_address, OLD);
 
     let packed =
         registry::PackedAccount { recovery_counter: 3, pubkey_id: PubkeyId(2), leaf_index: LeafIndex(1) }.to_number();
     let theirs: theirs::IndexerPackedAccountResponse =
-        there_and_back(&indexer::PackedAccountResponse { packed_account_data: packed });
+        round_trip(&indexer::PackedAccountResponse { packed_account_data: packed });
     assert_eq!(theirs.packed_account_data, (U256::from(3) << 224) | (U256::from(2) << 192) | U256::from(1));
 
     let theirs: theirs::IndexerSignatureNonceResponse =
-        there_and_back(&indexer::SignatureNonceResponse { signature_nonce: Nonce::from(6) });
+        round_trip(&indexer::SignatureNonceResponse { signature_nonce: Nonce::from(6) });
     assert_eq!(theirs.signature_nonce, U256::from(6));
 
     let theirs: theirs::IndexerRecoveryAgentResponse =
-        there_and_back(&indexer::RecoveryAgentResponse { recovery_agent: NEW });
+        round_trip(&indexer::RecoveryAgentResponse { recovery_agent: NEW });
     assert_eq!(theirs.recovery_agent, NEW);
 
     let pending = indexer::PendingRecoveryAgentResponse {
         pending_recovery_agent: NEW,
         execute_after: UnixSeconds(1_800_000_000),
     };
-    let theirs: theirs::IndexerPendingRecoveryAgentResponse = there_and_back(&pending);
+    let theirs: theirs::IndexerPendingRecoveryAgentResponse = round_trip(&pending);
     assert_eq!((theirs.pending_recovery_agent, theirs.execute_after), (NEW, U256::from(1_800_000_000)));
 
     let authenticator_pubkeys = vec![Some(KEYS[0]), None, Some(CompressedKey(U256::ZERO)), None];
@@ -325,7 +327,7 @@ fn indexer_queries_and_answers() {
         authenticator_pubkeys: authenticator_pubkeys.clone(),
         offchain_signer_commitment: COMMITMENT,
     };
-    let theirs: theirs::IndexerAuthenticatorPubkeysResponse = there_and_back(&keys);
+    let theirs: theirs::IndexerAuthenticatorPubkeysResponse = round_trip(&keys);
     assert_eq!(theirs.authenticator_pubkeys, numbers);
     assert_eq!(theirs.offchain_signer_commitment, COMMITMENT.0);
 
@@ -335,18 +337,18 @@ fn indexer_queries_and_answers() {
         offchain_signer_commitment: COMMITMENT,
         recovery_counter: u32::MAX,
     };
-    let theirs: theirs::IndexerAuthenticatorsResponse = there_and_back(&authenticators);
+    let theirs: theirs::IndexerAuthenticatorsResponse = round_trip(&authenticators);
     assert_eq!(theirs.authenticator_pubkeys, numbers);
     assert_eq!(theirs.authenticator_addresses, authenticators.authenticator_addresses);
     assert_eq!((theirs.offchain_signer_commitment, theirs.recovery_counter), (COMMITMENT.0, u64::from(u32::MAX)));
 }
 
 #[test]
-fn health_and_valid_roots() {
-    let theirs: theirs::HealthResponse = there_and_back(&gateway::HealthResponse { success: true });
+fn health_and_valid_roots_agree_with_the_published_types() {
+    let theirs: theirs::HealthResponse = round_trip(&gateway::HealthResponse { success: true });
     assert!(theirs.success);
     for valid in [true, false] {
-        let theirs: theirs::IsValidRootResponse = there_and_back(&gateway::ValidRootResponse { valid });
+        let theirs: theirs::IsValidRootResponse = round_trip(&gateway::ValidRootResponse { valid });
         assert_eq!(theirs.valid, valid);
     }
 }
@@ -355,7 +357,8 @@ fn health_and_valid_roots() {
 fn account_and_path() -> (Account, InclusionPath) {
     let slot = |key: usize| Some(Authenticator { address: OLD, public_key: KEYS[key] });
     let slots = vec![slot(0), None, slot(2), slot(1), None];
-    let keys = decompress_slots(slots.iter().map(|slot| slot.as_ref().map(|slot| slot.public_key))).expect("real keys");
+    let keys = decompress_slots(slots.iter().map(|slot| slot.as_ref().map(|slot| slot.public_key)))
+        .expect("the numbers are keys");
     let account = Account {
         commitment: commitment(&keys),
         slots,
@@ -373,10 +376,10 @@ fn account_and_path() -> (Account, InclusionPath) {
 }
 
 #[test]
-fn inclusion_proof_of_the_compatible_indexer() {
+fn the_compatible_inclusion_proof_agrees_with_the_published_type() {
     let (account, path) = account_and_path();
-    let ours = CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys"));
-    let theirs: AccountInclusionProof<DEPTH> = there_and_back(&ours);
+    let ours = CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("the numbers are keys"));
+    let theirs: AccountInclusionProof<DEPTH> = round_trip(&ours);
 
     let leaf = FieldElement::try_from(account.commitment.0).expect("below the modulus");
     assert!(theirs.inclusion_proof.is_valid(leaf));
@@ -384,33 +387,36 @@ fn inclusion_proof_of_the_compatible_indexer() {
     assert_eq!(theirs.inclusion_proof.leaf_index, 26);
     assert_eq!(theirs.inclusion_proof.root.to_string(), number::padded(&path.root.0));
 
-    // The client recomputes the commitment from the keys; and the set is the one it would make of the seed's compressed keys.
+    // The client recomputes the commitment from the keys. The set equals the set that it makes from
+    // the compressed keys of the default answer.
     assert_eq!(FieldElement::from(theirs.authenticator_pubkeys.leaf_hash()), leaf);
     let numbers = account.public_keys().iter().map(|key| key.map(|key| key.0)).collect();
-    let sparse = AuthenticatorPublicKeySet::from_sparse_encoded_pubkeys(numbers).expect("real keys");
+    let sparse = AuthenticatorPublicKeySet::from_sparse_encoded_pubkeys(numbers).expect("the numbers are keys");
     assert_eq!(theirs.authenticator_pubkeys.len(), 4, "trailing nulls are left out");
     assert_eq!(json!(theirs.authenticator_pubkeys), json!(sparse));
     assert_eq!(theirs.authenticator_pubkeys.as_affine_array(), sparse.as_affine_array());
 
-    let nobody = CompatInclusionProofResponse::new(&path, &[None, None]);
-    let theirs: AccountInclusionProof<DEPTH> = there_and_back(&nobody);
+    let without_keys = CompatInclusionProofResponse::new(&path, &[None, None]);
+    let theirs: AccountInclusionProof<DEPTH> = round_trip(&without_keys);
     assert!(theirs.authenticator_pubkeys.is_empty());
 }
 
 #[test]
-fn inclusion_proof_of_the_seed_differs_in_the_keys_only() {
+fn the_two_inclusion_proofs_differ_only_in_the_keys() {
     let (account, path) = account_and_path();
-    let mut seed = json!(indexer::InclusionProofResponse::new(&path, &account));
-    let mut compat = json!(CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("real keys")));
-    assert!(serde_json::from_value::<AccountInclusionProof<DEPTH>>(seed.clone()).is_err());
-    assert_eq!(seed["authenticator_pubkeys"][1], Value::Null);
-    assert_eq!(seed["authenticator_pubkeys"].as_array().map(Vec::len), Some(5));
-    for answer in [&mut seed, &mut compat] {
+    let mut default_answer = json!(indexer::InclusionProofResponse::new(&path, &account));
+    let mut compat =
+        json!(CompatInclusionProofResponse::new(&path, &account.decoded_keys().expect("the numbers are keys")));
+    assert!(serde_json::from_value::<AccountInclusionProof<DEPTH>>(default_answer.clone()).is_err());
+    assert_eq!(default_answer["authenticator_pubkeys"][1], Value::Null);
+    assert_eq!(default_answer["authenticator_pubkeys"].as_array().map(Vec::len), Some(5));
+    for answer in [&mut default_answer, &mut compat] {
         answer["authenticator_pubkeys"] = Value::Null;
     }
-    assert_eq!(seed, compat);
+    assert_eq!(default_answer, compat);
     let read: indexer::InclusionProofResponse =
-        serde_json::from_value(json!(indexer::InclusionProofResponse::new(&path, &account))).expect("our own answer");
+        serde_json::from_value(json!(indexer::InclusionProofResponse::new(&path, &account)))
+            .expect("the published type reads the answer");
     assert_eq!(read.path(), Some(path));
 }
 
@@ -418,8 +424,9 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_same_numbers_are_keys(limbs: [u64; 4], masked: bool) {
-        // Most numbers of 254 bits are below the modulus; about half of those have a point, and an eighth of these a key.
+    fn both_crates_accept_the_same_numbers_as_keys(limbs: [u64; 4], masked: bool) {
+        // Most numbers of 254 bits are below the modulus. About half of these have a point, and an
+        // eighth of the points are keys.
         let mut number = U256::from_limbs(limbs);
         number.set_bit(254, number.bit(254) && !masked);
         number.set_bit(253, number.bit(253) && !masked);

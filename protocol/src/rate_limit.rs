@@ -9,6 +9,7 @@ use std::time::Duration;
 pub struct RateLimit {
     /// The most events; 0 refuses every event.
     pub count: usize,
+    /// Length of the period. An event counts for exactly this time.
     pub window: Duration,
 }
 
@@ -61,7 +62,7 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
     }
 
     /// Removes the newest event of `key`, so that it does not count.
-    pub fn give_back(&mut self, key: &Key) {
+    pub fn refund(&mut self, key: &Key) {
         if let Some(times) = self.events.get_mut(key) {
             times.pop_back();
         }
@@ -115,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_was_not_counted() {
+    fn a_charge_that_was_given_back_does_not_count() {
         let mut windows = SlidingWindows::new(RateLimit { count: 2, window: seconds(10) }, 100);
         for now in [0, 4, 5] {
             windows.charge("a", seconds(now));
         }
-        windows.give_back(&"a");
-        windows.give_back(&"b");
+        windows.refund(&"a");
+        windows.refund(&"b");
         assert_eq!(windows.check(&"a", seconds(5)), Err(seconds(5)));
-        windows.give_back(&"a");
+        windows.refund(&"a");
         assert_eq!(windows.check(&"a", seconds(5)), Ok(()));
     }
 
     #[test]
-    fn checking_costs_nothing() {
+    fn checking_does_not_charge() {
         let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 100);
         for _ in 0..5 {
             assert_eq!(windows.check(&1, seconds(0)), Ok(()));
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_number_of_keys_in_memory_is_bounded() {
         let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 3);
         for key in 0..1000 {
             windows.charge(key, seconds(0));
@@ -148,13 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_dropped_now_and_then_not_at_every_event() {
+    fn expired_keys_are_dropped_at_most_once_in_an_interval() {
         let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(16) }, 2);
         for key in [0, 1, 2] {
             windows.charge(key, seconds(0));
         }
         windows.charge(0, seconds(1));
-        // The second key's window has passed, and nobody has looked of late.
+        // The window of key 1 has passed and a drop is due, so key 3 gets its room. Key 4 has to
+        // wait for the next drop.
         windows.charge(3, seconds(16));
         windows.charge(4, seconds(16));
         assert_eq!(windows.events.len(), 2);

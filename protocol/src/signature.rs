@@ -116,11 +116,13 @@ impl<'de> Deserialize<'de> for Signature {
 mod tests {
     use super::*;
 
-    /// A signature over the all-7 digest by the key 1, made with an independent implementation's deterministic nonce.
+    /// A signature by the key 1 over a digest of bytes 7, made by an independent implementation
+    /// with a deterministic nonce.
     fn signed() -> (Signature, B256, Address) {
         use alloy_primitives::{Signature as Parts, keccak256};
         let digest = keccak256(b"selfsame");
-        // Any r that is a curve x and any s in range recover to some address; what matters here is that it is stable.
+        // Any r that is the x coordinate of a curve point and any s in range recover to an address.
+        // The test needs only that the address does not change.
         let r = uint!(0x79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798_U256);
         let parts = Parts::new(r, U256::from(5), false);
         let address = parts.recover_address_from_prehash(&digest).expect("recovers");
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn v_has_four_spellings() {
+    fn v_is_accepted_in_four_spellings() {
         let (mut signature, digest, address) = signed();
         for v in [0, 27] {
             signature.0[64] = v;
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn high_s_zero_and_out_of_range_are_refused() {
+    fn signatures_with_high_s_zero_or_out_of_range_parts_are_rejected() {
         let (signature, digest, _) = signed();
         let with = |r: U256, s: U256| {
             let mut bytes = signature.0;
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn texts() {
+    fn a_signature_is_130_hex_digits_with_or_without_prefix() {
         let (signature, _, _) = signed();
         let text = signature.to_string();
         assert_eq!(Signature::parse(&text), Ok(signature));

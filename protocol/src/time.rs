@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_rounded_up_to_whole_seconds() {
+    fn durations_are_rounded_up_to_whole_seconds() {
         for (milliseconds, expected) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (60_000, 60)] {
             assert_eq!(RetryAfter(Duration::from_millis(milliseconds)).seconds(), expected);
         }

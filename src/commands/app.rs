@@ -40,18 +40,18 @@ fn block(name: &str, redirect_uris: &[String], staging: bool, random: &dyn Rando
 mod tests {
     use super::*;
 
-    struct Counting;
+    struct FixedRandom;
 
-    impl Random for Counting {
+    impl Random for FixedRandom {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(7);
         }
     }
 
     #[test]
-    fn the_block_is_configuration() {
+    fn the_printed_block_is_valid_configuration() {
         let uris = ["https://app.example/callback?\"x\"".to_owned()];
-        let text = block("An \"example\"\n[[apps]]", &uris, true, &Counting);
+        let text = block("An \"example\"\n[[apps]]", &uris, true, &FixedRandom);
         let table: toml::Table = text.parse().expect("TOML");
         let app = &table["apps"][0];
         assert_eq!(app["id"].as_str(), Some(format!("app_staging_{}", "07".repeat(16)).as_str()));

@@ -38,7 +38,7 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
         Err(error @ StoreError::Empty { .. }) => {
-            println!("{error}\n0 blocks, 0 faults");
+            println!("{error}\n0 blocks, 0 findings");
             return Ok(true);
         }
         store => store?,
@@ -49,19 +49,19 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
     let report = fsck(&store, &scratch);
     remove(&scratch)?;
     let report = report?;
-    for fault in &report.faults {
-        println!("{fault}");
+    for finding in &report.findings {
+        println!("{finding}");
     }
     println!(
-        "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} faults",
+        "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
         report.blocks,
         report.applied,
         report.operations,
         report.accounts,
         report.queued,
-        report.faults.len()
+        report.findings.len()
     );
-    Ok(report.faults.is_empty())
+    Ok(report.findings.is_empty())
 }
 
 fn remove(scratch: &Path) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@ use crate::daemon::{Daemon, Reloading};
 use crate::interface::PerInterface;
 
 /// How long the process waits at its end for threads that still work.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The log filter unless `RUST_LOG` is set. The supervisors log each restart as an error and each
 /// start as information; the filter hides the latter.
@@ -50,12 +50,12 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
             }
         });
         let reloading = daemon.reloading();
-        daemon.run(until_stopped(terminate, interrupt, hangup, &options, config, reloading)).await?;
+        daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     });
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
-    runtime.shutdown_timeout(STOP_PATIENCE);
+    runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
 }
 
@@ -89,7 +89,7 @@ fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
 }
 
 /// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
-async fn until_stopped(
+async fn wait_for_stop_signal(
     mut terminate: Signal,
     mut interrupt: Signal,
     mut hangup: Signal,
@@ -103,7 +103,7 @@ async fn until_stopped(
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
                 reload(options, &mut config);
-                reloading.take_over(&config);
+                reloading.apply(&config);
             }
         }
     }
@@ -121,6 +121,6 @@ fn reload(options: &Serve, config: &mut Config) {
                 tracing::warn!(key, "this setting has changed and needs a restart");
             }
         }
-        Err(error) => tracing::error!(%error, "the configuration was read again and is refused; the old one stays"),
+        Err(error) => tracing::error!(%error, "the new configuration is not valid; the old one stays in force"),
     }
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_in_words() {
+    fn the_status_is_rendered_as_text() {
         let status = json!({
             "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],

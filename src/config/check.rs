@@ -17,7 +17,7 @@ use super::values::RelyingPartyId;
 use super::whole::Config;
 
 /// A key's path and what is wrong with it.
-pub(super) type BrokenRule = (String, String);
+pub(super) type InvalidSetting = (String, String);
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,48 +27,55 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const TEN_YEARS: Duration = Duration::from_secs(3_652 * 24 * 3600 + 12 * 3600);
 
 /// The upper bound, inclusive, of every count of things that are held in memory.
-const MOST: usize = 10_000_000;
+const MAX_COUNT: usize = 10_000_000;
 
 /// The rules about single settings.
-pub(super) fn settings(config: &Config) -> Vec<BrokenRule> {
-    [counts(config), durations(config), addresses(config), others(config)].concat()
+pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
+    [check_counts(config), check_durations(config), check_addresses(config), check_others(config)].concat()
 }
 
 /// The rules about the lists, whose entries refer to each other.
-pub(super) fn lists(config: &Config) -> Vec<BrokenRule> {
-    [apps(config), actions(config), issuers(config), relying_parties(config), trusted_roots(config)].concat()
+pub(super) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
+    [
+        check_apps(config),
+        check_actions(config),
+        check_issuers(config),
+        check_relying_parties(config),
+        check_trusted_roots(config),
+    ]
+    .concat()
 }
 
-fn counts(config: &Config) -> Vec<BrokenRule> {
+fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     let Config { registry, batcher, limits, verifier, .. } = config;
     let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
-        ("limits.max_connections", Some(limits.max_connections), MOST),
-        ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MOST),
-        ("limits.in_flight", Some(limits.in_flight), MOST),
-        ("limits.queue_length", Some(limits.queue_length), MOST),
-        ("limits.status_waiters", Some(limits.status_waiters), MOST),
+        ("limits.max_connections", Some(limits.max_connections), MAX_COUNT),
+        ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MAX_COUNT),
+        ("limits.in_flight", Some(limits.in_flight), MAX_COUNT),
+        ("limits.queue_length", Some(limits.queue_length), MAX_COUNT),
+        ("limits.status_waiters", Some(limits.status_waiters), MAX_COUNT),
         ("limits.per_source.requests", rate(&limits.per_source), 100_000),
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
-        ("limits.open_sign_ins", Some(limits.open_sign_ins), MOST),
+        ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("verifier.workers", verifier.workers, 1024),
-        ("verifier.queue", Some(verifier.queue), MOST),
+        ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]
     .into_iter()
     .filter_map(|(key, count, most)| {
         // All proofs of one request are queued together, so the queue must hold at least them.
         let least = if key == "verifier.queue" { MOST_RESPONSES } else { 1 };
         let count = count.filter(|count| !(least..=most).contains(count))?;
-        Some(broken(key, format!("{count} is out of range; give {least} to {most}")))
+        Some(invalid_setting(key, format!("{count} is out of range; give {least} to {most}")))
     })
     .collect()
 }
 
-fn durations(config: &Config) -> Vec<BrokenRule> {
+fn check_durations(config: &Config) -> Vec<InvalidSetting> {
     let Config { registry, batcher, limits, sign_in, .. } = config;
     let window = |limit: &Option<RateLimit>| limit.map_or(SECOND, |limit| limit.window);
     let ranges = [
@@ -92,17 +99,17 @@ fn durations(config: &Config) -> Vec<BrokenRule> {
     let text = humantime::format_duration;
     let out_of_range = ranges.into_iter().filter(|(_, value, least, most)| value < least || value > most).map(
         |(key, value, least, most)| {
-            broken(key, format!("{} is out of range; give {} to {}", text(value), text(least), text(most)))
+            invalid_setting(key, format!("{} is out of range; give {} to {}", text(value), text(least), text(most)))
         },
     );
     // The first two are parameters of the registry's rules, whose clock counts whole seconds.
     let fractions = ranges[..2].iter().filter(|(_, value, ..)| value.subsec_nanos() != 0).map(|(key, value, ..)| {
-        broken(*key, format!("{} is not a whole number of seconds; write it without fractions", text(*value)))
+        invalid_setting(*key, format!("{} is not a whole number of seconds; write it without fractions", text(*value)))
     });
     out_of_range.chain(fractions).collect()
 }
 
-fn addresses(config: &Config) -> Vec<BrokenRule> {
+fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
     let is_broken = |address: SocketAddr| config.dev && !address.ip().to_canonical().is_loopback();
     config
         .listen
@@ -110,43 +117,43 @@ fn addresses(config: &Config) -> Vec<BrokenRule> {
         .filter(|(_, address)| is_broken(**address))
         .map(|(interface, address)| {
             let message = format!("{address} is not loopback; with --dev listen on 127.0.0.1 or [::1]");
-            broken(format!("listen.{}", interface.listen_key()), message)
+            invalid_setting(format!("listen.{}", interface.listen_key()), message)
         })
         .collect()
 }
 
-fn others(config: &Config) -> Vec<BrokenRule> {
+fn check_others(config: &Config) -> Vec<InvalidSetting> {
     [
-        (config.data_dir.as_os_str().is_empty(), broken("data_dir", "is empty; give the path of a folder")),
-        (config.registry.chain_id == 0, broken("registry.chain_id", "0 is not a chain id; give 1 or more")),
+        (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
+        (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule))
     .collect()
 }
 
-fn apps(config: &Config) -> Vec<BrokenRule> {
+fn check_apps(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut ids = Seen::new("apps");
     for (index, app) in config.apps.iter().enumerate() {
         let key = |name: &str| format!("apps[{index}].{name}");
         if let Some(first) = ids.first_before(&app.id, index) {
-            found.push(broken(key("id"), format!("{} is the id of {first} already; ids are unique", app.id)));
+            found.push(invalid_setting(key("id"), format!("{} is the id of {first} already; ids are unique", app.id)));
         }
         match (&app.client_secret_hash, app.public) {
             (Some(_), true) => {
                 let message = "a public client has no secret; leave out client_secret_hash or public = true";
-                found.push(broken(key("public"), message));
+                found.push(invalid_setting(key("public"), message));
             }
             (None, false) if !app.redirect_uris.is_empty() => {
                 let message = "is missing; an application that signs people in has one (`selfsame app new` prints it) \
                                or is public = true";
-                found.push(broken(key("client_secret_hash"), message));
+                found.push(invalid_setting(key("client_secret_hash"), message));
             }
             _ => {}
         }
         if app.environments().is_empty() {
-            found.push(broken(key("environments"), NO_ENVIRONMENT));
+            found.push(invalid_setting(key("environments"), NO_ENVIRONMENT));
         }
     }
     found
@@ -154,59 +161,59 @@ fn apps(config: &Config) -> Vec<BrokenRule> {
 
 const NO_ENVIRONMENT: &str = "is empty; name \"production\", \"staging\" or both";
 
-fn actions(config: &Config) -> Vec<BrokenRule> {
+fn check_actions(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut actions = Seen::new("actions");
     for (index, action) in config.actions.iter().enumerate() {
         let key = |name: &str| format!("actions[{index}].{name}");
         match config.apps.iter().find(|app| app.id == action.app_id) {
-            None => found.push(broken(key("app_id"), unknown_app(&action.app_id))),
+            None => found.push(invalid_setting(key("app_id"), unknown_app(&action.app_id))),
             Some(app) if !app.environments().contains(&action.environment) => {
                 let accepted: Vec<_> = app.environments().iter().map(|environment| environment.name()).collect();
                 let given = action.environment.name();
                 let message = format!("{} does not accept {given}, only {}", app.id, accepted.join(", "));
-                found.push(broken(key("environment"), message));
+                found.push(invalid_setting(key("environment"), message));
             }
             Some(_) => {}
         }
         if action.action.is_empty() {
-            found.push(broken(key("action"), "is empty; give the action's text"));
+            found.push(invalid_setting(key("action"), "is empty; give the action's text"));
         }
         // Texts with the same hash are the same action: `0x` and hex digits stand for bytes.
         if let Some(first) =
             actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
         {
             let message = format!("{:?} of this application and environment is {first} already", action.action);
-            found.push(broken(key("action"), message));
+            found.push(invalid_setting(key("action"), message));
         }
     }
     found
 }
 
-fn issuers(config: &Config) -> Vec<BrokenRule> {
+fn check_issuers(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut issuers = Seen::new("issuers");
     for (index, issuer) in config.issuers.iter().enumerate() {
         let key = |name: &str| format!("issuers[{index}].{name}");
         let environments: HashSet<Environment> = issuer.environments().iter().copied().collect();
         if environments.is_empty() {
-            found.push(broken(key("environments"), NO_ENVIRONMENT));
+            found.push(invalid_setting(key("environments"), NO_ENVIRONMENT));
         }
         let twice = environments.iter().find_map(|environment| issuers.first_before((issuer.id, *environment), index));
         if let Some(first) = twice {
             let message = format!("{} is the id of {first} already; ids are unique in an environment", issuer.id);
-            found.push(broken(key("id"), message));
+            found.push(invalid_setting(key("id"), message));
         }
         let identifiers = issuer.identifiers();
         if identifiers.is_empty() || identifiers.contains(&"") {
             let message = format!("issuer {} has to name the identifiers of its proofs: [\"passport\"]", issuer.id);
-            found.push(broken(key("identifiers"), message));
+            found.push(invalid_setting(key("identifiers"), message));
         }
     }
     found
 }
 
-fn relying_parties(config: &Config) -> Vec<BrokenRule> {
+fn check_relying_parties(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut apps = Seen::new("relying_parties");
     let mut ids: HashMap<RelyingPartyId, &str> = HashMap::new();
@@ -218,32 +225,32 @@ fn relying_parties(config: &Config) -> Vec<BrokenRule> {
     for (index, party) in entries.iter().enumerate() {
         let key = |name: &str| format!("relying_parties[{index}].{name}");
         if config.apps.iter().all(|app| app.id != party.app_id) {
-            found.push(broken(key("app_id"), unknown_app(&party.app_id)));
+            found.push(invalid_setting(key("app_id"), unknown_app(&party.app_id)));
         }
         if let Some(first) = apps.first_before(&party.app_id, index) {
             let message = format!("{} has {first} already; an application has one relying party", party.app_id);
-            found.push(broken(key("app_id"), message));
+            found.push(invalid_setting(key("app_id"), message));
         } else if let Some(owner) = ids.insert(party.rp_id(), &party.app_id) {
             let message = format!("{} is the id of {owner} already; ids are unique", party.rp_id());
-            found.push(broken(key("rp_id"), message));
+            found.push(invalid_setting(key("rp_id"), message));
         }
     }
     found
 }
 
-fn trusted_roots(config: &Config) -> Vec<BrokenRule> {
+fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut roots: Seen<(Root, Environment, ProofKind)> = Seen::new("trusted_roots");
     for (index, root) in config.trusted_roots.iter().enumerate() {
         let key = format!("trusted_roots[{index}].root");
         if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
-            found.push(broken(key, format!("is {first} already, of the same environment and kind")));
+            found.push(invalid_setting(key, format!("is {first} already, of the same environment and kind")));
         }
     }
     found
 }
 
-fn broken(key: impl Into<String>, message: impl Into<String>) -> BrokenRule {
+fn invalid_setting(key: impl Into<String>, message: impl Into<String>) -> InvalidSetting {
     (key.into(), message.into())
 }
 

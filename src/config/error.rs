@@ -45,10 +45,24 @@ impl Display for SettingError {
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("{}: {error}", file.display())]
-    Unreadable { file: PathBuf, error: io::Error },
+    Unreadable {
+        /// Path of the configuration file.
+        file: PathBuf,
+        /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
+        error: io::Error,
+    },
     /// The file is not TOML. The error does not show the line, because it may hold a secret.
     #[error("{}: line {line}, column {column}: {message}", file.display())]
-    Syntax { file: PathBuf, line: usize, column: usize, message: String },
+    Syntax {
+        /// Path of the configuration file.
+        file: PathBuf,
+        /// Line of the error, counted from 1.
+        line: usize,
+        /// Column of the error in characters, counted from 1.
+        column: usize,
+        /// The TOML parser's message, without text of the file.
+        message: String,
+    },
     /// Settings are wrong. The message has a line for each.
     #[error("{}", .0.iter().map(SettingError::to_string).collect::<Vec<_>>().join("\n"))]
     Invalid(Vec<SettingError>),

@@ -57,9 +57,9 @@ impl Config {
             config.data_dir = data_dir;
         }
 
-        let mut broken_rules = check::settings(&config);
+        let mut broken_rules = check::check_settings(&config);
         if readable {
-            broken_rules.extend(check::lists(&config));
+            broken_rules.extend(check::check_lists(&config));
         }
         errors.extend(broken_rules.into_iter().map(|(key, message)| {
             let source = match key.as_str() {

@@ -317,7 +317,7 @@ pub struct App {
     #[serde(default)]
     pub proof: ProofKind,
     /// Whether the verification interface accepts legacy proofs.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub accept_legacy: bool,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
@@ -368,7 +368,7 @@ pub struct Action {
     #[serde(default)]
     pub max_verifications: u64,
     /// Whether legacy proofs are accepted for the action.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub accept_legacy: bool,
 }
 
@@ -453,6 +453,6 @@ pub struct TrustedRoot {
     pub kind: ProofKind,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }

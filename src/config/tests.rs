@@ -28,10 +28,11 @@ fn defaults() -> Config {
     Config::load(None, std::iter::empty(), false, None).unwrap()
 }
 
-/// The configuration has exactly these problems: each is a part of a line of the message, in this order.
+/// Checks that the configuration has exactly these problems: each entry lists parts of one line of
+/// the message, in the order of the lines.
 #[track_caller]
-fn refused(result: Result<Config, ConfigError>, parts: &[&[&str]]) {
-    let message = result.expect_err("accepted").to_string();
+fn check_problems(result: Result<Config, ConfigError>, parts: &[&[&str]]) {
+    let message = result.expect_err("the configuration is refused").to_string();
     let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines.len(), parts.len(), "{message}");
     for (line, parts) in lines.iter().zip(parts) {
@@ -42,7 +43,7 @@ fn refused(result: Result<Config, ConfigError>, parts: &[&[&str]]) {
 }
 
 #[test]
-fn without_anything_the_defaults_count() {
+fn the_defaults_apply_without_any_configuration() {
     let config = defaults();
     assert_eq!(config, Config::default());
     assert_eq!(config.data_dir, PathBuf::from("selfsame-data"));
@@ -123,7 +124,7 @@ fn relying_party_ids_are_derived_from_applications() {
 }
 
 #[test]
-fn a_file_is_refused_with_the_key_and_what_would_be_right() {
+fn errors_in_a_file_name_the_key_and_the_accepted_values() {
     let cases: &[(&str, &[&str])] = &[
         ("data_dir = ''", &["data_dir: ", "path of a folder"]),
         ("data_dir = 5", &["data_dir: ", "integer `5` is not a text in quotes", "selfsame.toml)"]),
@@ -202,12 +203,12 @@ fn a_file_is_refused_with_the_key_and_what_would_be_right() {
         ("verifier.keys.sandbox.legacy = 'builtin'", &["verifier.keys.sandbox: ", "production, staging"]),
     ];
     for (text, parts) in cases {
-        refused(load(text), &[parts]);
+        check_problems(load(text), &[parts]);
     }
 }
 
 #[test]
-fn entries_of_lists_are_refused_with_their_place() {
+fn errors_in_lists_name_the_position_of_the_entry() {
     let apps = "[[apps]]\nid = 'app_a'\n[[apps]]\nid = 'app_staging_b'\n";
     let key = format!("public_key = {CERTAIN_KEY}\n");
     let with = |more: &str| format!("{apps}{more}").replace("KEY", &key);
@@ -295,20 +296,20 @@ fn entries_of_lists_are_refused_with_their_place() {
         } else {
             with(text)
         };
-        refused(load(&text), &[parts]);
+        check_problems(load(&text), &[parts]);
     }
     let derived = defaults().relying_party_id("app_staging_b");
     let text = with(&format!("[[relying_parties]]\napp_id = 'app_a'\nrp_id = '{derived}'"));
-    refused(load(&text), &[&["relying_parties[0].rp_id: ", "is the id of app_staging_b already"]]);
+    check_problems(load(&text), &[&["relying_parties[0].rp_id: ", "is the id of app_staging_b already"]]);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_refused() {
     let missing = Config::load(Some(Path::new("/nowhere.toml")), std::iter::empty(), false, None);
-    refused(missing, &[&["/nowhere.toml: "]]);
-    refused(load("[apps]\nid = 1\n  id = 2\n"), &[&["selfsame.toml: line 3, column 3: "]]);
-    refused(load("é = = 'hash'"), &[&["line 1, column "]]);
-    refused(load("x = 'never shown"), &[&["line 1, column "]]);
+    check_problems(missing, &[&["/nowhere.toml: "]]);
+    check_problems(load("[apps]\nid = 1\n  id = 2\n"), &[&["selfsame.toml: line 3, column 3: "]]);
+    check_problems(load("é = = 'hash'"), &[&["line 1, column "]]);
+    check_problems(load("x = 'never shown"), &[&["line 1, column "]]);
     assert!(!load("x = 'never shown").unwrap_err().to_string().contains("never"));
 }
 
@@ -342,7 +343,7 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn variables_are_read_as_their_settings_want() {
+fn variables_are_parsed_by_the_type_of_their_setting() {
     let config = load_with(
         "data_dir = 'file'\nlimits.in_flight = 1\nlimits.queue_length = 2\napps = [{ id = 'app_file' }]",
         &[
@@ -378,16 +379,16 @@ fn variables_are_read_as_their_settings_want() {
 }
 
 #[test]
-fn the_command_line_comes_before_everything() {
+fn the_command_line_overrides_variables_and_file() {
     let variables = [("SELFSAME_DATA_DIR".to_owned(), "variable".to_owned())];
     let config = Config::load(None, variables.clone().into_iter(), false, Some("line".into())).unwrap();
     assert_eq!(config.data_dir, PathBuf::from("line"));
     let result = Config::load(None, variables.into_iter(), false, Some(PathBuf::new()));
-    refused(result, &[&["data_dir: is empty", "(command line)"]]);
+    check_problems(result, &[&["data_dir: is empty", "(command line)"]]);
 }
 
 #[test]
-fn a_variable_is_refused_by_its_name() {
+fn errors_in_variables_name_the_variable() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("SELFSAME_", "1", &["is not a known key"]),
         ("SELFSAME_LISTEN__GATWAY", "1", &["listen.gatway: ", "gateway, indexer"]),
@@ -411,23 +412,24 @@ fn a_variable_is_refused_by_its_name() {
     ];
     for (name, text, parts) in cases {
         let all: Vec<&str> = parts.iter().copied().chain([&*format!("(variable {name})").leak()]).collect();
-        refused(load_with("", &[(name, text)], false), &[&all]);
+        check_problems(load_with("", &[(name, text)], false), &[&all]);
     }
     let below = [("SELFSAME_APPS", "[]"), ("SELFSAME_APPS__0__ID", "app_a")];
-    refused(load_with("", &below, false), &[&["apps: ", "no keys below it", "SELFSAME_APPS__0__ID"]]);
-    refused(
+    check_problems(load_with("", &below, false), &[&["apps: ", "no keys below it", "SELFSAME_APPS__0__ID"]]);
+    check_problems(
         load_with("data_dir = 'x'", &[("SELFSAME_DATA_DIR__X", "1")], false),
         &[&["data_dir: ", "no keys below it"]],
     );
 }
 
 #[test]
-fn secrets_are_shown_nowhere() {
+fn secrets_do_not_appear_in_errors_or_debug_output() {
     let hash = SecretHash::of([7; 16], "secret");
     let text = hash.to_text();
     assert_eq!(text.parse(), Ok(hash.clone()));
     assert_ne!(SecretHash::of([8; 16], "secret").digest(), hash.digest());
-    // Computed with another program: (head -c16 /dev/zero | tr '\0' '\1'; printf secret) | sha256sum
+    // Computed with another program: (head -c16 /dev/zero | tr '\0' '\1'; printf secret) |
+    // sha256sum
     assert_eq!(
         SecretHash::of([1; 16], "secret").to_text(),
         "sha256:01010101010101010101010101010101:a65192f8d645bc4d19765b8ea61bfbb896dc999cb88a4be419518c5493f92c9d"
@@ -490,7 +492,7 @@ fn networks_contain_their_addresses() {
 }
 
 #[test]
-fn dev_adds_what_trying_out_needs() {
+fn dev_adds_example_settings() {
     let config = Config::load(None, std::iter::empty(), true, None).unwrap();
     assert!(config.dev);
     assert_eq!(config.registry.chain_id, 31337);
@@ -523,7 +525,7 @@ fn dev_adds_what_trying_out_needs() {
 }
 
 #[test]
-fn with_dev_the_file_counts_more() {
+fn a_file_overrides_the_settings_of_dev() {
     let text = "
         registry.chain_id = 7
         verifier.keys.staging.current = 'builtin'
@@ -545,11 +547,11 @@ fn with_dev_the_file_counts_more() {
 }
 
 #[test]
-fn dev_listens_on_loopback_only() {
+fn dev_accepts_only_loopback_listeners() {
     for address in ["0.0.0.0:1", "192.0.2.1:1", "[::]:1"] {
         for key in Interface::ALL.map(Interface::listen_key) {
             let text = format!("listen.{key} = '{address}'");
-            refused(
+            check_problems(
                 load_with(&text, &[], true),
                 &[&[&format!("listen.{key}: {address} is not loopback"), "127.0.0.1"]],
             );
@@ -560,7 +562,7 @@ fn dev_listens_on_loopback_only() {
 }
 
 #[test]
-fn reloading_takes_some_sections_and_names_the_rest() {
+fn reloading_applies_some_sections_and_names_the_others() {
     let old = load("apps = [{ id = 'app_a' }]").unwrap();
     let new = load(
         "
@@ -586,7 +588,7 @@ fn reloading_takes_some_sections_and_names_the_rest() {
 }
 
 #[test]
-fn the_sample_for_production_loads() {
+fn the_production_sample_loads() {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/production.toml");
     let config = Config::load(Some(&sample), std::iter::empty(), false, None).unwrap();
     assert_eq!(config.registry.commitment_check, CommitmentCheck::Enforce);
@@ -594,7 +596,8 @@ fn the_sample_for_production_loads() {
     assert_eq!(config.verifier.keys, VerificationKeys::default());
 }
 
-/// The keys of a section, which the refusal of an unknown one lists; `None` when the path is no section.
+/// The keys of a section, taken from the error for an unknown key; `None` when the path is not a
+/// section.
 fn keys_of(section: &str) -> Option<Vec<String>> {
     let text = match section {
         "" => "zzz = 1".to_owned(),
@@ -612,7 +615,7 @@ fn keys_of(section: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn every_key_is_on_the_page() {
+fn every_key_is_in_the_documentation() {
     let page = include_str!("../../docs/configuration.md");
     let mut sections = vec![String::new()];
     let mut seen = 0;

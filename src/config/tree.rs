@@ -126,7 +126,7 @@ impl Node {
     }
 
     /// Reads the value; an error gets the value's path.
-    fn placed<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ShapeError> {
+    fn deserialize_at_path<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ShapeError> {
         let path = self.path.clone();
         seed.deserialize(self).map_err(|error| error.at(&path))
     }
@@ -210,7 +210,7 @@ impl<'de> Deserializer<'de> for Node {
     ) -> Result<V::Value, ShapeError> {
         match self.value {
             Value::Text(text) | Value::Variable(text) => visitor.visit_enum(text.into_deserializer()),
-            _ => Err(ShapeError::new(format!("has to be a text, one of {}", quoted(variants)))),
+            _ => Err(ShapeError::new(format!("has to be a text, one of {}", quote_list(variants)))),
         }
     }
 
@@ -237,8 +237,8 @@ impl<'de> MapAccess<'de> for Entries {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ShapeError> {
         match self.value.take() {
-            Some(node) => node.placed(seed),
-            None => Err(ShapeError::new("was asked for without its key".to_owned())),
+            Some(node) => node.deserialize_at_path(seed),
+            None => Err(ShapeError::new("is read without its key".to_owned())),
         }
     }
 }
@@ -250,7 +250,7 @@ impl<'de> SeqAccess<'de> for Elements {
     type Error = ShapeError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ShapeError> {
-        self.0.next().map(|node| node.placed(seed)).transpose()
+        self.0.next().map(|node| node.deserialize_at_path(seed)).transpose()
     }
 }
 
@@ -290,13 +290,13 @@ impl de::Error for ShapeError {
         Self::new(message.to_string())
     }
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("{found} is not {}", wanted(expected)))
+        Self::new(format!("{found} is not {}", expectation(expected)))
     }
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         Self::invalid_type(found, expected)
     }
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format!("{variant:?} is not one of {}", quoted(expected)))
+        Self::new(format!("{variant:?} is not one of {}", quote_list(expected)))
     }
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         let message = format!("is not a known key; the keys here are {}", expected.join(", "));
@@ -316,7 +316,7 @@ impl Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 /// What serde's derived code expects, in the words of a configuration file.
-fn wanted(expected: &dyn Expected) -> String {
+fn expectation(expected: &dyn Expected) -> String {
     let name = expected.to_string();
     match name.as_str() {
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
@@ -330,6 +330,6 @@ fn wanted(expected: &dyn Expected) -> String {
     }
 }
 
-fn quoted(names: &[&str]) -> String {
+fn quote_list(names: &[&str]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }

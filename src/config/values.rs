@@ -25,7 +25,7 @@ fn read<'de, D: Deserializer<'de>, T>(
 }
 
 /// Reads a text with the `FromStr` of its type, whose error says what is wrong.
-fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
+fn parse_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
@@ -202,7 +202,7 @@ impl Display for Network {
 
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
+        parse_text(deserializer)
     }
 }
 
@@ -265,7 +265,7 @@ impl fmt::Debug for SecretHash {
 
 impl<'de> Deserialize<'de> for SecretHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
+        parse_text(deserializer)
     }
 }
 
@@ -321,12 +321,12 @@ impl FromStr for StagingKey {
 
 impl<'de> Deserialize<'de> for ProductionKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
+        parse_text(deserializer)
     }
 }
 
 impl<'de> Deserialize<'de> for StagingKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parsed(deserializer)
+        parse_text(deserializer)
     }
 }

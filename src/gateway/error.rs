@@ -71,13 +71,13 @@ impl InterfaceError for GatewayError {
                 }
                 SubmitError::QueueFull { .. } | SubmitError::Unavailable { .. } => unavailable(&message),
                 // The daemon logs once that commits fail, and not again for each request.
-                SubmitError::Store(error) if error.is_passing() => {
+                SubmitError::Store(error) if error.is_transient() => {
                     unavailable("requests cannot be recorded at the moment; try again")
                 }
-                SubmitError::Store(error) => store_failed(&error),
+                SubmitError::Store(error) => store_error_response(&error),
             },
             Self::Wait(WaitError::TooMany) => unavailable(&message),
-            Self::Wait(WaitError::Store(error)) | Self::Store(error) => store_failed(&error),
+            Self::Wait(WaitError::Store(error)) | Self::Store(error) => store_error_response(&error),
         }
     }
 }
@@ -138,7 +138,7 @@ fn unavailable(message: &str) -> Response {
 }
 
 /// The log has the details for the operator; the client gets an internal error.
-fn store_failed(error: &StoreError) -> Response {
+fn store_error_response(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     ErrorCodes::GATEWAY.respond(&Rejection::Internal)
 }

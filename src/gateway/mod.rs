@@ -95,6 +95,6 @@ struct SecondNames;
 impl Modify for SecondNames {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         let again = "/update-recovery-agent".to_owned();
-        openapi::describe_again(description, "/initiate-recovery-agent-update", again);
+        openapi::describe_alias(description, "/initiate-recovery-agent-update", again);
     }
 }

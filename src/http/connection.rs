@@ -19,7 +19,7 @@ use super::limits::Limits;
 
 /// How long the connection of an idle client may take to close: with HTTP/2 hyper sends GOAWAY
 /// first, with HTTP/1 it closes.
-const FAREWELL_TIME: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The smallest limit on heads that hyper accepts, in bytes.
 const MIN_HEAD_BYTES: u32 = 8192;
@@ -37,11 +37,11 @@ pub(super) async fn begin(
 ) {
     let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
     let header_timeout = client.limits().header_timeout;
-    let shaken = tokio::select! {
-        shaken = timeout(header_timeout, tls.accept(stream)) => shaken,
+    let handshake = tokio::select! {
+        handshake = timeout(header_timeout, tls.accept(stream)) => handshake,
         () = client.shutdown().triggered() => return,
     };
-    if let Ok(Ok(stream)) = shaken {
+    if let Ok(Ok(stream)) = handshake {
         serve(dispatcher, client, stream).await;
     }
 }
@@ -64,7 +64,7 @@ async fn serve(
         _ended = &mut serving => {}
         () = until_idle(&client) => {
             serving.as_mut().graceful_shutdown();
-            let _ = timeout(FAREWELL_TIME, serving).await;
+            let _ = timeout(CLOSE_TIMEOUT, serving).await;
         }
         () = client.shutdown().triggered() => {
             serving.as_mut().graceful_shutdown();
@@ -75,7 +75,7 @@ async fn serve(
 }
 
 /// Waits until the connection is to be closed: no request began within the header timeout, no
-/// request began, ended or was open for the idle timeout, or the client left an answer untaken for
+/// request began, ended or was open for the idle timeout, or an answer waited for the client for
 /// the idle timeout.
 async fn until_idle(client: &Client) {
     let header_timeout = client.limits().header_timeout;
@@ -89,7 +89,7 @@ async fn until_idle(client: &Client) {
         sleep(idle_timeout).await;
         let now = client.activity();
         let is_idle = now == before && now.0 == now.1;
-        if is_idle || client.is_not_taking(idle_timeout) {
+        if is_idle || client.has_stalled_answer(idle_timeout) {
             return;
         }
         before = now;

@@ -62,7 +62,7 @@ async fn answer(
     let cors = target.cors();
     let origin = cors.and_then(|_| head.headers.get(ORIGIN).cloned());
     let (method, version) = (head.method.clone(), head.version);
-    let is_plainly_framed = is_plainly_framed(&head.headers);
+    let has_supported_framing = has_supported_framing(&head.headers);
 
     let request_timeout = client.limits().request_timeout;
     let request = Request { head, body, id: id.clone(), pattern: target.pattern, client };
@@ -92,8 +92,8 @@ async fn answer(
     }
     // The connection may be out of step with the client (a body is half read, or its end is
     // disputed), so HTTP/1 must close it.
-    let is_out_of_step = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !is_plainly_framed;
-    if version < Version::HTTP_2 && is_out_of_step {
+    let must_close = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !has_supported_framing;
+    if version < Version::HTTP_2 && must_close {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let elapsed = started.elapsed();
@@ -107,8 +107,8 @@ async fn answer(
 /// Finds the handler and runs it within its time.
 async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration) -> Result<Response, Rejection> {
     check_host(&request.head)?;
-    if !is_plainly_framed(&request.head.headers) {
-        let detail = "the header transfer-encoding has other codings than chunked, which alone is understood";
+    if !has_supported_framing(&request.head.headers) {
+        let detail = "the header transfer-encoding has other codings than chunked; only chunked is supported";
         return Err(Rejection::BadRequest(detail.to_owned()));
     }
     let fields = request.head.headers.len();
@@ -139,7 +139,7 @@ async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration
 /// Whether a body's transfer coding, if there is one, is `chunked` alone. hyper ignores codings
 /// before it. A proxy that does not ignore them may see another end of the request, which allows
 /// request smuggling.
-fn is_plainly_framed(headers: &HeaderMap) -> bool {
+fn has_supported_framing(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
 }
@@ -150,7 +150,7 @@ fn check_host(head: &Parts) -> Result<(), Rejection> {
     match head.headers.get_all(HOST).iter().count() {
         1 => Ok(()),
         0 if head.version != Version::HTTP_11 => Ok(()),
-        count => Err(Rejection::BadRequest(format!("the header host is given {count} times, it must be there once"))),
+        count => Err(Rejection::BadRequest(format!("the header host occurs {count} times; send it once"))),
     }
 }
 

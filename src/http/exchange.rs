@@ -40,14 +40,14 @@ pub(super) struct Client {
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
     /// By request number: since when the answer waits for the client to take more of it.
-    untaken: Mutex<BTreeMap<u64, Instant>>,
+    waiting_since: Mutex<BTreeMap<u64, Instant>>,
 }
 
 impl Client {
     pub fn new(conditions: Conditions, peer: SocketAddr, permit: ConnectionPermit) -> Self {
         conditions.open_connections.inc();
         let (requests_begun, requests_ended) = Default::default();
-        Self { conditions, peer, permit, requests_begun, requests_ended, untaken: Mutex::default() }
+        Self { conditions, peer, permit, requests_begun, requests_ended, waiting_since: Mutex::default() }
     }
 
     /// The limits as they are now.
@@ -75,11 +75,11 @@ impl Client {
         (self.requests_begun.load(Ordering::Relaxed), self.requests_ended.load(Ordering::Relaxed))
     }
 
-    /// Whether the client has left an answer untaken for this long. HTTP/2 allows that: one stream
-    /// stalls beside others in use.
-    pub fn is_not_taking(&self, patience: Duration) -> bool {
-        let untaken = self.untaken.lock().unwrap_or_else(PoisonError::into_inner);
-        untaken.values().any(|since| since.elapsed() >= patience)
+    /// Whether an answer has waited this long for the client to take more of it. HTTP/2 allows
+    /// that: one stream stalls beside others in use.
+    pub fn has_stalled_answer(&self, patience: Duration) -> bool {
+        let waiting_since = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting_since.values().any(|since| since.elapsed() >= patience)
     }
 }
 
@@ -116,12 +116,12 @@ impl Exchange {
 
     /// Records that the server waits for the client to take more of the answer.
     pub fn await_client(&self) {
-        self.client.untaken.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Instant::now());
+        self.client.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).insert(self.number, Instant::now());
     }
 
     /// Records that the client has taken all pieces so far, and the server makes the next one.
     pub fn await_answer(&self) {
-        self.client.untaken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        self.client.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 
     /// Whether the open requests, with this one, are within the limit.

@@ -21,25 +21,42 @@ pub enum Rejection {
     BadRequest(String),
     /// 404: no route for this path.
     #[error("nothing is served at {path}")]
-    NotFound { path: String },
+    NotFound {
+        /// The path of the request, cut to its first 200 characters.
+        path: String,
+    },
     /// 405: the path has routes, but not for this method.
     #[error("the method is {method}, this path takes {}", allow.to_str().unwrap_or_default())]
-    MethodNotAllowed { method: String, allow: HeaderValue },
+    MethodNotAllowed {
+        /// The method of the request.
+        method: String,
+        /// The methods that the path takes, as the value of `Allow`.
+        allow: HeaderValue,
+    },
     /// 413: the body is longer than its limit in bytes.
     #[error("the body is longer than {limit} bytes")]
-    PayloadTooLarge { limit: usize },
+    PayloadTooLarge {
+        /// The longest body that is read, in bytes (inclusive).
+        limit: usize,
+    },
     /// 415: the body's type or encoding is not one that the route reads.
     #[error("{0}")]
     UnsupportedMediaType(String),
     /// 429: the source is past its rate limit.
     #[error("too many requests, try again in {retry_after}")]
-    TooManyRequests { retry_after: RetryAfter },
+    TooManyRequests {
+        /// Time until the next request is within the limit: the value of `Retry-After`.
+        retry_after: RetryAfter,
+    },
     /// 500: the service failed. The reason is in the log and not in the answer.
     #[error("an internal error; the log has it under the X-Request-Id of this answer")]
     Internal,
     /// 503: the part of the service that is needed is overloaded, starting or stopping.
     #[error("not available at the moment, try again in {retry_after}")]
-    Unavailable { retry_after: RetryAfter },
+    Unavailable {
+        /// Time until another attempt may succeed: the value of `Retry-After`.
+        retry_after: RetryAfter,
+    },
     /// 504: the answer took longer than the request timeout.
     #[error("the request was not answered in time")]
     Timeout,
@@ -158,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rejections_have_the_status_and_the_code_of_gateway_and_indexer() {
+    fn rejections_have_the_status_and_code_of_gateway_and_indexer() {
         let retry_after = RetryAfter(Duration::from_millis(1500));
         let allow = HeaderValue::from_static("GET, HEAD");
         #[rustfmt::skip]

@@ -57,7 +57,7 @@ impl Request {
         let mut values = self.head.headers.get_all(name).iter();
         let Some(value) = values.next() else { return Ok(None) };
         if values.next().is_some() {
-            return Err(Rejection::BadRequest(format!("the header {name} is given more than once")));
+            return Err(Rejection::BadRequest(format!("the header {name} occurs more than once; send it once")));
         }
         let text = value.to_str().map_err(|_| Rejection::BadRequest(format!("the header {name} is not ASCII text")))?;
         Ok(Some(text))
@@ -85,7 +85,9 @@ impl Request {
         let mut values = self.query().filter(|(given, _)| given == name).map(|(_, value)| value);
         let value = values.next();
         if values.next().is_some() {
-            return Err(Rejection::BadRequest(format!("the query parameter {name} is given more than once")));
+            return Err(Rejection::BadRequest(format!(
+                "the query parameter {name} occurs more than once; send it once"
+            )));
         }
         Ok(value)
     }
@@ -132,13 +134,13 @@ impl Request {
     /// itself is not checked.
     pub async fn read_json(&mut self, limit: usize) -> Result<Bytes, Rejection> {
         let body = self.read_body(limit).await?;
-        self.require_content_type("application/json")?;
+        self.check_content_type("application/json")?;
         Ok(body)
     }
 
     /// Checks that the content type is `expected`, in any case and with any parameters except a
     /// charset other than UTF-8.
-    pub fn require_content_type(&self, expected: &str) -> Result<(), Rejection> {
+    pub fn check_content_type(&self, expected: &str) -> Result<(), Rejection> {
         match self.header(&CONTENT_TYPE)? {
             Some(found) if is_content_type(found, expected) => Ok(()),
             Some(found) => {
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn content_types_match_in_any_case_and_only_with_charset_utf_8() {
         #[rustfmt::skip]
         let table = [
             ("application/json", true),

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fitting_id_is_kept_and_any_other_replaced() {
+    fn a_valid_request_id_is_kept_and_any_other_is_replaced() {
         let longest = "a".repeat(128);
         let too_long = "a".repeat(129);
         for kept in ["a", "A.b_c-9", longest.as_str()] {

@@ -100,12 +100,12 @@ impl Body {
 
 /// Keeps the exchange alive until hyper has written the bytes to the socket, also after hyper has
 /// dropped the body.
-struct Leaving {
+struct BytesInFlight {
     bytes: Bytes,
     _exchange: Exchange,
 }
 
-impl AsRef<[u8]> for Leaving {
+impl AsRef<[u8]> for BytesInFlight {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -129,11 +129,11 @@ impl hyper::body::Body for Body {
             Content::Full(bytes) if bytes.is_empty() => return Poll::Ready(None),
             Content::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
-                let leaving = match self.exchange.take() {
-                    Some(exchange) => Bytes::from_owner(Leaving { bytes, _exchange: exchange }),
+                let bytes = match self.exchange.take() {
+                    Some(exchange) => Bytes::from_owner(BytesInFlight { bytes, _exchange: exchange }),
                     None => bytes,
                 };
-                return Poll::Ready(Some(Ok(Frame::data(leaving))));
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             Content::Stream(stream) => Pin::new(stream).poll_frame(context),
         };

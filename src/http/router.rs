@@ -124,13 +124,32 @@ impl<S, E> From<Router<S, E>> for Routes {
 pub enum RouteError {
     /// An interface routes a method of a path twice.
     #[error("{interface}: {method} {pattern} is routed twice")]
-    Duplicate { interface: &'static str, method: Method, pattern: &'static str },
+    Duplicate {
+        /// Name of the interface, as in logs and metrics.
+        interface: &'static str,
+        /// The method that is routed twice.
+        method: Method,
+        /// The path with its parameters, as it was given to [`Router::route`].
+        pattern: &'static str,
+    },
     /// A parameter is only a part of a segment.
     #[error("{interface}: a parameter in {pattern} is not a whole segment")]
-    Parameter { interface: &'static str, pattern: &'static str },
+    Parameter {
+        /// Name of the interface, as in logs and metrics.
+        interface: &'static str,
+        /// The path with its parameters, as it was given to [`Router::route`].
+        pattern: &'static str,
+    },
     /// A pattern is malformed, or conflicts with another pattern.
     #[error("{interface}: {pattern}: {source}")]
-    Pattern { interface: &'static str, pattern: &'static str, source: matchit::InsertError },
+    Pattern {
+        /// Name of the interface, as in logs and metrics.
+        interface: &'static str,
+        /// The path with its parameters, as it was given to [`Router::route`].
+        pattern: &'static str,
+        /// Why the router of paths does not take the pattern.
+        source: matchit::InsertError,
+    },
     /// A site has no interface.
     #[error("an address needs at least one interface")]
     NoInterface,
@@ -237,8 +256,8 @@ impl Site {
             };
         }
         let mut endpoints = self.endpoints.iter();
-        let akin = endpoints.find(|endpoint| first_segment(endpoint.pattern) == first_segment(path));
-        let index = akin.map_or(0, |endpoint| endpoint.interface);
+        let same_segment = endpoints.find(|endpoint| first_segment(endpoint.pattern) == first_segment(path));
+        let index = same_segment.map_or(0, |endpoint| endpoint.interface);
         Target {
             interface: &self.interfaces[index],
             metrics: &self.unmatched[index],

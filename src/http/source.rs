@@ -90,7 +90,7 @@ mod tests {
 
     const PEER: &str = "10.0.0.1";
 
-    /// Trusted are 10.0.0.0/8 and fd00::/8.
+    /// The trusted networks are 10.0.0.0/8 and fd00::/8.
     fn trusted(address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => address.octets()[0] == 10,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_trusted_peer_the_headers_do_not_count() {
+    fn forwarding_headers_of_untrusted_peers_are_ignored() {
         let lines = [(&FORWARDED, "for=198.51.100.7"), (&X_FORWARDED_FOR, "198.51.100.7")];
         assert_eq!(source("192.0.2.1", &lines), "192.0.2.1");
         assert_eq!(source("::ffff:192.0.2.1", &lines), "192.0.2.1");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded() {
+    fn the_source_is_read_from_forwarded() {
         #[rustfmt::skip]
         let table = [
             ("for=192.0.2.1", "192.0.2.1"),
@@ -129,10 +129,10 @@ mod tests {
             ("for=192.0.2.1, for=10.0.0.2, for=\"[fd00::1]\"", "192.0.2.1"),
             ("for=garbage, for=192.0.2.1, for=10.0.0.2", "192.0.2.1"),
             ("for=10.0.0.3, for=10.0.0.2", "10.0.0.3"),
-            // A quoted string that the client leaves open cannot swallow what the proxy appends.
+            // An unclosed quoted string of the client does not hide what the proxy appends.
             ("for=\"203.0.113.9, for=192.0.2.1", "192.0.2.1"),
             ("for=\"203.0.113.9, for=\"192.0.2.1\"", "192.0.2.1"),
-            // Not an address: the peer counts.
+            // The value is not an address, so the peer is the source.
             ("", PEER),
             ("for=", PEER),
             ("for=unknown", PEER),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn x_forwarded_for() {
+    fn the_source_is_read_from_x_forwarded_for() {
         #[rustfmt::skip]
         let table = [
             ("192.0.2.1", "192.0.2.1"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_count_in_their_order_and_both_headers_must_agree() {
+    fn header_lines_are_joined_in_order_and_both_headers_must_agree() {
         let lines = [(&X_FORWARDED_FOR, "203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1, 10.0.0.2")];
         assert_eq!(source(PEER, &lines), "192.0.2.1");
         let forged = [(&FORWARDED, "for=203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1")];

@@ -13,13 +13,26 @@ use tokio_rustls::rustls::{self, ServerConfig};
 pub enum TlsError {
     /// The file of the certificate chain cannot be read, or is not PEM.
     #[error("tls.certificate: {}: {error}", path.display())]
-    Certificate { path: PathBuf, error: pem::Error },
+    Certificate {
+        /// The path in `tls.certificate`.
+        path: PathBuf,
+        /// Why the file cannot be read, or where it is not PEM.
+        error: pem::Error,
+    },
     /// The file of the certificate chain has no certificate.
     #[error("tls.certificate: {}: there is no certificate in it; give the chain in PEM, the server's own first", path.display())]
-    NoCertificate { path: PathBuf },
+    NoCertificate {
+        /// The path in `tls.certificate`.
+        path: PathBuf,
+    },
     /// The file of the private key cannot be read, or has no private key.
     #[error("tls.private_key: {}: {error}", path.display())]
-    PrivateKey { path: PathBuf, error: pem::Error },
+    PrivateKey {
+        /// The path in `tls.private_key`.
+        path: PathBuf,
+        /// Why the file cannot be read, or has no private key in PEM.
+        error: pem::Error,
+    },
     /// The private key does not belong to the certificate.
     #[error("tls: certificate and private key do not go together: {0}")]
     Mismatch(rustls::Error),

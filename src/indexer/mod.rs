@@ -65,7 +65,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         title = "Registry indexer",
         version = "0.1.4",
         description = "Merkle inclusion proofs and account data. Each answer is made from one version of the registry: root, \
-            siblings and keys always belong together, and whatever the gateway calls finalized is in every answer. Every \
+            siblings and keys always belong together, and every answer contains all requests that the gateway shows as finalized. Every \
             route also answers under `/compat`, where inclusion proofs show public keys as affine coordinates."
     ),
     paths(
@@ -94,7 +94,7 @@ impl Modify for Compat {
         for path in &described {
             let again = format!("/compat{path}");
             if !path.starts_with("/compat") && !described.contains(&again) {
-                openapi::describe_again(description, path, again);
+                openapi::describe_alias(description, path, again);
             }
         }
     }

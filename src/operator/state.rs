@@ -28,16 +28,22 @@ pub struct Setup {
 
 /// What the operator's handlers share.
 pub struct Operator {
+    /// The actors, whose health and statistics the handlers read.
     pub service: Arc<Service>,
+    /// Gives the time of a root that is trusted without one.
     pub clock: Arc<dyn Clock>,
     /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
     /// for every text that a client sends.
     pub token_hash: [u8; 32],
+    /// What `/simulator` answers; `None` unless a key of staging is the simulator's. Reloading the
+    /// configuration replaces it.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
     /// called.
     pub metrics: Registry,
+    /// The registry's part of `metrics`.
     pub registry_metrics: RegistryMetrics,
+    /// The verifier's part of `metrics`.
     pub verifier_metrics: VerifierMetrics,
 }
 

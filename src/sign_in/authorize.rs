@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
-use selfsame_actors::{Begun, SignInError, TRANSACTION_LIFETIME};
+use selfsame_actors::{NewTransaction, SignInError, TRANSACTION_LIFETIME};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
@@ -25,7 +25,7 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     let wants_json = accepts_json(&request);
     let source = request.source();
     let outcome = match sign_in.handle.charge_source(source) {
-        Err(too_many) => Err(NotBegun::Page(too_many.into())),
+        Err(too_many) => Err(BeginError::Page(too_many.into())),
         Ok(()) => {
             let parameters = match *request.method() == Method::POST {
                 true => read_form(&mut request, &[]).await?,
@@ -37,24 +37,24 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
         }
     };
     match outcome {
-        Ok(Outcome::Asks { begun, .. }) if wants_json => Ok(begun_as_json(&sign_in, &begun)),
-        Ok(Outcome::Asks { begun, client_name }) => begun_as_page(&sign_in, &begun, &client_name),
-        Ok(Outcome::Known(delivery)) => Ok(respond_delivery(&sign_in, delivery)),
-        Err(not_begun) if wants_json => Err(not_begun.error().into()),
-        Err(not_begun) => Ok(not_begun.render(&sign_in)),
+        Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
+        Ok(Outcome::ProofRequested { begun, client_name }) => transaction_page(&sign_in, &begun, &client_name),
+        Ok(Outcome::SessionUsed(delivery)) => Ok(respond_delivery(&sign_in, delivery)),
+        Err(error) if wants_json => Err(error.error().into()),
+        Err(error) => Ok(error.render(&sign_in)),
     }
 }
 
 /// The outcome of a valid authorization request.
 enum Outcome {
     /// A transaction began: the person is asked for a proof.
-    Asks { begun: Begun, client_name: String },
+    ProofRequested { begun: NewTransaction, client_name: String },
     /// The browser's session identifies the person: the response for the application is ready.
-    Known(Delivery),
+    SessionUsed(Delivery),
 }
 
 /// Why no sign-in begins, and where a browser shows it.
-enum NotBegun {
+enum BeginError {
     /// On a page: the redirect URI is not one of a registered client, or the source is past its
     /// rate limit.
     Page(SignInError),
@@ -62,7 +62,7 @@ enum NotBegun {
     Redirect { target: Target, error: SignInError },
 }
 
-impl NotBegun {
+impl BeginError {
     fn error(self) -> SignInError {
         match self {
             Self::Page(error) | Self::Redirect { error, .. } => error,
@@ -93,17 +93,17 @@ async fn begin(
     parameters: &Parameters,
     session: Option<&str>,
     source: IpAddr,
-) -> Result<Outcome, NotBegun> {
+) -> Result<Outcome, BeginError> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
     let request = AuthorizationRequest::read(parameters, |_| known).map_err(|rejection| match rejection {
-        AuthorizeRejection::Page(rejection) => NotBegun::Page(rejection.into()),
-        AuthorizeRejection::Redirect { target, rejection } => NotBegun::Redirect { target, error: rejection.into() },
+        AuthorizeRejection::Page(rejection) => BeginError::Page(rejection.into()),
+        AuthorizeRejection::Redirect { target, rejection } => BeginError::Redirect { target, error: rejection.into() },
     })?;
     let target = request.target.clone();
     let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
     let outcome = begin_checked(sign_in, request, client_name, session, source).await;
-    outcome.map_err(|error| NotBegun::Redirect { target, error })
+    outcome.map_err(|error| BeginError::Redirect { target, error })
 }
 
 /// Begins the sign-in of a valid request.
@@ -116,23 +116,23 @@ async fn begin_checked(
 ) -> Result<Outcome, SignInError> {
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session
-        && let Some(person) = sign_in.handle.known_person(&request, expected.as_deref(), session)?
+        && let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
     {
-        return Ok(Outcome::Known(sign_in.handle.grant_known(request, person).await?));
+        return Ok(Outcome::SessionUsed(sign_in.handle.grant_from_session(request, person).await?));
     }
     if request.is_silent {
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
         return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
     let begun = sign_in.handle.begin(request, expected, Some(source)).await?;
-    Ok(Outcome::Asks { begun, client_name })
+    Ok(Outcome::ProofRequested { begun, client_name })
 }
 
-fn request_url(sign_in: &SignIn, begun: &Begun) -> String {
+fn request_url(sign_in: &SignIn, begun: &NewTransaction) -> String {
     format!("{}/authorize/{}/request", sign_in.handle.provider().issuer, begun.id)
 }
 
-fn begun_as_json(sign_in: &SignIn, begun: &Begun) -> Response {
+fn transaction_json(sign_in: &SignIn, begun: &NewTransaction) -> Response {
     let answer = value!({
         "transaction": begun.id.to_string(),
         "request_url": request_url(sign_in, begun),
@@ -142,7 +142,11 @@ fn begun_as_json(sign_in: &SignIn, begun: &Begun) -> Response {
     json(StatusCode::OK, &answer)
 }
 
-fn begun_as_page(sign_in: &SignIn, begun: &Begun, client_name: &str) -> Result<Response, SignInEndpointError> {
+fn transaction_page(
+    sign_in: &SignIn,
+    begun: &NewTransaction,
+    client_name: &str,
+) -> Result<Response, SignInEndpointError> {
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
     let mut response = page::sign_in(sign_in.root(), begun, &request_url, client_name, proof_request.scopes);

@@ -17,16 +17,16 @@ const MAX_AGE: &str = "public, max-age=900";
 
 /// The provider's metadata (OpenID Connect Discovery).
 pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
-    Ok(cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
+    Ok(make_cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
 }
 
 /// The public parts of the signing keys.
 pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     let keys = sign_in.handle.published_keys().await?;
-    Ok(cacheable(json(StatusCode::OK, &value!({ "keys": keys }))))
+    Ok(make_cacheable(json(StatusCode::OK, &value!({ "keys": keys }))))
 }
 
-fn cacheable(mut response: Response) -> Response {
+fn make_cacheable(mut response: Response) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(MAX_AGE));
     response
 }

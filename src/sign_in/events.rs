@@ -38,7 +38,7 @@ pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, 
     let shutdown = request.shutdown().clone();
     let follower = Follower { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
     let span = Span::current();
-    let pieces = unfold((follower, Next::Tell(progress)), move |(follower, next)| {
+    let pieces = unfold((follower, Next::Send(progress)), move |(follower, next)| {
         let piece = async move {
             let (piece, next) = follower.piece(next).await?;
             Some((Ok::<_, Infallible>(Frame::data(piece)), (follower, next)))
@@ -62,7 +62,7 @@ struct Follower {
 
 /// What the stream does next.
 enum Next {
-    Tell(Progress),
+    Send(Progress),
     Wait,
     End,
 }
@@ -71,7 +71,7 @@ impl Follower {
     /// The next piece of the stream and the step after it; `None` at the end.
     async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
         let progress = match next {
-            Next::Tell(progress) => progress,
+            Next::Send(progress) => progress,
             Next::End => return None,
             Next::Wait => {
                 let deadline = (Instant::now() + HEARTBEAT).min(self.until);

@@ -33,9 +33,9 @@ pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<
         return Err(SignInRejection::new(ErrorKind::InvalidContentType, detail).into());
     }
     let parameters = Parameters::parse(&request.read_body(FORM_LIMIT).await?);
-    match parameters.given_twice(known) {
+    match parameters.find_repeated(known) {
         Some(name) => {
-            let detail = format!("{name} is given more than once");
+            let detail = format!("{name} occurs more than once; send it once");
             Err(SignInRejection::of(name, ErrorKind::InvalidRequest, detail).into())
         }
         None => Ok(parameters),
@@ -52,7 +52,7 @@ pub fn authenticate(
 ) -> Result<Arc<SignInClient>, SignInEndpointError> {
     let unauthenticated = |reason: &'static str| {
         let detail = "client credentials are missing or wrong";
-        SignInRejection::new(ErrorKind::Unauthenticated, detail).because(reason)
+        SignInRejection::new(ErrorKind::Unauthenticated, detail).with_reason(reason)
     };
     let (form_id, form_secret) = (form.get("client_id"), form.get("client_secret"));
     let header = request.header(&AUTHORIZATION)?;
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn basic_headers() {
+    fn basic_headers_are_decoded() {
         let header = |text: &str| format!("Basic {}", STANDARD.encode(text));
         let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
         assert_eq!(basic(&header("app_a:sk_b")), pair("app_a", "sk_b"));

@@ -11,7 +11,7 @@ use hyper::header::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use qrcode::QrCode;
 use qrcode::render::svg;
-use selfsame_actors::Begun;
+use selfsame_actors::NewTransaction;
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::error::SignInRejection;
 use selfsame_protocol::time::RetryAfter;
@@ -25,7 +25,7 @@ const SUBMIT: &str = "document.forms[0].submit();";
 
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
-pub fn sign_in(root: &str, begun: &Begun, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
+pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {
@@ -77,7 +77,7 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
     let body = html! {
         main {
             h1 { "Open this in your authenticator" }
-            p { "This address is for the app that keeps your proof of personhood. No such app took it over on this device." }
+            p { "This address is for the app that keeps your proof of personhood. No such app opened it on this device." }
             p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
             p { code { (request_url) } }
         }
@@ -95,7 +95,7 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
 pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
     let body = html! {
         main {
-            h1 { "This sign-in does not go on" }
+            h1 { "This sign-in cannot continue" }
             p { "What happened: " (error.detail) "." }
             @match again {
                 Some(again) => { p.action { a.button href=(again) { "Try again" } } }

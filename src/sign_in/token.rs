@@ -27,7 +27,7 @@ async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, Si
             let shown: String = other.chars().take(80).collect();
             let detail = format!("grant_type must be authorization_code, not '{shown}'");
             let rejection = SignInRejection::of("grant_type", ErrorKind::UnsupportedGrantType, detail);
-            return Err(rejection.because("grant_type is another than authorization_code").into());
+            return Err(rejection.with_reason("grant_type is another than authorization_code").into());
         }
         None => {
             let detail = "grant_type is missing; it must be authorization_code";

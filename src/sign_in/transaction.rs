@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
-use selfsame_actors::{Completed, InvalidTransactionId, Progress, SessionCookie, TransactionId};
+use selfsame_actors::{CompletedTransaction, InvalidTransactionId, Progress, SessionCookie, TransactionId};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
@@ -64,7 +64,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     let body = request.read_json(BODY_LIMIT).await?;
     let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
     let body: Value =
-        from_object(&body).map_err(|error| wrong(&error.to_string()).because("the body is not a JSON object"))?;
+        from_object(&body).map_err(|error| wrong(&error.to_string()).with_reason("the body is not a JSON object"))?;
     if let Some(error) = body.get("error") {
         if error != "access_denied" {
             return Err(wrong("error must be access_denied").into());
@@ -101,7 +101,7 @@ pub(super) fn state_name(progress: Progress) -> &'static str {
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let is_person = accepts_html(&request);
     let path = format!("{}{}", sign_in.root(), request.path());
-    completed(&sign_in, request).await.or_else(|error| match error.rejection() {
+    complete_transaction(&sign_in, request).await.or_else(|error| match error.rejection() {
         Some(rejection) if is_person => {
             tracing::debug!(reason = error.reason(), "rejected");
             let is_early = rejection.kind == ErrorKind::InvalidRequest;
@@ -112,14 +112,14 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     })
 }
 
-async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
+async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret) = (transaction_id(&request)?, secret(&request)?);
     let session = match cookie(&request, SESSION_COOKIE) {
         _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
         Some(session) => SessionCookie::Given(session),
         None => SessionCookie::Missing,
     };
-    let Completed { delivery, new_session } = sign_in.handle.complete(id, &secret, session).await?;
+    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, session).await?;
     let mut response = match delivery {
         Delivery::Post { action, fields } if accepts_json(&request) => {
             let fields: serde_json::Map<String, Value> =
@@ -138,7 +138,7 @@ async fn completed(sign_in: &SignIn, request: Request) -> Result<Response, SignI
 pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInEndpointError> {
     let not_found = |_: InvalidTransactionId| {
         let detail = "no such sign-in is under way; it may have expired";
-        SignInRejection::new(ErrorKind::NotFound, detail).because("the id is malformed").into()
+        SignInRejection::new(ErrorKind::NotFound, detail).with_reason("the id is malformed").into()
     };
     request.param("transaction")?.parse().map_err(not_found)
 }

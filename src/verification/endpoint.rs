@@ -42,15 +42,15 @@ pub const BODY_LIMIT: usize = 256 * 1024;
         (status = 413, description = "The body is longer than 256 KiB: `request_too_large`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
         (status = 500, description = "`internal_error`", body = VerificationErrorBody),
-        (status = 503, description = "Too much to do at the moment, see Retry-After: `verifier_unavailable`", body = VerificationErrorBody),
+        (status = 503, description = "Overloaded, see Retry-After: `verifier_unavailable`", body = VerificationErrorBody),
     ),
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
     let deadline = endpoint.verification.deadline();
     endpoint.verification.charge_source(request.source())?;
     let body = request.read_json(BODY_LIMIT).await?;
-    // A parsed JSON tree can take 40 times the memory of its text, so the handler drops it before
-    // it waits for the verifier.
+    // A parsed JSON tree can take about 50 times the memory of its text, so the handler drops it
+    // before it waits for the verifier.
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
     let environment = asked.environment.name();

@@ -52,7 +52,7 @@ impl InterfaceError for VerifyError {
     fn into_response(self) -> Response {
         let detail = self.to_string();
         match self {
-            Self::Http(rejection) => rejected(&rejection, detail),
+            Self::Http(rejection) => rejection_response(&rejection, detail),
             Self::TooMany(TooManyRequests { retry_after }) => {
                 Rejection::TooManyRequests { retry_after }.respond(&body("rate_limit_exceeded", detail))
             }
@@ -62,15 +62,15 @@ impl InterfaceError for VerifyError {
                 bad_request(VerificationErrorBody { attribute: error.attribute, ..body("validation_error", detail) })
             }
             Self::Verification(error) => match error {
-                VerificationError::Admission(error) => not_admitted(error, detail),
-                VerificationError::AllFailed { app_id, results } => all_failed(app_id, results, detail),
+                VerificationError::Admission(error) => admission_response(error, detail),
+                VerificationError::AllFailed { app_id, results } => all_failed_response(app_id, results, detail),
                 VerificationError::MaxVerifications { app_id, .. } => {
                     let attribute = Some("action".to_owned());
                     let code = "max_verifications_reached";
                     bad_request(VerificationErrorBody { attribute, app_id: Some(app_id), ..body(code, detail) })
                 }
                 VerificationError::Unavailable { .. } => unavailable(detail),
-                VerificationError::Store(error) => store_failed(&error),
+                VerificationError::Store(error) => store_error_response(&error),
             },
         }
     }
@@ -84,7 +84,7 @@ fn bad_request(body: VerificationErrorBody) -> Response {
     json(StatusCode::BAD_REQUEST, &body)
 }
 
-fn rejected(rejection: &Rejection, detail: String) -> Response {
+fn rejection_response(rejection: &Rejection, detail: String) -> Response {
     let code = match rejection {
         Rejection::NotFound { .. } => "not_found",
         Rejection::MethodNotAllowed { .. } => "method_not_allowed",
@@ -102,7 +102,7 @@ fn unavailable(detail: String) -> Response {
     Rejection::Unavailable { retry_after: RetryAfter::SOON }.respond(&body("verifier_unavailable", detail))
 }
 
-fn not_admitted(error: AdmissionError, detail: String) -> Response {
+fn admission_response(error: AdmissionError, detail: String) -> Response {
     let (status, code, attribute, app_id) = match error {
         AdmissionError::InvalidRelyingPartyId { .. } => {
             (StatusCode::BAD_REQUEST, "invalid_request", Some("rp_id"), None)
@@ -129,13 +129,13 @@ fn not_admitted(error: AdmissionError, detail: String) -> Response {
     json(status, &VerificationErrorBody { attribute, app_id, ..body(code, detail) })
 }
 
-fn all_failed(app_id: String, results: Vec<ItemResult>, detail: String) -> Response {
+fn all_failed_response(app_id: String, results: Vec<ItemResult>, detail: String) -> Response {
     let (app_id, results) = (Some(app_id), Some(results));
     bad_request(VerificationErrorBody { app_id, results, ..body("all_verifications_failed", detail) })
 }
 
 /// The log has the details for the operator; the client is asked to try again.
-fn store_failed(error: &StoreError) -> Response {
+fn store_error_response(error: &StoreError) -> Response {
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())
 }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_clients_cannot_provoke_at_will() {
+    async fn overload_and_internal_errors_have_their_status_and_code() {
         let retry_after = RetryAfter(Duration::from_millis(1500));
         let reason = "too many proofs are waiting".to_owned();
         let table: [(VerifyError, u16, &str, Option<&str>); 7] = [

@@ -20,10 +20,28 @@ use crate::config::{self, Config, ProductionKey, StagingKey, Status};
 pub enum SetupError {
     /// The file of a verification key cannot be read.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
-    Unreadable { environment: Environment, kind: ProofKind, path: PathBuf, error: std::io::Error },
+    Unreadable {
+        /// Environment whose proofs the key verifies.
+        environment: Environment,
+        /// Kind of the proofs that the key verifies.
+        kind: ProofKind,
+        /// Path of the key's file, from `verifier.keys`.
+        path: PathBuf,
+        /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
+        error: std::io::Error,
+    },
     /// The file of a verification key does not contain a valid one.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
-    Key { environment: Environment, kind: ProofKind, path: PathBuf, error: KeyError },
+    Key {
+        /// Environment whose proofs the key verifies.
+        environment: Environment,
+        /// Kind of the proofs that the key verifies.
+        kind: ProofKind,
+        /// Path of the key's file, from `verifier.keys`.
+        path: PathBuf,
+        /// What is wrong with the key.
+        error: KeyError,
+    },
 }
 
 /// The settings of the verifier. The simulator derives its secrets from `simulator_seed`.

@@ -9,7 +9,7 @@ use rocksdb::{
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::error::StoreError;
-use crate::log_check::{self, Torn};
+use crate::log_check::{self, TornLog};
 use crate::schema::family::{self, Family};
 
 /// The database with its column families.
@@ -76,7 +76,7 @@ impl Database {
         let families = || family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
         let db = match DB::open_cf_descriptors(&options, path, families()) {
             Err(error) if !torn.is_empty() && !is_locked(error.as_ref()) => {
-                torn.iter().try_for_each(Torn::cut).map_err(|error| StoreError::Open {
+                torn.iter().try_for_each(TornLog::cut).map_err(|error| StoreError::Open {
                     path: path.to_owned(),
                     reason: format!("a log with a write that was cut off cannot be cut: {error}"),
                 })?;
@@ -156,7 +156,7 @@ impl Database {
         family: &Family<Key, Value>,
     ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'a, Key, Value>, StoreError> {
         let name = family.name;
-        Ok(self.db.iterator_cf(self.handle(name)?, IteratorMode::Start).map(move |record| typed(name, record)))
+        Ok(self.db.iterator_cf(self.handle(name)?, IteratorMode::Start).map(move |record| decode_record(name, record)))
     }
 
     /// The records of a family in the order of their keys, from `start` on.
@@ -168,7 +168,7 @@ impl Database {
         let name = family.name;
         let start = encode(start);
         let mode = IteratorMode::From(&start, rocksdb::Direction::Forward);
-        Ok(self.db.iterator_cf(self.handle(name)?, mode).map(move |record| typed(name, record)))
+        Ok(self.db.iterator_cf(self.handle(name)?, mode).map(move |record| decode_record(name, record)))
     }
 
     /// The record with the greatest key.
@@ -177,7 +177,7 @@ impl Database {
         family: &Family<Key, Value>,
     ) -> Result<Option<(Key, Value)>, StoreError> {
         let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
-        records.next().map(|record| typed(family.name, record)).transpose()
+        records.next().map(|record| decode_record(family.name, record)).transpose()
     }
 }
 
@@ -193,7 +193,7 @@ type RawRecord = (Box<[u8]>, Box<[u8]>);
 /// Records as they are stored.
 pub(crate) type RawRecords<'a> = Box<dyn Iterator<Item = Result<RawRecord, StoreError>> + 'a>;
 
-fn typed<Key: Encoding, Value: Encoding>(
+fn decode_record<Key: Encoding, Value: Encoding>(
     family: &'static str,
     record: Result<RawRecord, rocksdb::Error>,
 ) -> Result<(Key, Value), StoreError> {

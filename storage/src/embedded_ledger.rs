@@ -28,34 +28,34 @@ struct Head {
     seal: Seal,
     /// False while a block is written, and after a write that failed or panicked: the head is then
     /// read from the store again.
-    is_sure: bool,
+    is_current: bool,
 }
 
 impl EmbeddedLedger {
     /// The ledger of a store.
     pub fn open(store: Store) -> Result<Self, StoreError> {
         let ledger = Self { store, head: Mutex::default(), listeners: RwLock::default() };
-        drop(ledger.settled()?);
+        drop(ledger.lock_current_head()?);
         Ok(ledger)
     }
 
-    /// The head; when it is not sure, it is read from the store again, and a changed one is
+    /// The head; when it is not current, it is read from the store again, and a changed one is
     /// reported to the listeners.
-    fn settled(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
+    fn lock_current_head(&self) -> Result<MutexGuard<'_, Head>, StoreError> {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        if !head.is_sure {
+        if !head.is_current {
             let last = self.store.database().last(&family::BLOCKS)?;
             let seal = last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header));
             let is_new = seal != head.seal;
-            *head = Head { seal, is_sure: true };
+            *head = Head { seal, is_current: true };
             if is_new {
-                self.tell(seal.height);
+                self.notify_listeners(seal.height);
             }
         }
         Ok(head)
     }
 
-    fn tell(&self, height: u64) {
+    fn notify_listeners(&self, height: u64) {
         for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
             listener(height);
         }
@@ -71,7 +71,7 @@ impl EmbeddedLedger {
 
 impl LedgerReader for EmbeddedLedger {
     fn head(&self) -> Seal {
-        match self.settled() {
+        match self.lock_current_head() {
             Ok(head) => head.seal,
             // The next append reads the store again and returns the error.
             Err(_) => self.head.lock().unwrap_or_else(PoisonError::into_inner).seal,
@@ -98,7 +98,7 @@ impl LedgerReader for EmbeddedLedger {
 
 impl Ledger for EmbeddedLedger {
     fn append(&self, block: &Block) -> Result<(), LedgerError> {
-        let mut head = self.settled()?;
+        let mut head = self.lock_current_head()?;
         let header = &block.header;
         if header.height != head.seal.height + 1 || header.previous_hash != head.seal.hash {
             return Err(LedgerError::NotNext { found: header.height, head: head.seal.height });
@@ -111,11 +111,11 @@ impl Ledger for EmbeddedLedger {
             let place = Place { height: seal.height, position, block_hash: seal.hash };
             changes.put(&family::PLACES, &entry.request_id, &place);
         }
-        head.is_sure = false;
+        head.is_current = false;
         self.write(changes)?;
-        *head = Head { seal, is_sure: true };
+        *head = Head { seal, is_current: true };
         drop(head);
-        self.tell(seal.height);
+        self.notify_listeners(seal.height);
         Ok(())
     }
 }

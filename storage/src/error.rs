@@ -9,41 +9,87 @@ use selfsame_protocol::encoding::DecodeError;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// RocksDB refused: the disk is full, a file is damaged, a permission is missing.
-    #[error("the database refused an operation: {0}")]
+    #[error("the database failed: {0}")]
     Database(#[from] rocksdb::Error),
     /// The store could not be opened.
     #[error("cannot open the store in {}: {reason}", path.display())]
-    Open { path: PathBuf, reason: String },
+    Open {
+        /// The store's folder.
+        path: PathBuf,
+        /// RocksDB's error text, or what the check of the store's files found.
+        reason: String,
+    },
     /// Another process, or this one, has the store open.
     #[error("the store in {} is in use by another process; stop the daemon first", path.display())]
-    InUse { path: PathBuf },
+    InUse {
+        /// The store's folder.
+        path: PathBuf,
+    },
     /// The store exists, but nothing was ever written to it.
     #[error("the store in {} is empty: its first start was cut off; start the daemon again", path.display())]
-    Empty { path: PathBuf },
+    Empty {
+        /// The store's folder.
+        path: PathBuf,
+    },
     /// A record does not decode.
     #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
-    Damaged { family: &'static str, reason: DecodeError },
+    Damaged {
+        /// Name of the record's column family.
+        family: &'static str,
+        /// Why the bytes of the key or the value do not decode.
+        reason: DecodeError,
+    },
     /// A record, or another part that the store must have, is missing.
     #[error("{family} lacks {what}; check the store with `selfsame registry fsck`")]
-    Missing { family: &'static str, what: String },
+    Missing {
+        /// Name of the column family that is incomplete.
+        family: &'static str,
+        /// The missing part; completes "the column family lacks …".
+        what: String,
+    },
     /// The store was written by another version of the program.
-    #[error("the store has schema version {found}, this program knows {known}; use the program that wrote it")]
-    SchemaVersion { found: u32, known: u32 },
+    #[error("the store has schema version {found}, this program reads version {known}; use the program that wrote it")]
+    SchemaVersion {
+        /// The version in the store; 0 when the store has no version.
+        found: u32,
+        /// [`crate::SCHEMA_VERSION`] of this program.
+        known: u32,
+    },
     /// The store belongs to another registry.
     #[error(
         "the store belongs to the registry {stored_contract:#x} on chain {stored_chain_id}, the configuration names \
          {contract:#x} on chain {chain_id}; registry.chain_id and registry.verifying_contract are fixed at the first start"
     )]
-    OtherRegistry { stored_chain_id: u64, stored_contract: Address, chain_id: u64, contract: Address },
+    OtherRegistry {
+        /// Chain id that the store was created for.
+        stored_chain_id: u64,
+        /// Contract address that the store was created for.
+        stored_contract: Address,
+        /// Chain id that the caller opened the store for.
+        chain_id: u64,
+        /// Contract address that the caller opened the store for.
+        contract: Address,
+    },
     /// A block was to be committed to a state that it was not computed from.
     #[error("block {height} was computed on the state after block {computed_on}, the store is at block {applied}")]
-    StaleCommit { height: u64, computed_on: u64, applied: u64 },
+    StaleCommit {
+        /// Height of the block that was to be committed.
+        height: u64,
+        /// Height of the block whose state the effects were computed on: `height` - 1.
+        computed_on: u64,
+        /// Height of the last block that the store has applied.
+        applied: u64,
+    },
     /// A fault was injected; see the module `faults`.
     #[cfg(feature = "fault-injection")]
     #[error("a fault was injected at {point}")]
-    Injected { point: &'static str },
+    Injected {
+        /// Name of the fault point, as in `FAILPOINTS`; `the simulation` for a fault that a
+        /// simulation injected.
+        point: &'static str,
+    },
     /// Work on the store panicked. If it was a write, it is unknown whether the write happened.
-    #[error("work on the store panicked; the log says where")]
+    #[error("work on the store panicked; see the log for the place")]
     Panicked,
     /// The thread that commits has ended.
     #[error("the store is closing")]
@@ -52,7 +98,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether a retry may help: the cause is not known to lie in the stored data.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,
             Self::Panicked | Self::Closing => true,

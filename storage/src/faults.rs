@@ -165,7 +165,7 @@ fault_points! {
 
 impl FaultPoint {
     /// The point with this name; `None` when there is no such point.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|point| point.name() == name)
     }
 
@@ -206,9 +206,10 @@ pub fn settings() -> u64 {
 ///
 /// # Panics
 /// On purpose, for [`Fault::Panic`]; also when the argument of `return` is not a [`Fault`].
-pub fn due(point: FaultPoint) -> Option<Fault> {
+#[expect(clippy::panic, reason = "documented: the panic is the injected fault")]
+pub fn take_fault(point: FaultPoint) -> Option<Fault> {
     VISITS[point as usize].fetch_add(1, Ordering::Relaxed);
-    let fault = planned(point)?;
+    let fault = planned_fault(point)?;
     STRIKES[point as usize].fetch_add(1, Ordering::Relaxed);
     match fault {
         Fault::Crash => std::process::abort(),
@@ -217,7 +218,8 @@ pub fn due(point: FaultPoint) -> Option<Fault> {
     }
 }
 
-fn planned(point: FaultPoint) -> Option<Fault> {
+#[expect(clippy::panic, reason = "a malformed plan is a mistake in the test")]
+fn planned_fault(point: FaultPoint) -> Option<Fault> {
     fail::fail_point!(point.name(), |argument| {
         let argument = argument.unwrap_or_default();
         Some(argument.parse().unwrap_or_else(|unknown| panic!("{}: {unknown}", point.name())))
@@ -229,8 +231,8 @@ fn planned(point: FaultPoint) -> Option<Fault> {
 ///
 /// # Errors
 /// [`StoreError::Injected`] for [`Fault::Error`].
-pub fn pass(point: FaultPoint) -> Result<(), StoreError> {
-    match due(point) {
+pub fn pass_blocking(point: FaultPoint) -> Result<(), StoreError> {
+    match take_fault(point) {
         None => Ok(()),
         Some(Fault::Delay(time)) => {
             std::thread::sleep(time);

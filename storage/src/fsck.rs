@@ -26,17 +26,17 @@ pub struct FsckReport {
     pub accounts: u64,
     /// Requests in the queue.
     pub queued: u64,
-    /// What is wrong, one text per finding: the first [`FsckReport::MAX_FAULTS`].
-    pub faults: Vec<String>,
+    /// What is wrong, one text per finding: the first [`FsckReport::MAX_FINDINGS`].
+    pub findings: Vec<String>,
 }
 
 impl FsckReport {
     /// Most findings that a report lists. A damaged store can have millions.
-    pub const MAX_FAULTS: usize = 100;
+    pub const MAX_FINDINGS: usize = 100;
 
-    fn fault(&mut self, fault: String) {
-        if self.faults.len() < Self::MAX_FAULTS {
-            self.faults.push(fault);
+    fn add_finding(&mut self, finding: String) {
+        if self.findings.len() < Self::MAX_FINDINGS {
+            self.findings.push(finding);
         }
     }
 }
@@ -71,7 +71,7 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
     for record in database.records(&family::BLOCKS)? {
         let (height, block) = record?;
         if !block.follows(&head) {
-            report.fault(format!(
+            report.add_finding(format!(
                 "block {height} does not follow block {}, or its header does not fit its operations",
                 head.height
             ));
@@ -80,7 +80,7 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
         head = Seal::of(&block.header);
         report.blocks = height;
         if database.get(&family::BLOCK_HASHES, &head.hash)? != Some(height) {
-            report.fault(format!("block {height} is not found by its hash {:#x}", head.hash));
+            report.add_finding(format!("block {height} is not found by its hash {:#x}", head.hash));
         }
         for (position, entry) in (0u32..).zip(&block.entries) {
             let request_id = entry.request_id;
@@ -88,8 +88,8 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
             if place
                 .is_none_or(|place| (place.height, place.position, place.block_hash) != (height, position, head.hash))
             {
-                report.fault(format!(
-                    "request {request_id} is operation {position} of block {height}, its place says {place:?}"
+                report.add_finding(format!(
+                    "request {request_id} is operation {position} of block {height}, its place is {place:?}"
                 ));
             }
         }
@@ -104,7 +104,10 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
         check_states(store, &block, &effects, report)?;
     }
     if report.blocks < report.applied {
-        report.fault(format!("block {} was applied, but the ledger ends at block {}", report.applied, report.blocks));
+        report.add_finding(format!(
+            "block {} was applied, but the ledger ends at block {}",
+            report.applied, report.blocks
+        ));
     }
     Ok(())
 }
@@ -125,10 +128,13 @@ fn check_states(
         let end = FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone(), message };
         if record.kind != entry.operation.kind() {
             let kind = entry.operation.kind();
-            report.fault(format!("request {request_id} is of kind {kind:?}, its record says {:?}", record.kind));
+            report.add_finding(format!("request {request_id} is of kind {kind:?}, its record holds {:?}", record.kind));
         }
         if record.final_state.as_ref() != Some(&end) {
-            report.fault(format!("request {request_id} ended as {end:?}, its record says {:?}", record.final_state));
+            report.add_finding(format!(
+                "request {request_id} ended as {end:?}, its record holds {:?}",
+                record.final_state
+            ));
         }
     }
     Ok(())
@@ -151,7 +157,7 @@ fn compare(store: &Store, rebuilt: &Store, family: &'static str, report: &mut Fs
     let mut expected = rebuilt.database().raw_records(family)?;
     let (mut left, mut right) = (found.next().transpose()?, expected.next().transpose()?);
     loop {
-        let fault = match (&left, &right) {
+        let difference = match (&left, &right) {
             (None, None) => return Ok(()),
             (Some(left), Some(right)) if left == right => None,
             (Some(left), Some(right)) if left.0 == right.0 => Some(("differs from", &left.0)),
@@ -159,8 +165,8 @@ fn compare(store: &Store, rebuilt: &Store, family: &'static str, report: &mut Fs
             (None, Some(right)) => Some(("is missing, but follows from", &right.0)),
             (Some(left), _) => Some(("does not follow from", &left.0)),
         };
-        if let Some((what, key)) = fault {
-            report.fault(format!("{family}: record {} {what} the blocks", hex::encode(key)));
+        if let Some((what, key)) = difference {
+            report.add_finding(format!("{family}: record {} {what} the blocks", hex::encode(key)));
         }
         let order = match (&left, &right) {
             (Some(left), Some(right)) => left.0.cmp(&right.0),
@@ -188,20 +194,22 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
             .request(&request_id)?
             .is_some_and(|record| record.final_state.is_none() && record.sequence == sequence);
         if !open {
-            report.fault(format!(
+            report.add_finding(format!(
                 "request {request_id} waits in the queue as {sequence}, but its record is not that of an open request"
             ));
         }
         for lock in operation.locks() {
             expected_locks += 1;
             if store.database().get(&family::LOCKS, &lock)? != Some(request_id) {
-                report.fault(format!("request {request_id} waits in the queue, but does not hold the lock on {lock}"));
+                report.add_finding(format!(
+                    "request {request_id} waits in the queue, but does not hold the lock on {lock}"
+                ));
             }
         }
     }
     let held = store.database().raw_records(family::LOCKS.name)?.count();
     if held != expected_locks {
-        report.fault(format!("{held} locks are held, the queued requests need {expected_locks}"));
+        report.add_finding(format!("{held} locks are held, the queued requests need {expected_locks}"));
     }
     Ok(())
 }
@@ -224,15 +232,15 @@ mod tests {
     use crate::tests::{admit, commit, folder, open, request_id, seal};
     use crate::{EmbeddedLedger, Place};
 
-    /// A store with two applied blocks, a sealed one, and a request in the queue.
-    fn lived() -> (TempDir, Store) {
+    /// A store with two applied blocks, a sealed block and a queued request.
+    fn populated_store() -> (TempDir, Store) {
         let folder = folder();
         let store = open(&folder);
         let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
         for (sequence, time) in [(1, 1000), (2, 2000)] {
             admit(&store, sequence, sequence as u8);
             let block = seal(&store, &ledger, time);
-            commit(&store, &block).expect("committed");
+            commit(&store, &block).expect("the block is committed");
         }
         admit(&store, 3, 3);
         seal(&store, &ledger, 3000);
@@ -242,45 +250,52 @@ mod tests {
 
     fn check(store: &Store) -> FsckReport {
         let scratch = folder();
-        fsck(store, scratch.path()).expect("it can be checked")
+        fsck(store, scratch.path()).expect("fsck runs")
     }
 
     fn damage(store: &Store, change: impl FnOnce(&mut Changes)) {
         let mut changes = Changes::default();
         change(&mut changes);
-        store.database().write(changes, true).expect("written");
+        store.database().write(changes, true).expect("the changes are written");
     }
 
     /// Changes the first request's record.
     fn change_request(store: &Store, changes: &mut Changes, change: impl FnOnce(&mut RequestRecord)) {
-        let mut record = store.request(&request_id(1)).expect("read").expect("a request");
+        let mut record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
         change(&mut record);
         changes.put(&family::REQUESTS, &request_id(1), &record);
     }
 
-    fn end_of(record: &mut RequestRecord) -> &mut FinalState {
-        record.final_state.as_mut().expect("final")
+    fn final_state_of(record: &mut RequestRecord) -> &mut FinalState {
+        record.final_state.as_mut().expect("the request is final")
     }
 
     #[test]
-    fn a_good_store_has_no_faults() {
-        let (_folder, store) = lived();
+    fn an_undamaged_store_has_no_findings() {
+        let (_folder, store) = populated_store();
         let report = check(&store);
-        assert_eq!(report.faults, Vec::<String>::new());
+        assert_eq!(report.findings, Vec::<String>::new());
         let FsckReport { blocks, applied, operations, accounts, queued, .. } = report;
         assert_eq!((blocks, applied, operations, accounts, queued), (3, 2, 2, 2, 2));
-        assert_eq!(check(&open(&folder())), FsckReport::default(), "so has an empty one");
+        assert_eq!(check(&open(&folder())), FsckReport::default(), "an empty store");
     }
 
     #[test]
-    fn every_damaged_record_is_a_fault() {
+    fn every_damaged_record_is_a_finding() {
         type Damage = fn(&Store, &mut Changes);
         let table: [(&str, Damage, &str); 28] = [
-            ("an account is gone", |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(1)), "accounts: record"),
             (
-                "an account is another's",
+                "an account is missing",
+                |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(1)),
+                "accounts: record",
+            ),
+            (
+                "an account has the record of another account",
                 |store, changes| {
-                    let other = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("read");
+                    let other = store
+                        .snapshot()
+                        .and_then(|snapshot| snapshot.account(LeafIndex(2)))
+                        .expect("the read succeeds");
                     changes.put(&family::ACCOUNTS, &LeafIndex(1), &other.expect("an account"));
                 },
                 "differs from the blocks",
@@ -288,7 +303,10 @@ mod tests {
             (
                 "an account has another key",
                 |store, changes| {
-                    let account = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(1))).expect("read");
+                    let account = store
+                        .snapshot()
+                        .and_then(|snapshot| snapshot.account(LeafIndex(1)))
+                        .expect("the read succeeds");
                     let mut account = account.expect("an account");
                     account.slots[0].as_mut().expect("an authenticator").public_key = CompressedKey(U256::from(9));
                     changes.put(&family::ACCOUNTS, &LeafIndex(1), &account);
@@ -296,20 +314,23 @@ mod tests {
                 "accounts: record 0000000000000001 differs from the blocks",
             ),
             (
-                "an account too many",
+                "an account that no block creates",
                 |store, changes| {
-                    let other = store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("read");
+                    let other = store
+                        .snapshot()
+                        .and_then(|snapshot| snapshot.account(LeafIndex(2)))
+                        .expect("the read succeeds");
                     changes.put(&family::ACCOUNTS, &LeafIndex(3), &other.expect("an account"));
                 },
                 "does not follow from the blocks",
             ),
             (
-                "an address is gone",
+                "an address is missing",
                 |_, changes| changes.delete(&family::ADDRESSES, &Address::repeat_byte(1)),
                 "addresses: record",
             ),
             (
-                "an address that nobody has",
+                "an address that no account has",
                 |_, changes| {
                     let packed =
                         PackedAccount { recovery_counter: 0, pubkey_id: PubkeyId(0), leaf_index: LeafIndex(1) };
@@ -318,42 +339,49 @@ mod tests {
                 "addresses: record",
             ),
             (
-                "a tree page is gone",
+                "a tree page is missing",
                 |store, changes| {
-                    let mut pages = store.database().records(&family::TREE_PAGES).expect("read");
-                    changes.delete(&family::TREE_PAGES, &pages.next().expect("a page").expect("read").0);
+                    let mut pages = store.database().records(&family::TREE_PAGES).expect("the read succeeds");
+                    changes.delete(&family::TREE_PAGES, &pages.next().expect("a page").expect("the read succeeds").0);
                 },
                 "tree_pages: record",
             ),
             (
-                "a tree page is another's",
+                "a tree page has the content of another page",
                 |store, changes| {
-                    let mut pages = store.database().records(&family::TREE_PAGES).expect("read");
-                    let mut page = || pages.next().expect("a page").expect("read");
+                    let mut pages = store.database().records(&family::TREE_PAGES).expect("the read succeeds");
+                    let mut page = || pages.next().expect("a page").expect("the read succeeds");
                     let (first, second) = (page(), page());
                     changes.put(&family::TREE_PAGES, &first.0, &second.1);
                 },
                 "tree_pages: record",
             ),
             (
-                "a root is gone",
+                "a root is missing",
                 |store, changes| {
-                    let applied: AppliedBlock = store.applied_block(1).expect("read").expect("applied");
+                    let applied: AppliedBlock =
+                        store.applied_block(1).expect("the read succeeds").expect("the block is applied");
                     changes.delete(&family::ROOTS, &applied.result.root_after);
                 },
                 "is missing, but follows from the blocks",
             ),
             (
-                "a root was replaced at another time",
+                "a root has another time of replacement",
                 |store, changes| {
-                    let root = store.applied_block(1).expect("read").expect("applied").result.root_after;
-                    let record = store.database().get(&family::ROOTS, &root).expect("read").expect("a root");
+                    let root = store
+                        .applied_block(1)
+                        .expect("the read succeeds")
+                        .expect("the block is applied")
+                        .result
+                        .root_after;
+                    let record =
+                        store.database().get(&family::ROOTS, &root).expect("the read succeeds").expect("a root");
                     changes.put(&family::ROOTS, &root, &RootRecord { replaced_at: Some(UnixSeconds(2001)), ..record });
                 },
                 "roots: record",
             ),
             (
-                "a root that never was",
+                "a root that the tree never had",
                 |_, changes| {
                     let record = RootRecord { height: 1, replaced_at: None };
                     changes.put(&family::ROOTS, &Root(B256::repeat_byte(9)), &record);
@@ -361,25 +389,26 @@ mod tests {
                 "roots: record",
             ),
             (
-                "a result says something else",
+                "a result differs from the blocks",
                 |store, changes| {
-                    let applied: AppliedBlock = store.applied_block(1).expect("read").expect("applied");
+                    let applied: AppliedBlock =
+                        store.applied_block(1).expect("the read succeeds").expect("the block is applied");
                     changes.put(&family::RESULTS, &2, &applied);
                 },
                 "results: record",
             ),
-            ("a result is gone", |_, changes| changes.delete(&family::RESULTS, &2), "results: record"),
+            ("a result is missing", |_, changes| changes.delete(&family::RESULTS, &2), "results: record"),
             (
-                "the tip is forgotten",
+                "the tip is missing",
                 |store, changes| {
-                    let next_leaf_index = store.snapshot().expect("read").next_leaf_index();
+                    let next_leaf_index = store.snapshot().expect("the read succeeds").next_leaf_index();
                     changes.put(&family::APPLIED, &(), &AppliedTip { tip: Tip::default(), next_leaf_index });
                 },
                 "applied: record",
             ),
-            ("a block is gone", |_, changes| changes.delete(&family::BLOCKS, &1), "block 2 does not follow block 0"),
+            ("a block is missing", |_, changes| changes.delete(&family::BLOCKS, &1), "block 2 does not follow block 0"),
             (
-                "the last applied block is gone",
+                "the last applied block is missing",
                 |_, changes| {
                     changes.delete(&family::BLOCKS, &2);
                     changes.delete(&family::BLOCKS, &3);
@@ -387,10 +416,11 @@ mod tests {
                 "block 2 was applied, but the ledger ends at block 1",
             ),
             (
-                "a block's operations are others",
+                "a block has other operations",
                 |store, changes| {
-                    let block =
-                        |height| store.database().get(&family::BLOCKS, &height).expect("read").expect("a block");
+                    let block = |height| {
+                        store.database().get(&family::BLOCKS, &height).expect("the read succeeds").expect("a block")
+                    };
                     let (mut first, second): (Block, Block) = (block(1), block(2));
                     first.entries = second.entries;
                     changes.put(&family::BLOCKS, &1, &first);
@@ -398,9 +428,9 @@ mod tests {
                 "block 1 does not follow block 0, or its header does not fit its operations",
             ),
             (
-                "a block is of another time",
+                "a block has another time",
                 |store, changes| {
-                    let block = store.database().get(&family::BLOCKS, &1).expect("read").expect("a block");
+                    let block = store.database().get(&family::BLOCKS, &1).expect("the read succeeds").expect("a block");
                     let mut block: Block = block;
                     block.header.time.0 += 1;
                     changes.put(&family::BLOCKS, &1, &block);
@@ -408,9 +438,9 @@ mod tests {
                 "block 2 does not follow block 1",
             ),
             (
-                "the last block is of another time",
+                "the last block has another time",
                 |store, changes| {
-                    let block = store.database().get(&family::BLOCKS, &3).expect("read").expect("a block");
+                    let block = store.database().get(&family::BLOCKS, &3).expect("the read succeeds").expect("a block");
                     let mut block: Block = block;
                     block.header.time.0 += 1;
                     changes.put(&family::BLOCKS, &3, &block);
@@ -420,86 +450,87 @@ mod tests {
             (
                 "a hash is not found",
                 |store, changes| {
-                    let block: Block = store.database().get(&family::BLOCKS, &2).expect("read").expect("a block");
+                    let block: Block =
+                        store.database().get(&family::BLOCKS, &2).expect("the read succeeds").expect("a block");
                     changes.delete(&family::BLOCK_HASHES, &block.header.hash());
                 },
                 "block 2 is not found by its hash",
             ),
             (
-                "a request's place is another",
+                "a request has another place",
                 |_, changes| {
                     let place = Place { height: 2, position: 0, block_hash: B256::ZERO };
                     changes.put(&family::PLACES, &request_id(1), &place);
                 },
-                "is operation 0 of block 1, its place says",
+                "is operation 0 of block 1, its place is",
             ),
             (
-                "a request's place is gone",
+                "a request has no place",
                 |_, changes| changes.delete(&family::PLACES, &request_id(1)),
-                "is operation 0 of block 1, its place says None",
+                "is operation 0 of block 1, its place is None",
             ),
             (
-                "a request ended otherwise",
+                "a request has another final state",
                 |store, changes| {
                     change_request(store, changes, |record| {
-                        end_of(record).outcome = Outcome::Applied { leaf_index: LeafIndex(9) }
+                        final_state_of(record).outcome = Outcome::Applied { leaf_index: LeafIndex(9) }
                     });
                 },
                 "ended as",
             ),
             (
-                "a request reads open",
+                "a final request has the record of an open request",
                 |store, changes| {
-                    let record = store.request(&request_id(1)).expect("read").expect("a request");
+                    let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
                     changes.put(&family::REQUESTS, &request_id(1), &RequestRecord { final_state: None, ..record });
                 },
-                "its record says None",
+                "its record holds None",
             ),
             (
-                "a queued request reads final",
+                "a queued request has the record of a final request",
                 |store, changes| {
-                    let record = store.request(&request_id(1)).expect("read").expect("a request");
+                    let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
                     changes.put(&family::REQUESTS, &request_id(4), &RequestRecord { sequence: 4, ..record });
                 },
                 "its record is not that of an open request",
             ),
             (
-                "a queued request is unknown",
+                "a queued request has no record",
                 |_, changes| changes.delete(&family::REQUESTS, &request_id(4)),
                 "its record is not that of an open request",
             ),
             (
-                "a lock is gone",
+                "a lock is missing",
                 |_, changes| changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4))),
                 "does not hold the lock on",
             ),
             (
-                "a lock too many",
+                "a lock that no request needs",
                 |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(LeafIndex(1)), &request_id(1)),
                 "3 locks are held, the queued requests need 2",
             ),
         ];
         for (what, change, expected) in table {
-            let (_folder, store) = lived();
+            let (_folder, store) = populated_store();
             damage(&store, |changes| change(&store, changes));
-            let faults = check(&store).faults;
-            assert!(faults.iter().any(|fault| fault.contains(expected)), "{what}: {faults:?}");
+            let findings = check(&store).findings;
+            assert!(findings.iter().any(|finding| finding.contains(expected)), "{what}: {findings:?}");
         }
     }
 
     #[test]
-    fn everything_that_is_told_of_a_final_request_is_checked() {
+    fn every_field_of_a_final_request_is_checked() {
         type Change = fn(&mut RequestRecord);
         let table: [(&str, Change); 3] = [
-            ("block hash", |record| end_of(record).block_hash = B256::ZERO),
-            ("message", |record| end_of(record).message = "because".to_owned()),
+            ("block hash", |record| final_state_of(record).block_hash = B256::ZERO),
+            ("message", |record| final_state_of(record).message = "because".to_owned()),
             ("kind", |record| record.kind = OperationKind::RecoverAccount),
         ];
         let mut missed = Vec::new();
         for (what, change) in table {
-            let (_folder, store) = lived();
+            let (_folder, store) = populated_store();
             damage(&store, |changes| change_request(&store, changes, change));
-            if check(&store).faults.is_empty() {
+            if check(&store).findings.is_empty() {
                 missed.push(what);
             }
         }
@@ -507,8 +538,8 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_faults_is_bounded() {
-        let (_folder, store) = lived();
+    fn the_list_of_findings_is_bounded() {
+        let (_folder, store) = populated_store();
         damage(&store, |changes| {
             for number in 0..200u64 {
                 changes.put(
@@ -518,15 +549,15 @@ mod tests {
                 );
             }
         });
-        assert_eq!(check(&store).faults.len(), FsckReport::MAX_FAULTS);
+        assert_eq!(check(&store).findings.len(), FsckReport::MAX_FINDINGS);
     }
 
     #[test]
-    fn nothing_of_a_checked_store_changes() {
-        let (_folder, store) = lived();
+    fn checking_a_store_changes_nothing() {
+        let (_folder, store) = populated_store();
         let head = EmbeddedLedger::open(store.clone()).expect("the ledger opens").head();
         assert_eq!(check(&store), check(&store));
         assert_eq!(EmbeddedLedger::open(store.clone()).expect("the ledger opens").head(), head);
-        assert_eq!(store.queued_after(0, 10).expect("read").len(), 2);
+        assert_eq!(store.queued_after(0, 10).expect("the read succeeds").len(), 2);
     }
 }

@@ -21,11 +21,11 @@ use crate::store::Store;
 
 /// Callback that gets the outcome when the changes are durable or could not be written. It runs on
 /// the committing thread and must not block.
-pub type Durable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub type OnDurable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 /// Callback that gets the outcome when the changes are durable, could not be written, or were
 /// dropped because a condition did not hold. It runs on the committing thread and must not block.
-pub type Decided = Box<dyn FnOnce(Result<Decision, StoreError>) + Send>;
+pub type OnDecided = Box<dyn FnOnce(Result<Decision, StoreError>) + Send>;
 
 /// Outcome of changes under conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub enum Decision {
 const LARGEST_GROUP: usize = 4096;
 
 enum Job {
-    Commit { changes: Changes, durable: Durable },
-    CommitIf { conditions: Conditions, changes: Changes, decided: Decided },
+    Commit { changes: Changes, durable: OnDurable },
+    CommitIf { conditions: Conditions, changes: Changes, decided: OnDecided },
 }
 
 impl Job {
@@ -92,15 +92,15 @@ pub struct GroupCommit {
     /// store open.
     jobs: Sender<(Store, Job)>,
     state: Arc<Mutex<State>>,
-    /// The committer of a [`GroupCommit::by_hand`], for [`GroupCommit::barrier`].
+    /// The committer of a [`GroupCommit::manual`], for [`GroupCommit::barrier`].
     #[cfg(feature = "fault-injection")]
-    by_hand: Option<Committer>,
+    manual: Option<Committer>,
 }
 
 /// Writes the changes that were handed in to a [`GroupCommit`].
 #[derive(Clone)]
 pub struct Committer {
-    handed_in: Arc<Mutex<Receiver<(Store, Job)>>>,
+    queue: Arc<Mutex<Receiver<(Store, Job)>>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -135,22 +135,22 @@ impl GroupCommit {
     /// A group commit without a thread, for simulations. Only the owner of the [`Committer`] and
     /// the callers of [`GroupCommit::barrier`] write.
     #[cfg(feature = "fault-injection")]
-    pub fn by_hand(store: Store) -> (Self, Committer) {
+    pub fn manual(store: Store) -> (Self, Committer) {
         let (mut group_commit, committer) = Self::new(store);
-        group_commit.by_hand = Some(committer.clone());
+        group_commit.manual = Some(committer.clone());
         (group_commit, committer)
     }
 
     fn new(store: Store) -> (Self, Committer) {
-        let (jobs, handed_in) = channel();
+        let (jobs, queue) = channel();
         let state = Arc::default();
-        let committer = Committer { handed_in: Arc::new(Mutex::new(handed_in)), state: Arc::clone(&state) };
+        let committer = Committer { queue: Arc::new(Mutex::new(queue)), state: Arc::clone(&state) };
         let group_commit = Self {
             store,
             jobs,
             state,
             #[cfg(feature = "fault-injection")]
-            by_hand: None,
+            manual: None,
         };
         (group_commit, committer)
     }
@@ -167,8 +167,8 @@ impl GroupCommit {
 
     /// Hands in changes. `durable` is called when they are on disk or could not be written. The
     /// queue is unbounded: the caller limits how many of its changes wait.
-    pub(crate) fn commit(&self, changes: Changes, durable: Durable) {
-        self.hand_in(Job::Commit { changes, durable });
+    pub(crate) fn commit(&self, changes: Changes, durable: OnDurable) {
+        self.enqueue(Job::Commit { changes, durable });
     }
 
     /// Hands in changes that are written only if all `conditions` hold at the time of the write: an
@@ -176,11 +176,11 @@ impl GroupCommit {
     ///
     /// Records that are written under conditions must be written by this call alone: the comparison
     /// does not see a change that [`GroupCommit::commit`] added to the same group.
-    pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: Decided) {
-        self.hand_in(Job::CommitIf { conditions, changes, decided });
+    pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
+        self.enqueue(Job::CommitIf { conditions, changes, decided });
     }
 
-    fn hand_in(&self, job: Job) {
+    fn enqueue(&self, job: Job) {
         if let Err(refused) = self.jobs.send((self.store.clone(), job)) {
             refused.0.1.refuse();
         }
@@ -203,34 +203,34 @@ impl GroupCommit {
         let durable = move |result| drop(passed.send(result));
         self.commit(Changes::default(), Box::new(durable));
         #[cfg(feature = "fault-injection")]
-        if let Some(committer) = &self.by_hand {
-            while committer.commit_waiting(ByHand::Write) {}
+        if let Some(committer) = &self.manual {
+            while committer.commit_queued(ManualOutcome::Write) {}
         }
         barrier.recv().unwrap_or(Err(StoreError::Closing))
     }
 }
 
-/// Outcome of a group that is committed by hand.
+/// Outcome of a group that [`Committer::commit_queued`] commits.
 #[cfg(feature = "fault-injection")]
 #[derive(Clone, Debug)]
-pub enum ByHand {
+pub enum ManualOutcome {
     /// The group is written.
     Write,
     /// The group is not written, and every callback gets this error.
-    Refuse(StoreError),
+    Fail(StoreError),
     /// The group is written, but every callback gets this error: after a failed sync, it is unknown
     /// what reached the disk.
-    WriteAndRefuse(StoreError),
+    WriteAndFail(StoreError),
 }
 
 #[cfg(feature = "fault-injection")]
-impl ByHand {
+impl ManualOutcome {
     /// Short name, for traces.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Write => "written",
-            Self::Refuse(_) => "refused",
-            Self::WriteAndRefuse(_) => "written and refused",
+            Self::Fail(_) => "failed",
+            Self::WriteAndFail(_) => "written and failed",
         }
     }
 }
@@ -250,35 +250,35 @@ impl Committer {
     /// Waits for a job and commits it in one group with the jobs that wait by then. Returns `false`
     /// when every handle is dropped and no job is left.
     fn commit_next(&self) -> bool {
-        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(first) = handed_in.recv() else { return false };
-        self.commit_group(&handed_in, first, write);
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(first) = queue.recv() else { return false };
+        self.commit_group(&queue, first, write);
         true
     }
 
     /// Commits the waiting jobs as one group, with this outcome. Returns `false` when no job waits.
     #[cfg(feature = "fault-injection")]
-    pub fn commit_waiting(&self, how: ByHand) -> bool {
-        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(first) = handed_in.try_recv() else { return false };
-        self.commit_group(&handed_in, first, |store, changes| match how {
-            ByHand::Write => write(store, changes),
-            ByHand::Refuse(error) => Err(error),
-            ByHand::WriteAndRefuse(error) => write(store, changes).and(Err(error)),
+    pub fn commit_queued(&self, how: ManualOutcome) -> bool {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(first) = queue.try_recv() else { return false };
+        self.commit_group(&queue, first, |store, changes| match how {
+            ManualOutcome::Write => write(store, changes),
+            ManualOutcome::Fail(error) => Err(error),
+            ManualOutcome::WriteAndFail(error) => write(store, changes).and(Err(error)),
         });
         true
     }
 
     /// Drops the waiting jobs without calling their callbacks, as the end of the process would.
     #[cfg(feature = "fault-injection")]
-    pub fn forget_waiting(&self) {
-        let handed_in = self.handed_in.lock().unwrap_or_else(PoisonError::into_inner);
-        while handed_in.try_recv().is_ok() {}
+    pub fn drop_queued(&self) {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        while queue.try_recv().is_ok() {}
     }
 
     fn commit_group(
         &self,
-        handed_in: &Receiver<(Store, Job)>,
+        queue: &Receiver<(Store, Job)>,
         (store, first): (Store, Job),
         write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
     ) {
@@ -286,14 +286,14 @@ impl Committer {
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
-            && let Ok((_, job)) = handed_in.try_recv()
+            && let Ok((_, job)) = queue.try_recv()
         {
             group.add(job);
         }
-        let (result, waiting) = group.write(write);
+        let (result, callbacks) = group.write(write);
         // Set before the callbacks run, so that a caller that gets an error finds its reason here.
         let before = std::mem::replace(&mut lock(&self.state).failure, result.clone().err());
-        tell(waiting, &result);
+        run_callbacks(callbacks, &result);
         lock(&self.state).busy_since = None;
         // Only the first of several failures in a row is logged: more lines would help to fill a
         // full disk.
@@ -312,28 +312,28 @@ struct Group<'store> {
     /// Records that this group's conditional jobs change, with their new values (`None` when
     /// deleted). The conditions of later jobs are compared with these.
     decided: HashMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
-    waiting: Vec<Waiting>,
+    callbacks: Vec<Callback>,
 }
 
-enum Waiting {
-    Commit(Durable),
-    CommitIf(Decided, Result<Decision, StoreError>),
+enum Callback {
+    Commit(OnDurable),
+    CommitIf(OnDecided, Result<Decision, StoreError>),
 }
 
 impl<'store> Group<'store> {
     fn new(store: &'store Store) -> Self {
-        Self { store, changes: Changes::default(), decided: HashMap::new(), waiting: Vec::new() }
+        Self { store, changes: Changes::default(), decided: HashMap::new(), callbacks: Vec::new() }
     }
 
     fn len(&self) -> usize {
-        self.waiting.len()
+        self.callbacks.len()
     }
 
     fn add(&mut self, job: Job) {
         match job {
             Job::Commit { changes, durable } => {
                 self.changes.append(changes);
-                self.waiting.push(Waiting::Commit(durable));
+                self.callbacks.push(Callback::Commit(durable));
             }
             Job::CommitIf { conditions, changes, decided } => {
                 // A panic fails this job only.
@@ -345,7 +345,7 @@ impl<'store> Group<'store> {
                     }
                     self.changes.append(changes);
                 }
-                self.waiting.push(Waiting::CommitIf(decided, decision));
+                self.callbacks.push(Callback::CommitIf(decided, decision));
             }
         }
     }
@@ -367,24 +367,24 @@ impl<'store> Group<'store> {
     fn write(
         self,
         write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
-    ) -> (Result<(), StoreError>, Vec<Waiting>) {
-        let Self { store, changes, waiting, .. } = self;
+    ) -> (Result<(), StoreError>, Vec<Callback>) {
+        let Self { store, changes, callbacks, .. } = self;
         // A panic fails this group; the committing thread continues.
         let writing = AssertUnwindSafe(|| write(store, changes));
-        (catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)), waiting)
+        (catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)), callbacks)
     }
 }
 
 /// Calls the callbacks. They run after the write, so that a caller whose condition failed on a
 /// change of the same group finds that change when it reads again.
-fn tell(waiting: Vec<Waiting>, result: &Result<(), StoreError>) {
-    for waiting in waiting {
-        let telling = AssertUnwindSafe(|| match waiting {
-            Waiting::Commit(durable) => durable(result.clone()),
-            Waiting::CommitIf(decided, decision) => decided(result.clone().and(decision)),
+fn run_callbacks(callbacks: Vec<Callback>, result: &Result<(), StoreError>) {
+    for callback in callbacks {
+        let calling = AssertUnwindSafe(|| match callback {
+            Callback::Commit(durable) => durable(result.clone()),
+            Callback::CommitIf(decided, decision) => decided(result.clone().and(decision)),
         });
-        if catch_unwind(telling).is_err() {
-            tracing::error!("somebody who waited for a group commit panicked when told");
+        if catch_unwind(calling).is_err() {
+            tracing::error!("a callback of a group commit panicked");
         }
     }
 }

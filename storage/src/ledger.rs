@@ -11,7 +11,13 @@ use crate::schema::registry::Place;
 pub enum LedgerError {
     /// Another block was appended first; the caller continues from the new head.
     #[error("block {found} does not follow block {head}, the ledger's last")]
-    NotNext { found: u64, head: u64 },
+    NotNext {
+        /// Height of the block that was to be appended. It is `head` + 1 when only the block's
+        /// previous hash differs from the head's hash.
+        found: u64,
+        /// Height of the ledger's last block; 0 while the ledger is empty.
+        head: u64,
+    },
     /// The ledger's own store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -19,7 +19,7 @@
 #[cfg(feature = "fault-injection")]
 macro_rules! fault_point {
     ($point:ident) => {
-        $crate::faults::pass($crate::faults::FaultPoint::$point)?
+        $crate::faults::pass_blocking($crate::faults::FaultPoint::$point)?
     };
 }
 #[cfg(not(feature = "fault-injection"))]
@@ -51,8 +51,8 @@ pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
 #[cfg(feature = "fault-injection")]
-pub use group_commit::{ByHand, Committer};
-pub use group_commit::{Decided, Decision, Durable, GroupCommit};
+pub use group_commit::{Committer, ManualOutcome};
+pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
 pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
@@ -61,6 +61,6 @@ pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};
 pub use snapshot::Snapshot;
 #[cfg(feature = "fault-injection")]
-pub use store::Memory;
+pub use store::MemoryDisk;
 pub use store::{OpenOptions, SCHEMA_VERSION, Store};
 pub use verification::{NullifierWrite, VerificationRecords};

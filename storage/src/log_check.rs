@@ -9,7 +9,7 @@
 //! also end in a torn record: from a page boundary on, the file holds only zeros. A power failure
 //! leaves such a record when the file's length reaches the disk before its pages (ext4 can do so
 //! with preallocated space). No client was answered for that write, because its sync had not
-//! completed. When RocksDB refuses the log, [`Torn::cut`] removes that end. Everything else is
+//! completed. When RocksDB refuses the log, [`TornLog::cut`] removes that end. Everything else is
 //! damage.
 //!
 //! The format (`db/log_format.h` of RocksDB): a log consists of blocks of 32 KiB. A record is a
@@ -28,16 +28,21 @@ use crate::error::StoreError;
 const FIRST_MANIFEST: &str = "MANIFEST-000001";
 
 /// An undamaged log whose end RocksDB may refuse: a last write that lacks pages, or zeros.
-pub(crate) struct Torn {
+pub(crate) struct TornLog {
     log: PathBuf,
     at: u64,
 }
 
-impl Torn {
+impl TornLog {
     /// Truncates the log at the beginning of that end, and syncs it. No other process may have the
     /// store open: the caller tries to open RocksDB first, which reports that.
     pub fn cut(&self) -> io::Result<()> {
-        tracing::warn!(log = %self.log.display(), at = self.at, "the log ends in what a loss of power left of a write, which is taken away; nobody was told of it");
+        tracing::warn!(
+            log = %self.log.display(),
+            at = self.at,
+            "the log ends in an incomplete write that a power failure left; it is cut off. \
+             No client was answered for that write"
+        );
         let log = File::options().write(true).open(&self.log)?;
         log.set_len(self.at)?;
         log.sync_all()
@@ -50,9 +55,9 @@ impl Torn {
 /// # Errors
 /// [`StoreError::Open`], naming the file. The check changes nothing. RocksDB would continue without
 /// the missing data and delete the files that it no longer lists.
-pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
+pub(crate) fn check(path: &Path) -> Result<Vec<TornLog>, StoreError> {
     let refuse = |reason: String| StoreError::Open { path: path.to_owned(), reason };
-    let found = files(path).map_err(|error| refuse(error.to_string()))?;
+    let found = list_files(path).map_err(|error| refuse(error.to_string()))?;
     let of_kind =
         |kind: &str| found.iter().filter(|file| file.extension() == Some(OsStr::new(kind))).collect::<Vec<_>>();
     let mut logs = of_kind("log");
@@ -65,7 +70,8 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
             return Ok(Vec::new());
         }
         return Err(refuse(
-            "the file CURRENT is missing, which says what the store consists of; restore it from a backup".to_owned(),
+            "the file CURRENT, which names the list of the store's files, is missing; restore it from a backup"
+                .to_owned(),
         ));
     }
     let manifest = std::fs::read(&current).map_err(|error| unreadable(&current, error))?;
@@ -82,16 +88,16 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
     let last = logs.last().copied();
     let mut torn = Vec::new();
     for log in logs.iter().copied().chain(&manifest) {
-        let found = File::open(log).and_then(Found::in_log).map_err(|error| unreadable(log, error))?;
+        let found = File::open(log).and_then(LogEnd::in_log).map_err(|error| unreadable(log, error))?;
         let may_be_torn = Some(log) == last || Some(log) == manifest.as_ref();
         match found {
-            Found::Whole => {}
-            Found::Torn(at) | Found::Zeros(at) if may_be_torn => torn.push(Torn { log: log.clone(), at }),
-            Found::Zeros(_) => {}
-            Found::Torn(at) | Found::Damaged(at) => {
+            LogEnd::Whole => {}
+            LogEnd::Torn(at) | LogEnd::Zeros(at) if may_be_torn => torn.push(TornLog { log: log.clone(), at }),
+            LogEnd::Zeros(_) => {}
+            LogEnd::Torn(at) | LogEnd::Damaged(at) => {
                 return Err(refuse(format!(
-                    "Corruption: {} is damaged at byte {at}, and what lies behind was acknowledged; restore the store from a \
-                     backup",
+                    "Corruption: {} is damaged at byte {at}, and the records after it were acknowledged; restore the \
+                     store from a backup",
                     log.display()
                 )));
             }
@@ -101,7 +107,7 @@ pub(crate) fn check(path: &Path) -> Result<Vec<Torn>, StoreError> {
 }
 
 /// The files in a folder; empty when the folder does not exist.
-fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_files(path: &Path) -> io::Result<Vec<PathBuf>> {
     match std::fs::read_dir(path) {
         Ok(entries) => entries.map(|entry| entry.map(|entry| entry.path())).collect(),
         // RocksDB reports a path that is not a folder.
@@ -122,7 +128,7 @@ const PAGE: usize = 4096;
 
 /// How a log ends. Numbers are byte offsets in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LogEnd {
     /// With a whole record, or with a record that is cut off.
     Whole,
     /// With zeros from this offset on.
@@ -133,7 +139,7 @@ enum Found {
     Damaged(u64),
 }
 
-impl Found {
+impl LogEnd {
     fn in_log(mut log: impl Read) -> io::Result<Self> {
         let mut block = Vec::with_capacity(BLOCK);
         let mut begin = 0;
@@ -144,10 +150,10 @@ impl Found {
             match zeros {
                 Some(at) if block.iter().any(|byte| *byte != 0) => return Ok(Self::Damaged(at)),
                 Some(_) => {}
-                None => match Walked::through(&block) {
-                    Walked::Whole => {}
-                    Walked::Zeros(at) => zeros = Some(begin + at as u64),
-                    Walked::Damaged(at) => return Self::damaged(log, begin, block, at),
+                None => match BlockEnd::of(&block) {
+                    BlockEnd::Whole => {}
+                    BlockEnd::Zeros(at) => zeros = Some(begin + at as u64),
+                    BlockEnd::Damaged(at) => return Self::classify_damage(log, begin, block, at),
                 },
             }
             if block.len() < BLOCK {
@@ -159,7 +165,7 @@ impl Found {
 
     /// Decides whether the record at `at` in this block, which is not whole, is the log's last and
     /// lacks pages, or is damaged. `begin` is the block's offset in the log.
-    fn damaged(mut log: impl Read, begin: u64, mut block: Vec<u8>, at: usize) -> io::Result<Self> {
+    fn classify_damage(mut log: impl Read, begin: u64, mut block: Vec<u8>, at: usize) -> io::Result<Self> {
         let damaged = begin + at as u64;
         let claimed = block.get(at..at + HEADER).map_or(HEADER, |header| HEADER + length(header));
         let written = block.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -186,7 +192,7 @@ impl Found {
 }
 
 /// Result of reading one block. Numbers are byte offsets in the block.
-enum Walked {
+enum BlockEnd {
     /// Whole records, the last of which may be cut off by the log's end.
     Whole,
     /// Zeros from this offset on: preallocated space, if all following blocks are zeros too.
@@ -194,8 +200,8 @@ enum Walked {
     Damaged(usize),
 }
 
-impl Walked {
-    fn through(block: &[u8]) -> Self {
+impl BlockEnd {
+    fn of(block: &[u8]) -> Self {
         let mut at = 0;
         loop {
             let rest = &block[at..];
@@ -288,7 +294,7 @@ mod tests {
     const MIDDLE: u8 = 3;
     const LAST: u8 = 4;
 
-    /// A log with these records, as RocksDB writes one.
+    /// A log of these records in RocksDB's format.
     fn log(payloads: &[Vec<u8>]) -> Vec<u8> {
         let mut log = Vec::new();
         for payload in payloads {
@@ -321,39 +327,39 @@ mod tests {
         log
     }
 
-    /// Records that end in every place of a block, some of them in pieces over several blocks.
+    /// Records that end at many positions of a block; some are split over several blocks.
     fn example() -> Vec<u8> {
         let lengths = [1, 30_000, 2_700, 20, 33, 70_000, 5, 28_000, 6_000, 100, 40_000, 9];
         let bytes = |(number, length): (usize, &usize)| (0..*length).map(|at| (at * 7 + number) as u8 | 1).collect();
         log(&lengths.iter().enumerate().map(bytes).collect::<Vec<Vec<u8>>>())
     }
 
-    fn found(log: &[u8]) -> Found {
-        Found::in_log(log).expect("memory can be read")
+    fn found(log: &[u8]) -> LogEnd {
+        LogEnd::in_log(log).expect("a log in memory can be read")
     }
 
     #[test]
     fn a_log_that_ends_anywhere_is_undamaged() {
         let log = example();
         for end in (0..log.len()).step_by(61).chain(log.len() - 40..=log.len()) {
-            assert_eq!(found(&log[..end]), Found::Whole, "cut off at {end}");
+            assert_eq!(found(&log[..end]), LogEnd::Whole, "cut off at {end}");
         }
     }
 
     #[test]
-    fn space_that_was_made_ready_is_undamaged_but_not_with_something_behind() {
+    fn preallocated_zeros_are_undamaged_only_at_the_end_of_a_log() {
         let log = example();
         for zeros in [1, 6, 7, 100, BLOCK, 3 * BLOCK + 5] {
             let mut ready = [log.as_slice(), &vec![0; zeros]].concat();
-            // So few are taken for a header that was cut off.
-            let expected = if zeros < HEADER { Found::Whole } else { Found::Zeros(log.len() as u64) };
+            // Fewer zeros than a header are taken for a header that was cut off.
+            let expected = if zeros < HEADER { LogEnd::Whole } else { LogEnd::Zeros(log.len() as u64) };
             assert_eq!(found(&ready), expected, "{zeros} zeros");
             ready.extend(example());
-            assert!(matches!(found(&ready), Found::Damaged(_)), "{zeros} zeros and records");
+            assert!(matches!(found(&ready), LogEnd::Damaged(_)), "{zeros} zeros and records");
         }
     }
 
-    /// The last write alone may lack pages, from one on.
+    /// Only the last write can lack pages, and it lacks all pages from some page on.
     #[test]
     fn a_last_record_that_lacks_pages_is_torn() {
         let before = log(&[vec![5; 20_000]]);
@@ -363,34 +369,35 @@ mod tests {
             let mut torn = whole.clone();
             torn[page * PAGE..].fill(0);
             let at = match found(&torn) {
-                Found::Torn(at) | Found::Zeros(at) => at,
+                LogEnd::Torn(at) | LogEnd::Zeros(at) => at,
                 other => panic!("page {page}: {other:?}"),
             };
             assert!(at >= begin, "page {page}: {at}");
-            assert_eq!(found(&torn[..at as usize]), Found::Whole, "page {page}, cut");
-            // Something behind.
+            assert_eq!(found(&torn[..at as usize]), LogEnd::Whole, "page {page}, cut");
+            // With another record after the missing pages.
             torn.extend(log(&[vec![1; 10]]));
-            assert!(matches!(found(&torn), Found::Damaged(_)), "page {page} and more");
+            assert!(matches!(found(&torn), LogEnd::Damaged(_)), "page {page} and more");
         }
-        // Not from a page's beginning on, or not to the end.
+        // Zeros that do not start at the beginning of a page, or do not extend to the end of the
+        // log.
         let mut damaged = whole.clone();
         damaged[whole.len() - 50..].fill(0);
-        assert!(matches!(found(&damaged), Found::Damaged(_)));
+        assert!(matches!(found(&damaged), LogEnd::Damaged(_)));
         let mut damaged = whole;
         damaged[8 * PAGE..9 * PAGE].fill(0);
-        assert!(matches!(found(&damaged), Found::Damaged(_)));
+        assert!(matches!(found(&damaged), LogEnd::Damaged(_)));
     }
 
     #[test]
-    fn every_changed_byte_is_found() {
+    fn every_changed_byte_is_detected() {
         let log = example();
-        let first_behind = BLOCK as u64;
+        let block = BLOCK as u64;
         let with_zeros = [log.as_slice(), &[0; 3 * PAGE]].concat();
         for (at, log) in (0..log.len()).step_by(97).flat_map(|at| [(at, &log), (at, &with_zeros)]) {
             let mut changed = log.clone();
             changed[at] ^= 0x10;
-            let Found::Damaged(found) = found(&changed) else { panic!("byte {at} was changed") };
-            assert!(found <= at as u64 && found + 2 * first_behind > at as u64, "byte {at} was found at {found}");
+            let LogEnd::Damaged(found) = found(&changed) else { panic!("byte {at} was changed") };
+            assert!(found <= at as u64 && found + 2 * block > at as u64, "byte {at} was found at {found}");
         }
     }
 }

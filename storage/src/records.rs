@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::group_commit::{Conditions, Decided, GroupCommit};
+use crate::group_commit::{Conditions, GroupCommit, OnDecided};
 use crate::schema::family;
 use crate::schema::records::{RecordKey, StoredRecord};
 use crate::store::Store;
@@ -33,7 +33,7 @@ pub trait Records: Send + Sync + 'static {
 
     /// Writes all of `writes` durably if every record is still as it was read; otherwise writes
     /// none of them. `decided` gets the outcome.
-    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: Decided);
+    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided);
 
     /// Deletes at most `limit` records that expired before `time` (exclusive), and reads no others.
     /// Returns how many it found; they are deleted when this returns, except those that were
@@ -60,7 +60,7 @@ impl Records for EmbeddedRecords {
         self.store.database().get(&family::RECORDS, key)
     }
 
-    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: Decided) {
+    fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         for RecordWrite { key, before, after } in &writes {
             conditions.expect(&family::RECORDS, key, before.as_ref());
@@ -80,7 +80,7 @@ impl Records for EmbeddedRecords {
 
     fn expire(&self, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {
         let (mut found, mut handed_in) = (0, 0);
-        let (told, decisions) = channel();
+        let (sender, decisions) = channel();
         for expiry in self.store.database().records(&family::RECORD_EXPIRIES)?.take(limit) {
             let ((expires_at, key), ()) = expiry?;
             if expires_at >= time {
@@ -95,11 +95,11 @@ impl Records for EmbeddedRecords {
                 continue;
             }
             handed_in += 1;
-            let told = told.clone();
-            let decided = Box::new(move |decision| drop(told.send(decision)));
+            let sender = sender.clone();
+            let decided = Box::new(move |decision| drop(sender.send(decision)));
             self.compare_and_write(vec![RecordWrite { key, before, after: None }], decided);
         }
-        drop(told);
+        drop(sender);
         // Wait for the deletions: the caller's next call would find the same records otherwise.
         let decisions = decisions.into_iter().collect::<Result<Vec<_>, _>>()?;
         if decisions.len() == handed_in { Ok(found) } else { Err(StoreError::Closing) }

@@ -7,7 +7,7 @@ use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::group_commit::{Durable, GroupCommit};
+use crate::group_commit::{GroupCommit, OnDurable};
 use crate::schema::family::{self, Family};
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::store::Store;
@@ -25,12 +25,12 @@ impl Store {
 
     /// The durable queue: every open request with its sequence number, in order.
     pub fn open_requests(&self) -> Result<Vec<(u64, Entry)>, StoreError> {
-        self.database().records(&family::QUEUE)?.map(queued).collect()
+        self.database().records(&family::QUEUE)?.map(to_entry).collect()
     }
 
     /// Up to `limit` queued requests with sequence numbers above `after` (exclusive), in order.
     pub fn queued_after(&self, after: u64, limit: usize) -> Result<Vec<(u64, Entry)>, StoreError> {
-        self.database().records_from(&family::QUEUE, &(after + 1))?.take(limit).map(queued).collect()
+        self.database().records_from(&family::QUEUE, &(after + 1))?.take(limit).map(to_entry).collect()
     }
 
     /// The greatest sequence number that a request ever got, 0 before the first; the next request
@@ -46,7 +46,7 @@ impl Store {
     }
 }
 
-fn queued(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entry), StoreError> {
+fn to_entry(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entry), StoreError> {
     record.map(|(sequence, queued)| (sequence, queued.entry))
 }
 
@@ -72,13 +72,13 @@ impl RequestWriter {
     /// Makes a request durable: its record, its locks, its entry in the queue, and its idempotency
     /// key if it has one. `durable` is called when all of these are on disk or could not be
     /// written.
-    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: Durable) {
-        self.group_commit.commit(admission(sequence, entry, idempotency), durable);
+    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: OnDurable) {
+        self.group_commit.commit(admission_changes(sequence, entry, idempotency), durable);
     }
 
     /// Calls `durable` when every request that was admitted before is on disk or could not be
     /// written.
-    pub fn after_admitted(&self, durable: Durable) {
+    pub fn after_admitted(&self, durable: OnDurable) {
         self.group_commit.commit(Changes::default(), durable);
     }
 
@@ -169,7 +169,7 @@ impl RequestWriter {
 }
 
 /// Everything that admitting a request writes.
-pub(crate) fn admission(sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>) -> Changes {
+pub(crate) fn admission_changes(sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>) -> Changes {
     let mut changes = Changes::default();
     let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: None };
     changes.put(&family::REQUESTS, &entry.request_id, &record);

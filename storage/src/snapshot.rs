@@ -61,7 +61,8 @@ impl Snapshot {
         inclusion_path(self, leaf_index)
     }
 
-    /// The record of a root; `None` when the registry never had it.
+    /// The record of a root; `None` when the registry never had it. For the newest root, `height`
+    /// is that of the last applied block.
     pub fn root(&self, root: Root) -> Result<Option<RootRecord>, StoreError> {
         if root == self.applied.tip.root {
             return Ok(Some(RootRecord { height: self.applied.tip.seal.height, replaced_at: None }));

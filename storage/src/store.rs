@@ -33,9 +33,10 @@ pub struct OpenOptions {
     pub domain: RegistryDomain,
     /// Memory for cached blocks of the database's files, in bytes.
     pub block_cache: usize,
-    /// Keeps all files in memory, for simulations. They last as long as a clone of this [`Memory`].
+    /// Keeps all files in memory, for simulations. They last as long as a clone of this
+    /// [`MemoryDisk`].
     #[cfg(feature = "fault-injection")]
-    pub in_memory: Option<Memory>,
+    pub in_memory: Option<MemoryDisk>,
 }
 
 impl OpenOptions {
@@ -52,7 +53,7 @@ impl OpenOptions {
     /// The place of the store's files; `None` for the machine's disks.
     fn environment(&self) -> Option<&rocksdb::Env> {
         #[cfg(feature = "fault-injection")]
-        if let Some(Memory(environment)) = &self.in_memory {
+        if let Some(MemoryDisk(environment)) = &self.in_memory {
             return Some(environment);
         }
         None
@@ -62,10 +63,10 @@ impl OpenOptions {
 /// A disk in memory. A store that is opened on a clone finds the files of the store before it.
 #[cfg(feature = "fault-injection")]
 #[derive(Clone)]
-pub struct Memory(rocksdb::Env);
+pub struct MemoryDisk(rocksdb::Env);
 
 #[cfg(feature = "fault-injection")]
-impl Memory {
+impl MemoryDisk {
     /// An empty disk.
     pub fn new() -> Result<Self, StoreError> {
         Ok(Self(rocksdb::Env::mem_env()?))
@@ -73,9 +74,9 @@ impl Memory {
 }
 
 #[cfg(feature = "fault-injection")]
-impl std::fmt::Debug for Memory {
+impl std::fmt::Debug for MemoryDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Memory")
+        f.write_str("MemoryDisk")
     }
 }
 
@@ -105,9 +106,9 @@ impl Store {
     /// when the result of an applied block is missing.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let database = Database::open(path, options.block_cache, true, options.environment())?;
-        claim(&database, &options.domain)?;
+        bind_to_registry(&database, &options.domain)?;
         check_for_gaps(&database)?;
-        Ok(Self::over(database, options.domain))
+        Ok(Self::from_database(database, options.domain))
     }
 
     /// Opens a store that must exist, for the registry that it was created for.
@@ -137,10 +138,10 @@ impl Store {
             family: family::META,
             what: "the registry that the store belongs to".to_owned(),
         })?;
-        Ok(Self::over(database, domain))
+        Ok(Self::from_database(database, domain))
     }
 
-    fn over(database: Database, domain: RegistryDomain) -> Self {
+    fn from_database(database: Database, domain: RegistryDomain) -> Self {
         Self { inner: Arc::new(StoreInner { database, domain, block_commit: Mutex::new(()) }) }
     }
 
@@ -162,7 +163,7 @@ impl Store {
 
 /// Writes the registry's domain and the schema version into a new store; refuses a store of another
 /// registry or schema.
-fn claim(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
+fn bind_to_registry(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
     match stored_domain(database)? {
         None => {
             let mut changes = Changes::default();

@@ -1,4 +1,4 @@
-//! The store against a real RocksDB.
+//! The store with a real RocksDB.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
-use crate::requests::admission;
+use crate::requests::admission_changes;
 use crate::store::write_schema_version;
 use crate::*;
 
@@ -51,26 +51,26 @@ pub(crate) fn entry(byte: u8) -> Entry {
     Entry { request_id: request_id(byte), operation: create(byte) }
 }
 
-/// Commits a block that was applied to the store's state.
+/// Applies a block to the store's state and commits it.
 pub(crate) fn commit(store: &Store, block: &Block) -> Result<(), StoreError> {
     BlockWriter::new(store.clone()).commit(block, &effects(store, block))
 }
 
-/// Makes a request durable the way the request tracker does.
+/// Makes a request durable as the request tracker does.
 pub(crate) fn admit(store: &Store, sequence: u64, byte: u8) {
-    let changes = admission(sequence, entry(byte), None);
+    let changes = admission_changes(sequence, entry(byte), None);
     store.database().write(changes, true).expect("the admission is written");
 }
 
-/// The writer of requests, and the thread that commits for it.
+/// A writer of requests, and the thread that commits its changes.
 fn request_writer(store: &Store) -> (RequestWriter, JoinHandle<()>) {
-    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
     (RequestWriter::new(store.clone(), group_commit), committing)
 }
 
-/// The records of verification, written by a committing thread of their own.
+/// The records of verification, with their own committing thread.
 fn records_of(store: &Store) -> VerificationRecords {
-    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
     VerificationRecords::new(store.clone(), group_commit)
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
     block
 }
 
-/// What applying a block to the store's state gives.
+/// The effects of applying a block to the store's state.
 pub(crate) fn effects(store: &Store, block: &Block) -> BlockEffects {
     let snapshot = store.snapshot().expect("a snapshot");
     let signers = recover_signers(&block.entries, &store.domain());
@@ -97,42 +97,42 @@ pub(crate) fn effects(store: &Store, block: &Block) -> BlockEffects {
 fn a_store_belongs_to_one_registry_and_one_process() {
     let folder = folder();
     let store = open(&folder);
-    let again = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    let again = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
     assert!(matches!(again, StoreError::InUse { .. }), "{again}");
     drop(store);
 
     let other = RegistryDomain { chain_id: 480, ..DOMAIN };
-    let error = Store::open(folder.path(), &OpenOptions::new(other)).err().expect("refused");
+    let error = Store::open(folder.path(), &OpenOptions::new(other)).err().expect("the store is refused");
     assert!(matches!(error, StoreError::OtherRegistry { stored_chain_id: 31337, chain_id: 480, .. }), "{error}");
-    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("opens").domain(), DOMAIN);
+    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
 #[test]
-fn a_store_whose_first_start_was_cut_off_is_empty_and_opens() {
+fn a_store_whose_first_start_was_interrupted_is_empty_and_opens() {
     let folder = folder();
-    drop(Database::open(folder.path(), 1 << 20, true, None).expect("made"));
-    let error = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    drop(Database::open(folder.path(), 1 << 20, true, None).expect("the database is created"));
+    let error = Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused");
     assert!(matches!(error, StoreError::Empty { .. }), "{error}");
     drop(open(&folder));
-    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("opens").domain(), DOMAIN);
+    assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
 #[test]
-fn a_store_of_another_schema_is_refused() {
+fn a_store_with_another_schema_version_is_refused() {
     let folder = folder();
     let store = open(&folder);
     write_schema_version(&store, SCHEMA_VERSION + 1);
     drop(store);
     for error in [
-        Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused"),
-        Store::open_existing(folder.path(), 1 << 20).err().expect("refused"),
+        Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused"),
+        Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused"),
     ] {
         assert!(matches!(error, StoreError::SchemaVersion { found: 2, known: 1 }), "{error}");
     }
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made_by_looking() {
+fn opening_a_missing_store_for_reading_does_not_create_it() {
     let folder = folder();
     let path = folder.path().join("nothing");
     assert!(matches!(Store::open_existing(&path, 1 << 20).err(), Some(StoreError::Open { .. })));
@@ -150,20 +150,24 @@ fn a_block_is_committed_whole_and_once() {
     let block = seal(&store, &ledger, 1000);
     let effects = effects(&store, &block);
     let writer = BlockWriter::new(store.clone());
-    writer.commit(&block, &effects).expect("committed");
+    writer.commit(&block, &effects).expect("the block is committed");
 
     let after = store.snapshot().expect("a snapshot");
     assert_eq!((before.next_leaf_index(), after.next_leaf_index()), (LeafIndex(1), LeafIndex(3)));
-    assert_eq!(before.account(LeafIndex(1)).expect("read"), None, "a snapshot does not move");
+    assert_eq!(before.account(LeafIndex(1)).expect("the read succeeds"), None, "a snapshot does not move");
     assert_eq!(
-        after.account(LeafIndex(2)).expect("read").map(|account| account.commitment),
+        after.account(LeafIndex(2)).expect("the read succeeds").map(|account| account.commitment),
         Some(Commitment(U256::from(2)))
     );
     assert_eq!(after.tip(), &effects.tip);
-    assert_eq!(store.queued_after(0, 10).expect("read"), vec![]);
-    assert_eq!(store.open_requests().expect("read"), vec![]);
-    assert_eq!(store.last_sequence().expect("read"), 2);
-    let state = store.request(&request_id(2)).expect("read").and_then(|record| record.final_state).expect("final");
+    assert_eq!(store.queued_after(0, 10).expect("the read succeeds"), vec![]);
+    assert_eq!(store.open_requests().expect("the read succeeds"), vec![]);
+    assert_eq!(store.last_sequence().expect("the read succeeds"), 2);
+    let state = store
+        .request(&request_id(2))
+        .expect("the read succeeds")
+        .and_then(|record| record.final_state)
+        .expect("the request is final");
     assert_eq!((state.height, state.outcome), (1, Outcome::Applied { leaf_index: LeafIndex(2) }));
 
     let again = writer.commit(&block, &effects);
@@ -179,94 +183,102 @@ fn replaced_roots_keep_the_time_of_their_replacement() {
     for (sequence, time) in [(1, 1000), (2, 2000)] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, time);
-        commit(&store, &block).expect("committed");
+        commit(&store, &block).expect("the block is committed");
     }
     let snapshot = store.snapshot().expect("a snapshot");
-    let record = |root| snapshot.root(root).expect("read").map(|record| (record.height, record.replaced_at));
+    let record =
+        |root| snapshot.root(root).expect("the read succeeds").map(|record| (record.height, record.replaced_at));
     assert_eq!(record(empty), Some((0, Some(UnixSeconds(1000)))));
     assert_eq!(record(snapshot.tip().root), Some((2, None)));
-    let first = store.applied_block(1).expect("read").expect("applied").result.root_after;
+    let first = store.applied_block(1).expect("the read succeeds").expect("the block is applied").result.root_after;
     assert_eq!(record(first), Some((1, Some(UnixSeconds(2000)))));
     assert_eq!(record(Root(B256::repeat_byte(9))), None);
 }
 
 #[test]
-fn the_ledger_takes_the_next_block_only_and_finds_its_end_again() {
+fn the_ledger_accepts_only_the_next_block_and_finds_its_head_after_a_restart() {
     let folder = folder();
     let store = open(&folder);
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
-    let (told, heard) = channel();
-    ledger.listen(Box::new(move |height| told.send(height).expect("the test listens")));
+    let (sender, receiver) = channel();
+    ledger.listen(Box::new(move |height| sender.send(height).expect("the test receives the height")));
     admit(&store, 1, 1);
     let block = seal(&store, &ledger, 1000);
-    assert_eq!(heard.try_recv(), Ok(1));
+    assert_eq!(receiver.try_recv(), Ok(1));
     let again = ledger.append(&block);
     assert!(matches!(again, Err(LedgerError::NotNext { found: 1, head: 1 })), "{again:?}");
-    let mut stranger = Block::seal(&ledger.head(), UnixSeconds(1000), RuleParameters::default(), block.entries.clone());
-    stranger.header.previous_hash = selfsame_protocol::B256::ZERO;
-    assert!(ledger.append(&stranger).is_err(), "a block that links elsewhere");
+    let mut foreign = Block::seal(&ledger.head(), UnixSeconds(1000), RuleParameters::default(), block.entries.clone());
+    foreign.header.previous_hash = selfsame_protocol::B256::ZERO;
+    assert!(ledger.append(&foreign).is_err(), "a block with another previous hash");
 
     let head = ledger.head();
     drop((ledger, store));
     let ledger = EmbeddedLedger::open(open(&folder)).expect("the ledger opens");
     assert_eq!(ledger.head(), head);
-    assert_eq!(ledger.block(1).expect("read"), Some(block));
-    assert_eq!(ledger.height_of(&head.hash).expect("read"), Some(1));
-    let place = ledger.place(&request_id(1)).expect("read").expect("in a block");
+    assert_eq!(ledger.block(1).expect("the read succeeds"), Some(block));
+    assert_eq!(ledger.height_of(&head.hash).expect("the read succeeds"), Some(1));
+    let place = ledger.place(&request_id(1)).expect("the read succeeds").expect("the request is in a block");
     assert_eq!((place.height, place.position, place.block_hash), (1, 0, head.hash));
 }
 
 #[test]
-fn group_commit_keeps_the_order_and_ends_when_all_is_durable() {
+fn group_commit_keeps_the_order_and_ends_after_the_last_commit() {
     let folder = folder();
     let store = open(&folder);
-    let (group_commit, thread) = GroupCommit::start(store.clone()).expect("it starts");
+    let (group_commit, thread) = GroupCommit::start(store.clone()).expect("the committing thread starts");
     let requests = RequestWriter::new(store.clone(), group_commit);
-    let (told, heard) = channel();
+    let (sender, receiver) = channel();
     for sequence in 1..=200u64 {
-        let told = told.clone();
-        let durable = move |result: Result<(), StoreError>| told.send(result.map(|()| sequence)).expect("heard");
+        let sender = sender.clone();
+        let durable = move |result: Result<(), StoreError>| {
+            sender.send(result.map(|()| sequence)).expect("the test receives the result")
+        };
         requests.admit(sequence, entry(sequence as u8), None, Box::new(durable));
     }
-    requests.barrier().expect("passed");
-    let order: Vec<u64> = heard.try_iter().map(|result| result.expect("durable")).collect();
+    requests.barrier().expect("the barrier passes");
+    let order: Vec<u64> = receiver.try_iter().map(|result| result.expect("the request is durable")).collect();
     assert_eq!(order, (1..=200).collect::<Vec<_>>());
     drop(requests);
-    thread.join().expect("it ends");
-    assert_eq!(store.queued_after(0, 1000).expect("read").len(), 200);
+    thread.join().expect("the committing thread ends");
+    assert_eq!(store.queued_after(0, 1000).expect("the read succeeds").len(), 200);
 }
 
 #[test]
-fn sweeping_takes_what_is_old_and_nothing_else() {
+fn sweeping_deletes_only_expired_requests() {
     let folder = folder();
     let store = open(&folder);
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
     for (sequence, time) in [(1, 1000), (2, 2000), (3, 3000)] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, time);
-        commit(&store, &block).expect("committed");
+        commit(&store, &block).expect("the block is committed");
     }
     let (requests, _committing) = request_writer(&store);
     assert_eq!(
-        requests.sweep_requests(UnixSeconds(2000), None, 10).expect("swept"),
+        requests.sweep_requests(UnixSeconds(2000), None, 10).expect("the sweep succeeds"),
         Some((UnixSeconds(1000), request_id(1)))
     );
-    let is_kept = |byte| store.request(&request_id(byte)).expect("read").is_some();
+    let is_kept = |byte| store.request(&request_id(byte)).expect("the read succeeds").is_some();
     assert_eq!([is_kept(1), is_kept(2), is_kept(3)], [false, true, true]);
     assert_eq!(
-        requests.sweep_requests(UnixSeconds(9000), Some((UnixSeconds(1000), request_id(1))), 1).expect("swept"),
+        requests
+            .sweep_requests(UnixSeconds(9000), Some((UnixSeconds(1000), request_id(1))), 1)
+            .expect("the sweep succeeds"),
         Some((UnixSeconds(2000), request_id(2)))
     );
     assert_eq!([is_kept(2), is_kept(3)], [false, true]);
-    let rest = requests.sweep_requests(UnixSeconds(9000), Some((UnixSeconds(2000), request_id(2))), 10).expect("swept");
+    let rest = requests
+        .sweep_requests(UnixSeconds(9000), Some((UnixSeconds(2000), request_id(2))), 10)
+        .expect("the sweep succeeds");
     assert_eq!((rest, is_kept(3)), (Some((UnixSeconds(3000), request_id(3))), false));
-    assert_eq!(requests.sweep_requests(UnixSeconds(9000), rest, 10).expect("swept"), None);
-    assert!(ledger.place(&request_id(1)).expect("read").is_some(), "receipts outlive states");
+    assert_eq!(requests.sweep_requests(UnixSeconds(9000), rest, 10).expect("the sweep succeeds"), None);
+    assert!(ledger.place(&request_id(1)).expect("the read succeeds").is_some(), "the receipt remains");
 }
 
-/// The power failed during the last write: the log has its length, and lacks pages of it.
+/// The power failed during the last write: the log has its full length, but lacks pages of that
+/// write.
 #[test]
-fn a_last_write_that_lacks_pages_is_taken_away() {
+fn a_last_write_that_lacks_pages_is_removed() {
     const PAGE: u64 = 4096;
     let begin = || {
         let folder = folder();
@@ -280,7 +292,7 @@ fn a_last_write_that_lacks_pages_is_taken_away() {
         for (key, record) in nullifiers {
             changes.put(&crate::schema::family::NULLIFIERS, &key, &record);
         }
-        store.database().write(changes, true).expect("written");
+        store.database().write(changes, true).expect("the changes are written");
         (folder, log, length)
     };
     let (folder, log, before) = begin();
@@ -290,32 +302,32 @@ fn a_last_write_that_lacks_pages_is_taken_away() {
     for page in before.div_ceil(PAGE)..all.div_ceil(PAGE) {
         let (folder, log, _) = begin();
         let file = std::fs::OpenOptions::new().write(true).open(&log).expect("a file");
-        file.set_len(page * PAGE).and_then(|()| file.set_len(all)).expect("pages go");
+        file.set_len(page * PAGE).and_then(|()| file.set_len(all)).expect("the pages are cut off");
         let store = open(&folder);
-        assert!(store.request(&request_id(1)).expect("read").is_some(), "page {page}");
-        assert_eq!(records_of(&store).nullifier(&nullifier(0)).expect("read"), None, "page {page}");
+        assert!(store.request(&request_id(1)).expect("the read succeeds").is_some(), "page {page}");
+        assert_eq!(records_of(&store).nullifier(&nullifier(0)).expect("the read succeeds"), None, "page {page}");
         admit(&store, 2, 2);
         drop(store);
-        assert_eq!(open(&folder).open_requests().expect("read").len(), 2, "page {page}");
+        assert_eq!(open(&folder).open_requests().expect("the read succeeds").len(), 2, "page {page}");
     }
 }
 
 #[test]
-fn a_first_start_that_was_cut_off_leaves_an_empty_store() {
+fn an_interrupted_first_start_leaves_an_empty_store() {
     let folder = folder();
     drop(open(&folder));
-    std::fs::remove_file(folder.path().join("CURRENT")).expect("removed");
-    let refused = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    std::fs::remove_file(folder.path().join("CURRENT")).expect("the file is removed");
+    let refused = Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused");
     assert!(matches!(refused, StoreError::Open { .. }), "there is a log: {refused}");
     for entry in std::fs::read_dir(folder.path()).expect("a folder") {
         let path = entry.expect("a file").path();
         if path.extension().is_some_and(|kind| kind == "log" || kind == "sst") {
-            std::fs::remove_file(path).expect("removed");
+            std::fs::remove_file(path).expect("the file is removed");
         }
     }
-    let empty = Store::open_existing(folder.path(), 1 << 20).err().expect("refused");
+    let empty = Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused");
     assert!(matches!(empty, StoreError::Empty { .. }), "{empty}");
-    let nothing = Store::open_existing(&folder.path().join("elsewhere"), 1 << 20).err().expect("refused");
+    let nothing = Store::open_existing(&folder.path().join("elsewhere"), 1 << 20).err().expect("the store is refused");
     assert!(matches!(nothing, StoreError::Open { .. }), "{nothing}");
 }
 
@@ -327,22 +339,23 @@ fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
     for sequence in [1, 2, 3] {
         admit(&store, sequence, sequence as u8);
         let block = seal(&store, &ledger, 1000 * sequence);
-        commit(&store, &block).expect("committed");
+        commit(&store, &block).expect("the block is committed");
     }
     drop((store, ledger));
     let store = open(&folder);
     let mut changes = Changes::default();
     changes.delete(&crate::schema::family::RESULTS, &2);
-    store.database().write(changes, true).expect("written");
+    store.database().write(changes, true).expect("the changes are written");
     drop(store);
-    let refused = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused").to_string();
+    let refused =
+        Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused").to_string();
     assert!(refused.contains("results lacks block 2"), "{refused}");
-    assert!(Store::open_existing(folder.path(), 1 << 20).is_ok(), "it can be checked");
+    assert!(Store::open_existing(folder.path(), 1 << 20).is_ok(), "fsck can open the store");
 }
 
-/// What is in a log before the last one was acknowledged, whole.
+/// Every record in a log before the last log was acknowledged, so such a log must be complete.
 #[test]
-fn an_older_log_that_is_missing_or_short_is_refused() {
+fn a_store_with_a_missing_or_short_older_log_is_refused() {
     let begin = || {
         let folder = folder();
         let store = open(&folder);
@@ -357,15 +370,15 @@ fn an_older_log_that_is_missing_or_short_is_refused() {
         (folder, logs)
     };
     let (folder, _) = begin();
-    assert_eq!(open(&folder).open_requests().expect("read").len(), 2);
+    assert_eq!(open(&folder).open_requests().expect("the read succeeds").len(), 2);
 
     let (folder, logs) = begin();
-    std::fs::remove_file(&logs[0]).expect("removed");
-    let missing = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    std::fs::remove_file(&logs[0]).expect("the file is removed");
+    let missing = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
     let (folder, logs) = begin();
     let log = std::fs::OpenOptions::new().write(true).open(&logs[0]).expect("a file");
-    log.set_len(log.metadata().expect("a file").len() - 100).expect("cut off");
-    let short = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("refused");
+    log.set_len(log.metadata().expect("a file").len() - 100).expect("the log is cut off");
+    let short = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
     for error in [missing, short] {
         assert!(matches!(error, StoreError::Open { .. }), "{error}");
         assert!(error.to_string().contains("WAL"), "{error}");
@@ -385,24 +398,31 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
             body_hash: selfsame_protocol::keccak256(encode(&operation)),
             accepted_at: UnixSeconds(accepted_at),
         };
-        let changes = admission(sequence, Entry { request_id, operation }, Some((key, record)));
-        store.database().write(changes, true).expect("written");
+        let changes = admission_changes(sequence, Entry { request_id, operation }, Some((key, record)));
+        store.database().write(changes, true).expect("the changes are written");
     }
     let (requests, _committing) = request_writer(&store);
-    let nobody = |_: &_| false;
-    let sweep =
-        |time, in_use: &dyn Fn(&_) -> bool| requests.sweep_idempotency_keys(time, None, 10, in_use).expect("swept");
-    assert_eq!(sweep(UnixSeconds(2000), &nobody), Some((UnixSeconds(1000), key)));
-    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(UnixSeconds(5000)));
-    // Somebody uses it anew at this moment.
+    let not_in_use = |_: &_| false;
+    let sweep = |time, in_use: &dyn Fn(&_) -> bool| {
+        requests.sweep_idempotency_keys(time, None, 10, in_use).expect("the sweep succeeds")
+    };
+    assert_eq!(sweep(UnixSeconds(2000), &not_in_use), Some((UnixSeconds(1000), key)));
+    assert_eq!(
+        store.idempotency(&key).expect("the read succeeds").map(|record| record.accepted_at),
+        Some(UnixSeconds(5000))
+    );
+    // A client uses the key again at this moment.
     assert_eq!(sweep(UnixSeconds(6000), &|in_use| *in_use == key), Some((UnixSeconds(5000), key)));
-    assert_eq!(store.idempotency(&key).expect("read").map(|record| record.accepted_at), Some(UnixSeconds(5000)));
+    assert_eq!(
+        store.idempotency(&key).expect("the read succeeds").map(|record| record.accepted_at),
+        Some(UnixSeconds(5000))
+    );
     let behind = requests
         .sweep_idempotency_keys(UnixSeconds(6000), Some((UnixSeconds(5000), key)), 10, |_| true)
-        .expect("swept");
-    assert_eq!(behind, None, "whoever goes on does not come to it again");
-    assert_eq!(sweep(UnixSeconds(6000), &nobody), Some((UnixSeconds(5000), key)));
-    assert_eq!(store.idempotency(&key).expect("read"), None);
+        .expect("the sweep succeeds");
+    assert_eq!(behind, None, "a sweep that continues does not visit the key again");
+    assert_eq!(sweep(UnixSeconds(6000), &not_in_use), Some((UnixSeconds(5000), key)));
+    assert_eq!(store.idempotency(&key).expect("the read succeeds"), None);
 }
 
 fn nullifier(number: u64) -> NullifierKey {
@@ -415,22 +435,25 @@ fn record(verifications: u64) -> NullifierRecord {
     NullifierRecord { created_at: UnixMillis(1000), verifications, user_presence_completed: false }
 }
 
-/// Hands in a change of a nullifier's record that was read as `before`.
+/// Queues a change of a nullifier's record that was read as `before`.
 fn change(records: &VerificationRecords, before: Option<NullifierRecord>, after: u64) -> Receiver<Decision> {
     let write = NullifierWrite { nullifiers: vec![(nullifier(1), before, record(after))], new_action: None };
     let (decided, decision) = channel();
-    let decided = move |result: Result<Decision, StoreError>| decided.send(result.expect("no fault")).expect("awaited");
+    let decided = move |result: Result<Decision, StoreError>| {
+        decided.send(result.expect("no fault")).expect("the test receives the decision")
+    };
     records.write(&write, Box::new(decided));
     decision
 }
 
 #[test]
-fn changes_under_conditions_see_those_before_them() {
+fn conditional_changes_see_the_changes_before_them() {
     let folder = folder();
     let store = open(&folder);
-    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
+    let (group_commit, committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
     let records = VerificationRecords::new(store.clone(), group_commit);
-    // All at once, so that they share groups: of those that expect the same, the first wins.
+    // All changes are queued at once, so that they share groups. Of the changes that expect the
+    // same record, the first one is written.
     let decisions: Vec<_> = [
         (None, 1, Decision::Written),
         (None, 2, Decision::Changed),
@@ -443,18 +466,18 @@ fn changes_under_conditions_see_those_before_them() {
     .map(|(before, after, expected)| (change(&records, before, after), expected))
     .collect();
     for (decision, expected) in decisions {
-        assert_eq!(decision.recv().expect("decided"), expected);
+        assert_eq!(decision.recv().expect("the decision arrives"), expected);
     }
-    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
-    assert_eq!(records.nullifier(&nullifier(2)).expect("read"), None);
+    assert_eq!(records.nullifier(&nullifier(1)).expect("the read succeeds"), Some(record(6)));
+    assert_eq!(records.nullifier(&nullifier(2)).expect("the read succeeds"), None);
     drop((records, store));
-    committing.join().expect("it ends");
+    committing.join().expect("the committing thread ends");
     let records = records_of(&open(&folder));
-    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(6)));
+    assert_eq!(records.nullifier(&nullifier(1)).expect("the read succeeds"), Some(record(6)));
 }
 
 #[test]
-fn racing_changes_under_conditions_lose_nothing() {
+fn racing_conditional_changes_lose_no_update() {
     const THREADS: u64 = 4;
     const EACH: u64 = 50;
     let folder = folder();
@@ -465,13 +488,13 @@ fn racing_changes_under_conditions_lose_nothing() {
             scope.spawn(|| {
                 let mut done = 0;
                 while done < EACH {
-                    let before = records.nullifier(&nullifier(1)).expect("read");
+                    let before = records.nullifier(&nullifier(1)).expect("the read succeeds");
                     let after = before.map_or(1, |record| record.verifications + 1);
-                    let decision = change(&records, before, after).recv().expect("decided");
+                    let decision = change(&records, before, after).recv().expect("the decision arrives");
                     done += u64::from(decision == Decision::Written);
                 }
             });
         }
     });
-    assert_eq!(records.nullifier(&nullifier(1)).expect("read"), Some(record(THREADS * EACH)));
+    assert_eq!(records.nullifier(&nullifier(1)).expect("the read succeeds"), Some(record(THREADS * EACH)));
 }

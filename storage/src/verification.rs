@@ -7,7 +7,7 @@ use selfsame_protocol::verification::roots::TrustedRoot;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::group_commit::{Conditions, Decided, Durable, GroupCommit};
+use crate::group_commit::{Conditions, GroupCommit, OnDecided, OnDurable};
 use crate::schema::family;
 use crate::store::Store;
 
@@ -44,7 +44,7 @@ impl VerificationRecords {
 
     /// Writes nullifiers, and their action if it is new, when every record is still as it was read;
     /// otherwise writes nothing. `decided` gets the outcome.
-    pub fn write(&self, write: &NullifierWrite, decided: Decided) {
+    pub fn write(&self, write: &NullifierWrite, decided: OnDecided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         for (key, before, after) in &write.nullifiers {
             conditions.expect(&family::NULLIFIERS, key, before.as_ref());
@@ -64,7 +64,7 @@ impl VerificationRecords {
 
     /// Adds a trusted root; adding it again changes nothing. `durable` is called when it is on disk
     /// or could not be written.
-    pub fn trust_root(&self, root: &TrustedRoot, durable: Durable) {
+    pub fn trust_root(&self, root: &TrustedRoot, durable: OnDurable) {
         let mut changes = Changes::default();
         changes.put(&family::TRUSTED_ROOTS, root, &());
         self.group_commit.commit(changes, durable);

@@ -14,7 +14,7 @@ use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::create_account;
 
 use crate::harness::{START, TestDaemon, folder};
-use crate::people::{carry_out, create, final_state, fresh, key, registry, submit};
+use crate::test_accounts::{carry_out, create, final_state, fresh, key, registry, submit};
 
 #[tokio::test]
 async fn all_eight_kinds_are_finalized() {
@@ -35,18 +35,21 @@ async fn all_eight_kinds_are_finalized() {
     };
 
     let account = done(create_account(&[laptop.authenticator()], Address::ZERO)).await;
-    let account = done(account.insert(domain, &laptop, phone.authenticator(), PubkeyId(1)).expect("built")).await;
-    let account = done(account.update(domain, &phone, tablet.authenticator()).expect("built")).await;
-    let account = done(account.remove(domain, &tablet, laptop.address()).expect("built")).await;
-    let account = done(account.update_recovery_agent(domain, &tablet, other.address()).expect("built")).await;
-    let pending = client.pending_recovery_agent(account.leaf_index).await.expect("answered");
+    let account =
+        done(account.insert(domain, &laptop, phone.authenticator(), PubkeyId(1)).expect("a valid operation")).await;
+    let account = done(account.update(domain, &phone, tablet.authenticator()).expect("a valid operation")).await;
+    let account = done(account.remove(domain, &tablet, laptop.address()).expect("a valid operation")).await;
+    let account =
+        done(account.update_recovery_agent(domain, &tablet, other.address()).expect("a valid operation")).await;
+    let pending = client.pending_recovery_agent(account.leaf_index).await.expect("an answer");
     assert_eq!(pending.pending_recovery_agent, other.address());
-    let account = done(account.cancel_recovery_agent_update(domain, &tablet).expect("built")).await;
-    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("answered"), Address::ZERO);
-    let account = done(account.update_recovery_agent(domain, &tablet, agent.address()).expect("built")).await;
+    let account = done(account.cancel_recovery_agent_update(domain, &tablet).expect("a valid operation")).await;
+    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("an answer"), Address::ZERO);
+    let account =
+        done(account.update_recovery_agent(domain, &tablet, agent.address()).expect("a valid operation")).await;
     let account = done(account.execute_recovery_agent_update()).await;
-    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("answered"), agent.address());
-    let account = done(account.recover(domain, &agent, spare.authenticator()).expect("built")).await;
+    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("an answer"), agent.address());
+    let account = done(account.recover(domain, &agent, spare.authenticator()).expect("a valid operation")).await;
 
     let all = [
         "create_account",
@@ -60,27 +63,27 @@ async fn all_eight_kinds_are_finalized() {
     ];
     assert_eq!(kinds, BTreeSet::from(all));
     assert_eq!(registry.account(account.leaf_index).await.expect("read"), account);
-    assert_eq!(account.nonce, Nonce::from(7), "every signed operation used one");
+    assert_eq!(account.nonce, Nonce::from(7), "every signed operation uses one nonce");
     for revoked in [&laptop, &phone, &tablet] {
-        assert_eq!(client.packed_account(revoked.address()).await.expect("answered"), None);
+        assert_eq!(client.packed_account(revoked.address()).await.expect("an answer"), None);
     }
-    let packed = client.packed_account(spare.address()).await.expect("answered").expect("an authenticator");
+    let packed = client.packed_account(spare.address()).await.expect("an answer").expect("an authenticator");
     assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (1, PubkeyId(0), account.leaf_index));
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn a_recovery_agent_takes_office_after_fourteen_days_and_not_a_second_before() {
+async fn a_recovery_agent_update_executes_after_fourteen_days_and_not_earlier() {
     const COOLDOWN: Duration = Duration::from_secs(14 * 24 * 3600);
     let folder = folder();
     let daemon = TestDaemon::start(folder.path()).await;
     let (owner, agent, heir) = (key("owner"), key("agent"), key("heir"));
     let open = registry(daemon.client()).await;
     let account = create(&open, &owner, Address::ZERO).await;
-    let step = account.update_recovery_agent(open.domain(), &owner, agent.address()).expect("built");
+    let step = account.update_recovery_agent(open.domain(), &owner, agent.address()).expect("a valid operation");
     let account = carry_out(&open, step).await.account;
     let leaf_index = account.leaf_index;
-    let pending = open.client().pending_recovery_agent(leaf_index).await.expect("answered");
+    let pending = open.client().pending_recovery_agent(leaf_index).await.expect("an answer");
     assert_eq!(pending.execute_after, UnixSeconds((START + COOLDOWN).as_secs()));
     daemon.stop().await;
 
@@ -92,20 +95,20 @@ async fn a_recovery_agent_takes_office_after_fourteen_days_and_not_a_second_befo
     };
     assert_eq!((status, code.as_str()), (400, "bad_request"));
     assert!(message.starts_with("RecoveryAgentUpdateStillInCooldown: "), "{message}");
-    assert_eq!(early.client().recovery_agent(leaf_index).await.expect("answered"), Address::ZERO);
+    assert_eq!(early.client().recovery_agent(leaf_index).await.expect("an answer"), Address::ZERO);
     daemon.stop().await;
 
     let daemon = TestDaemon::start_at(folder.path(), START + COOLDOWN, |_| {}).await;
     let late = registry(daemon.client()).await;
     let account = carry_out(&late, account.execute_recovery_agent_update()).await.account;
-    assert_eq!(late.client().recovery_agent(leaf_index).await.expect("answered"), agent.address());
-    let pending = late.client().pending_recovery_agent(leaf_index).await.expect("answered");
+    assert_eq!(late.client().recovery_agent(leaf_index).await.expect("an answer"), agent.address());
+    let pending = late.client().pending_recovery_agent(leaf_index).await.expect("an answer");
     assert_eq!((pending.pending_recovery_agent, pending.execute_after), (Address::ZERO, UnixSeconds(0)));
-    carry_out(&late, account.recover(late.domain(), &agent, heir.authenticator()).expect("built")).await;
+    carry_out(&late, account.recover(late.domain(), &agent, heir.authenticator()).expect("a valid operation")).await;
     daemon.stop().await;
 }
 
-/// A state's place in the order, and the hash it carries.
+/// A state's position in the order of states, and the transaction hash that it carries.
 fn rank(state: &GatewayRequestState) -> (u8, Option<&str>) {
     match state {
         GatewayRequestState::Queued => (0, None),
@@ -116,11 +119,12 @@ fn rank(state: &GatewayRequestState) -> (u8, Option<&str>) {
     }
 }
 
-/// Asks for a request's state without a pause until it is finalized. Every state seen, without repetitions.
+/// Polls a request's state without a pause until it is finalized. Returns every state seen, without
+/// repetitions.
 async fn watch(client: Client, request_id: RequestId) -> Vec<GatewayRequestState> {
     let mut seen: Vec<GatewayRequestState> = Vec::new();
     while seen.last().is_none_or(|state| !state.is_final()) {
-        let answer = client.status(request_id, 0).await.expect("answered");
+        let answer = client.status(request_id, 0).await.expect("an answer");
         assert_eq!(answer.request_id, request_id);
         if seen.last() != Some(&answer.status) {
             seen.push(answer.status);
@@ -146,13 +150,13 @@ async fn states_only_move_forward() {
     }
     let mut ranks = BTreeSet::new();
     for (request_id, watcher) in watchers {
-        let seen = watcher.await.expect("no panic");
+        let seen = watcher.await.expect("the task does not panic");
         assert!(seen.is_sorted_by(|before, after| rank(before).0 < rank(after).0), "{seen:?}");
         ranks.extend(seen.iter().map(|state| rank(state).0));
         let hashes: BTreeSet<_> = seen.iter().filter_map(|state| rank(state).1).collect();
-        assert_eq!(hashes.len(), 1, "submitted and finalized name one block: {seen:?}");
-        let hash = hashes.into_iter().next().expect("one");
-        let block = reqwest::get(daemon.gateway(&format!("/block/{hash}"))).await.expect("answered");
+        assert_eq!(hashes.len(), 1, "submitted and finalized name the same block: {seen:?}");
+        let hash = hashes.into_iter().next().expect("a hash");
+        let block = reqwest::get(daemon.gateway(&format!("/block/{hash}"))).await.expect("an answer");
         let block: BlockResponse = block.json().await.expect("a block");
         assert_eq!(format!("{:#x}", block.block.hash), hash);
         assert!(block.request_ids.contains(&request_id));
@@ -168,11 +172,11 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     let owner = key("owner");
     let open = registry(daemon.client()).await;
     let account = create(&open, &owner, Address::ZERO).await;
-    let step = account.update_recovery_agent(open.domain(), &owner, key("agent").address()).expect("built");
+    let step = account.update_recovery_agent(open.domain(), &owner, key("agent").address()).expect("a valid operation");
     let account = carry_out(&open, step).await.account;
     daemon.stop().await;
 
-    // A block is sealed when a hundred requests wait, and not before.
+    // A block is sealed when a hundred requests wait, and not earlier.
     let cooldown = Duration::from_secs(14 * 24 * 3600);
     let daemon = TestDaemon::start_at(folder.path(), START + cooldown, |config| {
         config.batcher.max_operations = 100;
@@ -189,7 +193,8 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     for number in 0..50 {
         create_good(number).await;
     }
-    // Admitted when the cooldown is over; then the machine's clock is corrected, and the block's time is before its end.
+    // The operation is admitted when the cooldown is over. Then the machine's clock is set back, so
+    // the time of the block is before the end of the cooldown.
     let bad = submit(&registry, account.execute_recovery_agent_update()).await.request_id;
     daemon.clock.set(START + Duration::from_secs(60));
     for number in 50..99 {
@@ -202,14 +207,14 @@ async fn one_bad_operation_fails_alone_among_ninety_nine_good_ones() {
     assert!(error.starts_with("RecoveryAgentUpdateStillInCooldown: "), "{error}");
     assert_eq!(error_code.map(|code| code.to_string()).as_deref(), Some("bad_request"));
     let receipt = client.receipt(bad).await.expect("a receipt");
-    receipt.verify().expect("it holds");
+    receipt.verify().expect("the receipt verifies");
     assert_eq!((receipt.operation.position, receipt.block.header.count), (50, 100));
-    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("answered"), Address::ZERO);
+    assert_eq!(client.recovery_agent(account.leaf_index).await.expect("an answer"), Address::ZERO);
     for request_id in good {
         let state = final_state(client, request_id).await;
         assert_eq!(state, GatewayRequestState::Finalized { tx_hash: format!("{:#x}", receipt.block.hash) });
     }
-    assert_eq!(client.root().await.expect("answered").leaf_count, 1 + 1 + 99);
+    assert_eq!(client.root().await.expect("an answer").leaf_count, 1 + 1 + 99);
     daemon.stop().await;
 }
 
@@ -220,13 +225,14 @@ async fn two_wallets_of_one_account_see_each_others_changes() {
     let registry = registry(daemon.client()).await;
     let (laptop, phone) = (key("laptop"), key("phone"));
     let account = create(&registry, &laptop, Address::ZERO).await;
-    let step = account.insert(registry.domain(), &laptop, phone.authenticator(), PubkeyId(6)).expect("built");
+    let step =
+        account.insert(registry.domain(), &laptop, phone.authenticator(), PubkeyId(6)).expect("a valid operation");
     carry_out(&registry, step).await;
     let read_by = async |key: &AuthenticatorKey| registry.account_of(key.address()).await.expect("read");
     let (seen, mine) = (read_by(&phone).await, read_by(&laptop).await);
     assert_eq!(seen, mine);
     assert_eq!(seen.slots.len(), 7, "a slot list reaches to the highest slot used");
-    carry_out(&registry, seen.remove(registry.domain(), &phone, laptop.address()).expect("built")).await;
+    carry_out(&registry, seen.remove(registry.domain(), &phone, laptop.address()).expect("a valid operation")).await;
     let refused = registry.account_of(laptop.address()).await;
     assert!(matches!(refused, Err(AccountError::NoAccount(_))), "{refused:?}");
     daemon.stop().await;

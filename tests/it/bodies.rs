@@ -1,6 +1,7 @@
-//! The bodies of every route, word for word: what each answers when it succeeds, and its typical errors.
+//! The exact bodies of every route: the answer to a successful request, and the typical errors.
 //!
-//! Keys and clock are the same in every run. Request ids are random, and so is every hash that covers one: those are left out.
+//! Keys and clock are the same in every run. Request ids are random, and so is every hash that
+//! covers a request id: those are left out.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use selfsame_wallet::keys::Authenticator;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, create_account};
 use serde_json::{Value, json};
 
-use crate::calls::{Answer, Caller, route};
-use crate::people::key;
+use crate::registry_client::{RegistryAnswer, RegistryClient, route};
+use crate::test_accounts::key;
 
 /// Fields whose value depends on request ids.
 const VARYING: [&str; 8] = [
@@ -26,20 +27,22 @@ const VARYING: [&str; 8] = [
     "request_id",
 ];
 
-/// Requests and answers, written down.
+/// Requests and answers in the order in which they were made.
 struct Transcript {
-    caller: Caller,
+    client: RegistryClient,
     text: String,
 }
 
 impl Transcript {
     async fn start() -> Self {
-        let caller =
-            Caller::start_with(|config| config.registry.recovery_agent_update_cooldown = Duration::from_secs(60)).await;
-        Self { caller, text: String::new() }
+        let client = RegistryClient::start_with(|config| {
+            config.registry.recovery_agent_update_cooldown = Duration::from_secs(60)
+        })
+        .await;
+        Self { client, text: String::new() }
     }
 
-    fn note(&mut self, request: &str, body: Option<&Value>, answer: &Answer) {
+    fn record(&mut self, request: &str, body: Option<&Value>, answer: &RegistryAnswer) {
         let _ = writeln!(self.text, "{}", without_ids(request));
         if let Some(body) = body {
             let _ = writeln!(self.text, "{body:#}");
@@ -50,34 +53,34 @@ impl Transcript {
     }
 
     async fn get(&mut self, path: &str) {
-        let answer = self.caller.get(self.caller.daemon.gateway(path)).await;
-        self.note(&format!("GET {path}"), None, &answer);
+        let answer = self.client.get(self.client.daemon.gateway(path)).await;
+        self.record(&format!("GET {path}"), None, &answer);
     }
 
     async fn post(&mut self, path: &str, body: Value) {
-        let answer = self.caller.post(self.caller.daemon.gateway(path), body.to_string()).await;
-        self.note(&format!("POST {path}"), Some(&body), &answer);
+        let answer = self.client.post(self.client.daemon.gateway(path), body.to_string()).await;
+        self.record(&format!("POST {path}"), Some(&body), &answer);
     }
 
     async fn query(&mut self, path: &str, body: Value) {
-        let answer = self.caller.query(path, body.clone()).await;
-        self.note(&format!("POST {path}"), Some(&body), &answer);
+        let answer = self.client.query(path, body.clone()).await;
+        self.record(&format!("POST {path}"), Some(&body), &answer);
     }
 
-    /// Submits an operation and follows it to its end; notes the first answer and the last.
+    /// Submits an operation and waits for its final state. Records the first answer and the last.
     async fn submit(&mut self, step: Result<Step, OperationError>) -> (AccountState, String) {
-        let Step { operation, after } = step.expect("built");
-        let answer = self.caller.submit(&operation).await;
+        let Step { operation, after } = step.expect("a valid operation");
+        let answer = self.client.submit(&operation).await;
         let body = serde_json::to_value(&operation).expect("JSON");
-        self.note(&format!("POST {}", route(operation.kind())), Some(&body), &answer);
+        self.record(&format!("POST {}", route(operation.kind())), Some(&body), &answer);
         let request_id = answer.request_id().to_owned();
         self.get(&format!("/status/{request_id}?wait=60")).await;
         (after, request_id)
     }
 
-    /// Compares everything noted since the last time.
+    /// Compares everything recorded since the last call with a snapshot.
     #[track_caller]
-    fn is(&mut self, name: &str) {
+    fn assert_snapshot(&mut self, name: &str) {
         let text = std::mem::take(&mut self.text);
         insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(name, text);
@@ -97,7 +100,7 @@ fn leave_out(value: &mut Value) {
                             *text = format!("[{name}]");
                         }
                     }
-                    // The entry that a receipt shows begins with the request's id.
+                    // The entry that a receipt shows begins with the request id.
                     Value::Object(operation) if name == "operation" => {
                         operation.insert("encoding".to_owned(), json!("[encoding]"));
                     }
@@ -112,7 +115,7 @@ fn leave_out(value: &mut Value) {
     }
 }
 
-/// A text with `[request_id]` in the place of every request id.
+/// The text with `[request_id]` in place of every request id.
 fn without_ids(text: &str) -> String {
     let is_id = |word: &str| word.strip_prefix("gw_").is_some_and(|uuid| uuid.len() == 36);
     let words =
@@ -125,38 +128,38 @@ fn without_ids(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn gateway() {
+async fn gateway_bodies_match_their_snapshots() {
     let mut transcript = Transcript::start().await;
-    let domain = transcript.caller.domain();
+    let domain = transcript.client.domain();
     let [alice, tablet, phone, agent, other] = ["alice", "tablet", "phone", "agent", "other"].map(key);
 
     let (account, request_id) = transcript.submit(Ok(create_account(&[alice.authenticator()], agent.address()))).await;
     transcript.get(&format!("/receipt/{request_id}")).await;
     let account = AccountState { leaf_index: LeafIndex(1), ..account };
-    transcript.is("gateway_create_account");
+    transcript.assert_snapshot("gateway_create_account");
 
     let (account, _) = transcript.submit(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
     let (account, _) = transcript.submit(account.update(&domain, &alice, phone.authenticator())).await;
     let (account, _) = transcript.submit(account.remove(&domain, &phone, tablet.address())).await;
-    transcript.is("gateway_authenticators");
+    transcript.assert_snapshot("gateway_authenticators");
 
     let (account, _) = transcript.submit(account.update_recovery_agent(&domain, &phone, other.address())).await;
     let (account, _) = transcript.submit(account.cancel_recovery_agent_update(&domain, &phone)).await;
     let (account, _) = transcript.submit(account.update_recovery_agent(&domain, &phone, other.address())).await;
-    transcript.caller.daemon.clock.advance(Duration::from_secs(60));
+    transcript.client.daemon.clock.advance(Duration::from_secs(60));
     let (account, _) = transcript.submit(Ok(account.execute_recovery_agent_update())).await;
     let (account, _) = transcript.submit(account.recover(&domain, &other, alice.authenticator())).await;
-    transcript.is("gateway_recovery");
+    transcript.assert_snapshot("gateway_recovery");
 
     for path in ["/config", "/health", "/block/1", "/block/8"] {
         transcript.get(path).await;
     }
-    let root = transcript.caller.standing().await["root"].as_str().expect("a root").to_owned();
+    let root = transcript.client.standing().await["root"].as_str().expect("a root").to_owned();
     transcript.get(&format!("/is-valid-root?root={root}")).await;
     transcript.get("/is-valid-root?root=0x5").await;
-    transcript.is("gateway_queries");
+    transcript.assert_snapshot("gateway_queries");
 
-    let nobody = "00000000-0000-4000-8000-000000000000";
+    let unknown = "00000000-0000-4000-8000-000000000000";
     for path in [
         "/nowhere",
         "/create-account",
@@ -165,9 +168,9 @@ async fn gateway() {
         "/is-valid-root",
         "/status/x",
         "/receipt/x",
-        &format!("/status/{nobody}"),
-        &format!("/receipt/{nobody}"),
-        &format!("/status/{nobody}?wait=61"),
+        &format!("/status/{unknown}"),
+        &format!("/receipt/{unknown}"),
+        &format!("/status/{unknown}?wait=61"),
     ] {
         transcript.get(path).await;
     }
@@ -180,27 +183,28 @@ async fn gateway() {
     let taken = create_account(&[alice.authenticator()], Address::ZERO).operation;
     transcript.post("/create-account", serde_json::to_value(taken).expect("JSON")).await;
     let old = AccountState { nonce: Nonce(U256::ZERO), ..account };
-    let old = old.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1)).expect("built").operation;
+    let old = old.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1)).expect("a valid operation").operation;
     transcript.post("/insert-authenticator", serde_json::to_value(old).expect("JSON")).await;
-    transcript.is("gateway_errors");
+    transcript.assert_snapshot("gateway_errors");
 }
 
 #[tokio::test]
-async fn indexer() {
+async fn indexer_bodies_match_their_snapshots() {
     let mut transcript = Transcript::start().await;
-    let domain = transcript.caller.domain();
+    let domain = transcript.client.domain();
     let [alice, tablet, phone, agent, other] = ["alice", "tablet", "phone", "agent", "other"].map(key);
     let root = async |transcript: &mut Transcript| {
-        let answer = transcript.caller.get(transcript.caller.daemon.indexer("/root")).await;
-        transcript.note("GET /root", None, &answer);
+        let answer = transcript.client.get(transcript.client.daemon.indexer("/root")).await;
+        transcript.record("GET /root", None, &answer);
     };
     root(&mut transcript).await;
 
-    // Three slots, the middle one removed, and an agent pending.
+    // The account has three slots, the middle one is removed, and an update of the recovery agent
+    // is pending.
     let keys = [&alice, &tablet, &phone];
-    let account = transcript.caller.create(&keys, agent.address()).await;
-    let account = transcript.caller.carry_out(account.remove(&domain, &alice, tablet.address())).await;
-    transcript.caller.carry_out(account.update_recovery_agent(&domain, &alice, other.address())).await;
+    let account = transcript.client.create(&keys, agent.address()).await;
+    let account = transcript.client.carry_out(account.remove(&domain, &alice, tablet.address())).await;
+    transcript.client.carry_out(account.update_recovery_agent(&domain, &alice, other.address())).await;
     root(&mut transcript).await;
     let one = || json!({"leaf_index": "0x1"});
     let address = |of: Address| json!({"authenticator_address": of});
@@ -217,7 +221,7 @@ async fn indexer() {
         transcript.query(path, one()).await;
     }
     transcript.query("/packed-account", address(phone.address())).await;
-    transcript.is("indexer_answers");
+    transcript.assert_snapshot("indexer_answers");
 
     for path in by_leaf_index {
         transcript.query(path, json!({"leaf_index": "0"})).await;
@@ -229,13 +233,13 @@ async fn indexer() {
     transcript.query("/inclusion-proof", json!({"leaf_index": 1})).await;
     transcript.query("/inclusion-proof", json!([])).await;
     transcript.query("/nowhere", json!({})).await;
-    // A key that is no point of the curve: nothing wrong with that, except where points are wanted.
+    // A key that is not a point of the curve is accepted, except where points are needed.
     let odd = Authenticator { address: Address::repeat_byte(1), ..alice.authenticator() };
     let mut body = serde_json::to_value(create_account(&[odd], Address::ZERO).operation).expect("JSON");
     body["authenticator_pubkeys"] = json!([U256::MAX]);
-    let accepted = transcript.caller.post(transcript.caller.daemon.gateway("/create-account"), body.to_string()).await;
-    transcript.caller.final_state(accepted.request_id()).await;
+    let accepted = transcript.client.post(transcript.client.daemon.gateway("/create-account"), body.to_string()).await;
+    transcript.client.final_state(accepted.request_id()).await;
     transcript.query("/compat/inclusion-proof", json!({"leaf_index": "2"})).await;
     transcript.query("/authenticator-pubkeys", json!({"leaf_index": "2"})).await;
-    transcript.is("indexer_errors");
+    transcript.assert_snapshot("indexer_errors");
 }

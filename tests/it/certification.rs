@@ -1,41 +1,43 @@
-//! The local certification check: what the OpenID certification profiles ask for, a test for each row.
+//! The local certification check: what the OpenID certification profiles require, with a test for
+//! each row.
 //!
-//! The profiles Basic, Implicit, Hybrid and Form Post ask for nearly the same rows, each for its own response types. The rows are
-//! written once, in `rows.rs`, for any [`Flow`]; here each profile names the rows that it has, by what the OpenID Foundation's
-//! suite calls its modules (`oidcc-max-age-1` is `max_age_1`).
+//! The profiles Basic, Implicit, Hybrid and Form Post require nearly the same rows, each for its
+//! own response types. The rows are written once, in `rows.rs`, for any [`Flow`]. Here each profile
+//! lists its rows, by the names of the modules in the OpenID Foundation's suite (`oidcc-max-age-1`
+//! is `max_age_1`).
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `visitor.rs` | a browser, its user and the application that it visits, who checks all that it is given |
+//! | `browser.rs` | a browser, its user and the application that it visits, which checks every response |
 //! | `rows.rs` | the rows of the profiles |
-//! | `config.rs` | the profile Config: discovery and keys, https |
+//! | `config.rs` | the profile Config: discovery, keys, https |
 //! | `errors.rs` | the error codes of sign-in, each at its endpoint with status, body and headers |
-//! | `redirect_uris.rs` | no spelling of a redirect URI but the registered one is followed |
+//! | `redirect_uris.rs` | only the registered spelling of a redirect URI gets a redirect |
 
+pub mod browser;
 mod config;
 mod errors;
 mod redirect_uris;
 mod rows;
-pub mod visitor;
 
 use selfsame::config::Config;
 
-use crate::sign_in_desk::{Party, add_neighbour, take_current_proofs};
-use visitor::Flow;
+use crate::sign_in_client::{SignInTestClient, accept_current_proofs, add_other_app};
+use browser::Flow;
 
-/// A provider with two applications, where people sign in with the simulator's proofs.
-async fn provider() -> Party {
-    Party::start_with(two_applications).await
+/// A provider with two applications whose users sign in with the simulator's proofs.
+async fn provider() -> SignInTestClient {
+    SignInTestClient::start_with(two_applications).await
 }
 
-/// The same, which has its signing keys already; to be stopped at the end.
-async fn signing_provider() -> Party {
-    Party::start_with_keys(two_applications).await
+/// Like [`provider`], on a store that already has signing keys. The test has to stop it at its end.
+async fn signing_provider() -> SignInTestClient {
+    SignInTestClient::start_with_keys(two_applications).await
 }
 
 fn two_applications(config: &mut Config) {
-    take_current_proofs(config);
-    add_neighbour(config);
+    accept_current_proofs(config);
+    add_other_app(config);
 }
 
 const BASIC: [Flow; 1] = [Flow::by_redirect("code")];
@@ -51,7 +53,8 @@ const FORM_POST: [Flow; 6] = [
     Flow::by_form("code id_token token"),
 ];
 
-/// A test for each row, which goes through the flows of a profile with one provider.
+/// Makes a test for each row. The test runs the row with every flow of the profile, with one
+/// provider.
 macro_rules! profile {
     ($profile:ident, $flows:ident, $($row:ident)*) => {
         mod $profile {
@@ -59,11 +62,11 @@ macro_rules! profile {
             $(
                 #[tokio::test]
                 async fn $row() {
-                    let party = signing_provider().await;
+                    let client = signing_provider().await;
                     for flow in $flows {
-                        rows::$row(&party, flow).await;
+                        rows::$row(&client, flow).await;
                     }
-                    party.stop().await;
+                    client.stop().await;
                 }
             )*
         }

@@ -1,4 +1,4 @@
-//! The commands, as a person runs them: the program itself, what it prints, how it ends.
+//! The commands, run as programs: output and exit status.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use selfsame_storage::{GroupCommit, RequestWriter, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
-use crate::harness::{Process, folder, refused_start, run};
-use crate::people::key;
+use crate::harness::{DaemonProcess, folder, refused_start, run};
+use crate::test_accounts::key;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
 
@@ -21,11 +21,11 @@ fn a_recorded_trace_replays_without_a_difference() {
 }
 
 #[test]
-fn a_trace_that_was_tampered_with_is_noticed_at_its_row() {
+fn a_tampered_trace_fails_at_its_row() {
     let folder = folder();
     let recorded = std::fs::read_to_string(TRACE).expect("the trace is read");
     let lines: Vec<&str> = recorded.lines().collect();
-    // The file has a row a line, after the line with the parameters.
+    // The file has one row in each line, after the line with the parameters.
     let tampered = |row: usize, from: &str, to: &str| {
         let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         let changed = lines[row].replacen(from, to, 1);
@@ -56,16 +56,17 @@ async fn fsck_tells_good_stores_from_damaged_ones() {
     let (success, text) = run(&["registry", "fsck", "--data", &data]);
     assert!(!success && text.contains("cannot open the store"), "{text}");
 
-    let process = Process::start(folder.path(), &[], &[]);
-    let registry = crate::people::registry(process.client()).await;
-    crate::people::create(&registry, &key("one"), key("agent").address()).await;
-    crate::people::create(&registry, &key("two"), key("agent").address()).await;
+    let process = DaemonProcess::start(folder.path(), &[], &[]);
+    let registry = crate::test_accounts::registry(process.client()).await;
+    crate::test_accounts::create(&registry, &key("one"), key("agent").address()).await;
+    crate::test_accounts::create(&registry, &key("two"), key("agent").address()).await;
     process.kill();
     let (success, text) = run(&["registry", "fsck", "--data", &data]);
-    let summary = "2 blocks, 2 applied with 2 operations, 2 accounts, 0 requests queued, 0 faults\n";
+    let summary = "2 blocks, 2 applied with 2 operations, 2 accounts, 0 requests queued, 0 findings\n";
     assert_eq!((success, text.as_str()), (true, summary));
 
-    // Two queued requests for one lock, which the daemon never admits: only the second one holds it.
+    // Two queued requests hold one lock, which the daemon never admits: only the second one holds
+    // it.
     let store = Store::open_existing(&selfsame::daemon::store_folder(folder.path()), 1 << 20).expect("the store opens");
     let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
     let operation = create_account(&[key("three").authenticator()], key("agent").address()).operation;
@@ -78,14 +79,14 @@ async fn fsck_tells_good_stores_from_damaged_ones() {
     committing.join().expect("it ends");
     let (success, text) = run(&["registry", "fsck", "--data", &data]);
     assert!(!success && text.contains("does not hold the lock on"), "{text}");
-    assert!(text.ends_with("2 requests queued, 2 faults\n"), "{text}");
+    assert!(text.ends_with("2 requests queued, 2 findings\n"), "{text}");
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("fsck")), "{left:?}");
 }
 
 #[test]
-fn a_new_application_is_configuration() {
+fn new_app_prints_a_configuration_that_loads() {
     let folder = folder();
     let arguments =
         ["app", "new", "--name", "An \"example\"", "--redirect-uri", "https://app.example/callback", "--staging"];
@@ -109,7 +110,7 @@ fn a_new_application_is_configuration() {
         assert!(app.id.starts_with("app_staging_"));
         let hash = app.client_secret_hash.as_ref().expect("a hash");
         assert!(*hash == selfsame::config::SecretHash::of(hash.salt(), &secret(text)));
-        assert!(!text.contains(&format!("\"{}\"", secret(text))), "the secret stands in the comment only");
+        assert!(!text.contains(&format!("\"{}\"", secret(text))), "the secret is only in the comment");
     }
     std::fs::write(&file, format!("{first}\n{first}")).expect("written");
     let error = Config::load(Some(&file), std::iter::empty(), false, None).expect_err("one id twice");
@@ -133,7 +134,7 @@ async fn a_bad_configuration_is_refused_with_its_key() {
         assert!(message.contains(key) && message.contains(variable), "{message:?} should name {key} and {variable}");
         assert!(!message.contains("panicked"), "{message}");
     }
-    assert!(!folder.path().join("store").exists(), "nothing is touched before the configuration is good");
+    assert!(!folder.path().join("store").exists(), "a bad configuration creates no store");
 
     let file = folder.path().join("selfsame.toml");
     let cases = [
@@ -152,18 +153,19 @@ async fn a_bad_configuration_is_refused_with_its_key() {
     assert!(!success && message.contains("--dev"), "{message}");
 }
 
-/// Wallet files in a folder, acting on a daemon.
-struct Desk<'a> {
+/// The wallet commands, with wallet files in a folder, on one daemon.
+struct WalletCommands<'a> {
     folder: &'a Path,
-    process: &'a Process,
+    process: &'a DaemonProcess,
 }
 
-impl Desk<'_> {
+impl WalletCommands<'_> {
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name).with_extension("json")
     }
 
-    /// Runs `selfsame wallet` with these words for a wallet; `@name` stands for a wallet's file.
+    /// Runs `selfsame wallet` with these words for a wallet; `@name` stands for the path of a
+    /// wallet's file.
     fn wallet(&self, name: &str, words: &str) -> (bool, String) {
         let words = words.split_whitespace().map(|word| match word.strip_prefix('@') {
             Some(name) => self.file(name).display().to_string(),
@@ -176,8 +178,8 @@ impl Desk<'_> {
         run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// The same, which must succeed; the lines about the account.
-    fn done(&self, name: &str, words: &str) -> Vec<String> {
+    /// Runs the same, which must succeed; returns the lines about the account.
+    fn run_operation(&self, name: &str, words: &str) -> Vec<String> {
         let (success, text) = self.wallet(name, words);
         assert!(success, "`{words}`: {text}");
         let (operation, account): (Vec<&str>, Vec<&str>) = {
@@ -201,54 +203,65 @@ impl Desk<'_> {
 }
 
 #[test]
-fn the_wallet_from_the_command_line() {
+fn wallet_commands_run_all_operations() {
     let (folder, wallets) = (folder(), folder());
-    let process = Process::start(folder.path(), &[], &[("SELFSAME_REGISTRY__RECOVERY_AGENT_UPDATE_COOLDOWN", "0s")]);
-    let desk = Desk { folder: wallets.path(), process: &process };
+    let process =
+        DaemonProcess::start(folder.path(), &[], &[("SELFSAME_REGISTRY__RECOVERY_AGENT_UPDATE_COOLDOWN", "0s")]);
+    let wallet_commands = WalletCommands { folder: wallets.path(), process: &process };
     let names = ["laptop", "phone", "tablet", "agent", "spare"];
     for name in names {
-        let (success, text) = desk.wallet(name, "new");
+        let (success, text) = wallet_commands.wallet(name, "new");
         assert!(success, "{text}");
-        let mode = std::fs::metadata(desk.file(name)).expect("a file").permissions().mode();
+        let mode = std::fs::metadata(wallet_commands.file(name)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
-        assert!(text.contains(&format!("address {}", desk.address(name))), "{text}");
+        assert!(text.contains(&format!("address {}", wallet_commands.address(name))), "{text}");
     }
-    let [laptop, phone, tablet, agent, spare] = names.map(|name| desk.address(name));
+    let [laptop, phone, tablet, agent, spare] = names.map(|name| wallet_commands.address(name));
 
     let own = |slot: u32, address: &str| format!("slot {slot}: {address} (this wallet)");
     let slot = |slot: u32, address: &str| format!("slot {slot}: {address}");
-    assert_eq!(desk.done("laptop", "create-account"), ["leaf index 0x1, nonce 0".to_owned(), own(0, &laptop)]);
     assert_eq!(
-        desk.done("laptop", "insert --new-wallet @phone"),
+        wallet_commands.run_operation("laptop", "create-account"),
+        ["leaf index 0x1, nonce 0".to_owned(), own(0, &laptop)]
+    );
+    assert_eq!(
+        wallet_commands.run_operation("laptop", "insert --new-wallet @phone"),
         ["leaf index 0x1, nonce 1".to_owned(), own(0, &laptop), slot(1, &phone)]
     );
     assert_eq!(
-        desk.done("phone", "update --new-wallet @tablet"),
+        wallet_commands.run_operation("phone", "update --new-wallet @tablet"),
         ["leaf index 0x1, nonce 2".to_owned(), slot(0, &laptop), slot(1, &tablet)]
     );
     assert_eq!(
-        desk.done("tablet", &format!("remove {laptop}")),
+        wallet_commands.run_operation("tablet", &format!("remove {laptop}")),
         ["leaf index 0x1, nonce 3".to_owned(), "slot 0: removed".to_owned(), own(1, &tablet)]
     );
-    let lines = desk.done("tablet", &format!("recovery-agent set {agent}"));
+    let lines = wallet_commands.run_operation("tablet", &format!("recovery-agent set {agent}"));
     assert!(lines[3].starts_with(&format!("recovery agent {agent} can take office from ")), "{lines:?}");
-    assert_eq!(desk.done("tablet", "recovery-agent cancel").len(), 3, "nobody is pending");
-    desk.done("tablet", &format!("recovery-agent set {agent}"));
+    assert_eq!(
+        wallet_commands.run_operation("tablet", "recovery-agent cancel").len(),
+        3,
+        "no recovery agent is pending"
+    );
+    wallet_commands.run_operation("tablet", &format!("recovery-agent set {agent}"));
     let in_office = format!("recovery agent {agent}");
-    assert_eq!(desk.done("spare", "recovery-agent execute --leaf-index 1").last(), Some(&in_office));
-    let (success, text) = desk.wallet("spare", "recover --leaf-index 1 --new-wallet @spare");
+    assert_eq!(
+        wallet_commands.run_operation("spare", "recovery-agent execute --leaf-index 1").last(),
+        Some(&in_office)
+    );
+    let (success, text) = wallet_commands.wallet("spare", "recover --leaf-index 1 --new-wallet @spare");
     assert!(!success && text.contains("InvalidSignature"), "{text}");
     assert_eq!(
-        desk.done("agent", "recover --leaf-index 1 --new-wallet @spare"),
+        wallet_commands.run_operation("agent", "recover --leaf-index 1 --new-wallet @spare"),
         ["leaf index 0x1, nonce 7".to_owned(), slot(0, &spare), in_office]
     );
 
-    let (success, text) = desk.wallet("tablet", "show");
-    assert!(success && text.ends_with("an authenticator of no account\n"), "{text}");
-    let (success, text) = desk.wallet("spare", "new");
+    let (success, text) = wallet_commands.wallet("tablet", "show");
+    assert!(success && text.ends_with("this wallet is not an authenticator of an account\n"), "{text}");
+    let (success, text) = wallet_commands.wallet("spare", "new");
     assert!(!success && text.contains("exists already"), "{text}");
-    std::fs::set_permissions(desk.file("spare"), std::fs::Permissions::from_mode(0o644)).expect("changed");
-    let (success, text) = desk.wallet("spare", "show");
+    std::fs::set_permissions(wallet_commands.file("spare"), std::fs::Permissions::from_mode(0o644)).expect("changed");
+    let (success, text) = wallet_commands.wallet("spare", "show");
     assert!(!success && text.contains("chmod 600"), "{text}");
 }
 
@@ -257,7 +270,7 @@ async fn proofs_from_the_command_line_verify() {
     const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
     let folder = folder();
     let data = folder.path().join("data").display().to_string();
-    let process = Process::start(Path::new(&data), &[], &[]);
+    let process = DaemonProcess::start(Path::new(&data), &[], &[]);
     let wallet = folder.path().join("wallet.json").display().to_string();
     let (gateway, indexer, operator) = (&process.gateway, &process.indexer, &process.operator.clone());
     let (made, text) = run(&["wallet", "new", "--wallet", &wallet, "--gateway", gateway, "--indexer", indexer]);
@@ -279,7 +292,7 @@ async fn proofs_from_the_command_line_verify() {
         assert_eq!(answer["message"], message, "{kind}: {answer}");
     }
 
-    // The operator's commands see what the wallet did, and do it too.
+    // The operator's commands list the root that the wallet trusted, and can trust one themselves.
     let daemon = ["--operator", operator.as_str(), "--data", &data];
     let (listed, text) = run(&[&["roots", "list"][..], &daemon].concat());
     assert!(listed && text.starts_with("legacy staging 20") && text.lines().count() == 1, "{text}");
@@ -295,7 +308,8 @@ async fn proofs_from_the_command_line_verify() {
     assert!(is_ready && text.starts_with("ready\n") && text.contains("/verifier"), "{text}");
     process.kill();
     let (is_ready, text) = run(&["status", "--operator", operator]);
-    assert!(!is_ready && text.contains("is the daemon running?"), "{text}");
-    let mode = std::fs::metadata(Path::new(&data).join("operator.token")).expect("there").permissions().mode();
+    assert!(!is_ready && text.contains("check that the daemon is running"), "{text}");
+    let mode =
+        std::fs::metadata(Path::new(&data).join("operator.token")).expect("the file exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -1,4 +1,5 @@
-//! What readers see while writers write: every answer is of one version of the registry, and what is finalized is in all of them.
+//! Reads during writes: every answer shows one version of the registry, and what is finalized is in
+//! every answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,36 +14,37 @@ use selfsame_wallet::client::Client;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
 
 use crate::harness::{TestDaemon, folder};
-use crate::people::{create, final_state, key, registry, submit};
+use crate::test_accounts::{create, final_state, key, registry, submit};
 
 /// How often a writer changes its account.
 const CHANGES: usize = 40;
 
 /// The commitment of public keys as an answer lists them.
 fn commitment_of(keys: &[Option<CompressedKey>]) -> Commitment {
-    commitment(&decompress_slots(keys.iter().copied()).expect("real keys"))
+    commitment(&decompress_slots(keys.iter().copied()).expect("keys of the curve"))
 }
 
-/// Reads inclusion proofs of an account as fast as it can; checks each and tells the roots seen.
+/// Reads inclusion proofs of an account without a pause. Checks each and returns the roots seen.
 async fn read_proofs(client: Client, leaf_index: LeafIndex, writing: Arc<AtomicBool>) -> BTreeSet<Root> {
     let mut roots = BTreeSet::new();
     while writing.load(Ordering::Relaxed) {
-        let proof = client.inclusion_proof(leaf_index).await.expect("answered");
+        let proof = client.inclusion_proof(leaf_index).await.expect("an answer");
         let path = proof.path().expect("thirty siblings");
         let leaf = commitment_of(&proof.authenticator_pubkeys).leaf();
-        assert_eq!(path.root_from(&leaf), proof.root, "an answer's keys lead to the answer's root");
+        assert_eq!(path.root_from(&leaf), proof.root, "the keys of an answer lead to its root");
         roots.insert(proof.root);
     }
     roots
 }
 
-/// Reads an account's authenticators as fast as it can; checks each answer and tells the commitments seen.
+/// Reads an account's authenticators without a pause. Checks each answer and returns the
+/// commitments seen.
 async fn read_authenticators(client: Client, leaf_index: LeafIndex, writing: Arc<AtomicBool>) -> BTreeSet<Commitment> {
     let mut commitments = BTreeSet::new();
     while writing.load(Ordering::Relaxed) {
-        let answer = client.authenticators(leaf_index).await.expect("answered");
+        let answer = client.authenticators(leaf_index).await.expect("an answer");
         let stated = answer.offchain_signer_commitment;
-        assert_eq!(commitment_of(&answer.authenticator_pubkeys), stated, "the keys make the commitment");
+        assert_eq!(commitment_of(&answer.authenticator_pubkeys), stated, "the keys have the stated commitment");
         let has_key = answer.authenticator_pubkeys.iter().map(Option::is_some);
         assert!(has_key.eq(answer.authenticator_addresses.iter().map(Option::is_some)));
         commitments.insert(stated);
@@ -50,25 +52,26 @@ async fn read_authenticators(client: Client, leaf_index: LeafIndex, writing: Arc
     commitments
 }
 
-/// The next change of an account: its second authenticator comes and goes, a new key every time.
+/// The next change of an account: inserts or removes its second authenticator, with a new key each
+/// time.
 fn change(registry: &Registry, account: &AccountState, owner: &str, number: usize) -> Step {
     let phone = key(&format!("{owner}'s phone {}", number / 2));
     let owner = key(owner);
     match number % 2 {
-        0 => account.insert(registry.domain(), &owner, phone.authenticator(), PubkeyId(1)).expect("built"),
-        _ => account.remove(registry.domain(), &owner, phone.address()).expect("built"),
+        0 => account.insert(registry.domain(), &owner, phone.authenticator(), PubkeyId(1)).expect("a valid operation"),
+        _ => account.remove(registry.domain(), &owner, phone.address()).expect("a valid operation"),
     }
 }
 
-/// Asks for a request's state without a pause until it is finalized.
+/// Polls a request's state without a pause until it is finalized.
 async fn poll_until_finalized(registry: &Registry, step: Step) -> AccountState {
     let after = step.after.clone();
     let request_id = submit(registry, step).await.request_id;
-    while !registry.client().status(request_id, 0).await.expect("answered").status.is_final() {}
+    while !registry.client().status(request_id, 0).await.expect("an answer").status.is_final() {}
     after
 }
 
-/// Every read shows this account; the first answer counts.
+/// Asserts that the first answer of every endpoint shows this account.
 async fn expect_shown(client: &Client, account: &AccountState) {
     let leaf_index = account.leaf_index;
     let (nonce, authenticators, proof) = tokio::join!(
@@ -76,19 +79,19 @@ async fn expect_shown(client: &Client, account: &AccountState) {
         client.authenticators(leaf_index),
         client.inclusion_proof(leaf_index),
     );
-    assert_eq!(nonce.expect("answered"), account.nonce);
-    assert_eq!(authenticators.expect("answered").offchain_signer_commitment, account.commitment);
+    assert_eq!(nonce.expect("an answer"), account.nonce);
+    assert_eq!(authenticators.expect("an answer").offchain_signer_commitment, account.commitment);
     let keys: Vec<_> = account.slots.iter().map(|slot| slot.map(|slot| slot.compressed_key())).collect();
-    assert_eq!(proof.expect("answered").authenticator_pubkeys, keys);
+    assert_eq!(proof.expect("an answer").authenticator_pubkeys, keys);
     for (pubkey_id, slot) in (0..).map(PubkeyId).zip(&account.slots) {
         let Some(slot) = slot else { continue };
-        let packed = client.packed_account(slot.address).await.expect("answered").expect("an authenticator");
+        let packed = client.packed_account(slot.address).await.expect("an answer").expect("an authenticator");
         assert_eq!((packed.leaf_index, packed.pubkey_id), (leaf_index, pubkey_id));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_belongs_together_whenever_it_is_taken() {
+async fn every_answer_shows_one_version_of_the_registry() {
     let folder = folder();
     let daemon = TestDaemon::start(folder.path()).await;
     let registry = registry(daemon.client()).await;
@@ -113,7 +116,7 @@ async fn an_answer_belongs_together_whenever_it_is_taken() {
         })
     });
     let writers: Vec<_> = writers.collect();
-    // A crowd of others keeps the blocks full.
+    // Other writers keep the blocks full.
     let mut crowd = Vec::new();
     for number in 0..200 {
         let step = create_account(&[key(&format!("crowd {number}")).authenticator()], Address::ZERO);
@@ -129,16 +132,19 @@ async fn an_answer_belongs_together_whenever_it_is_taken() {
 
     let mut roots = BTreeSet::new();
     for reader in proofs {
-        roots.extend(reader.await.expect("every proof holds"));
+        roots.extend(reader.await.expect("every proof verifies"));
     }
     for reader in lists {
-        assert!(reader.await.expect("every list holds").len() > 2, "the account was read while it changed");
+        assert!(
+            reader.await.expect("every list has its stated commitment").len() > 2,
+            "the account was read while it changed"
+        );
     }
     assert!(roots.len() > CHANGES / 2, "{} roots were seen", roots.len());
     for root in roots {
-        assert!(registry.client().is_valid_root(root).await.expect("answered"), "{root:#x} was a root");
+        assert!(registry.client().is_valid_root(root).await.expect("an answer"), "{root:#x} was a root");
     }
-    assert!(!registry.client().is_valid_root(Root(B256::repeat_byte(1))).await.expect("answered"));
+    assert!(!registry.client().is_valid_root(Root(B256::repeat_byte(1))).await.expect("an answer"));
     daemon.stop().await;
 }
 
@@ -151,15 +157,15 @@ async fn a_finalized_request_is_in_every_answer() {
         let owner = format!("owner {number}");
         let created = create_account(&[key(&owner).authenticator()], Address::ZERO);
         let mut account = poll_until_finalized(&registry, created).await;
-        let packed = registry.client().packed_account(key(&owner).address()).await.expect("answered");
-        account.leaf_index = packed.expect("an authenticator from now on").leaf_index;
+        let packed = registry.client().packed_account(key(&owner).address()).await.expect("an answer");
+        account.leaf_index = packed.expect("the authenticator is known").leaf_index;
         expect_shown(registry.client(), &account).await;
         for number in 0..2 {
             account = poll_until_finalized(&registry, change(&registry, &account, &owner, number)).await;
             expect_shown(registry.client(), &account).await;
         }
         let revoked = registry.client().packed_account(key(&format!("{owner}'s phone 0")).address()).await;
-        assert_eq!(revoked.expect("answered"), None, "a removed authenticator is gone at once");
+        assert_eq!(revoked.expect("an answer"), None, "a removed authenticator is gone at once");
     }
     daemon.stop().await;
 }

@@ -1,4 +1,5 @@
-//! Daemons that end and start again on the same data, in cases of their own; [`crate::torture`] kills them in the middle of work.
+//! Daemons that end and start again on the same data, in single cases; [`crate::torture`] kills
+//! them under load.
 
 use std::path::Path;
 
@@ -6,18 +7,18 @@ use alloy_primitives::Address;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_wallet::operations::create_account;
 
-use crate::harness::{Process, folder, refused_start, run};
-use crate::people::{final_state, key, seed};
+use crate::harness::{DaemonProcess, folder, refused_start, run};
+use crate::test_accounts::{final_state, key, seed};
 
 fn assert_sound(data: &Path) {
     let (success, text) = run(&["registry", "fsck", "--data", &data.display().to_string()]);
-    assert!(success && text.contains(", 0 faults"), "{text}");
+    assert!(success && text.contains(", 0 findings"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_in_flight_arrives_when_the_daemon_is_told_to_stop() {
+async fn a_stopping_daemon_sends_the_answers_in_flight() {
     let folder = folder();
-    let process = Process::start(folder.path(), &[], &[("SELFSAME_BATCHER__MAX_WAIT", "10s")]);
+    let process = DaemonProcess::start(folder.path(), &[], &[("SELFSAME_BATCHER__MAX_WAIT", "10s")]);
     let client = process.client();
     let step = create_account(&[key("waiting").authenticator()], Address::ZERO);
     let request_id = client.submit(&step.operation, &seed("key")).await.expect("accepted").request_id;
@@ -27,31 +28,31 @@ async fn an_answer_that_is_in_flight_arrives_when_the_daemon_is_told_to_stop() {
     });
     let metrics = format!("{}/metrics", process.operator);
     loop {
-        let text = reqwest::get(&metrics).await.expect("answered").text().await.expect("text");
+        let text = reqwest::get(&metrics).await.expect("an answer").text().await.expect("text");
         if text.lines().any(|line| line.ends_with("registry_status_waiters 1")) {
             break;
         }
     }
     assert!(process.terminate().success());
-    let answer = waiting.await.expect("no panic").expect("the answer arrives");
+    let answer = waiting.await.expect("the task does not panic").expect("the answer arrives");
     assert!(!answer.status.is_final(), "{answer:?}");
     assert_sound(folder.path());
 
-    // The daemon did not wait for the block; the next one seals it.
-    let process = Process::start(folder.path(), &[], &[]);
+    // The daemon does not wait for the block; the next process seals it.
+    let process = DaemonProcess::start(folder.path(), &[], &[]);
     let state = final_state(&process.client(), request_id).await;
     assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{state:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_is_for_one_registry_and_one_process() {
+async fn a_store_serves_one_registry_and_one_process() {
     let folder = folder();
-    let process = Process::start(folder.path(), &[], &[]);
+    let process = DaemonProcess::start(folder.path(), &[], &[]);
     let message = refused_start(folder.path(), &[]).await;
     assert!(message.contains("is in use by another process; stop the daemon first"), "{message}");
     let (success, message) = run(&["registry", "fsck", "--data", &folder.path().display().to_string()]);
     assert!(!success && message.contains("is in use by another process"), "{message}");
-    assert!(process.client().root().await.is_ok(), "the first one goes on");
+    assert!(process.client().root().await.is_ok(), "the first process still answers");
     assert!(process.terminate().success());
 
     let contract = format!("0x{}", "12".repeat(20));
@@ -66,10 +67,11 @@ async fn a_store_is_for_one_registry_and_one_process() {
             assert!(message.contains(part), "{message:?} should contain {part:?}");
         }
     }
-    Process::start(folder.path(), &[], &[]).kill();
+    DaemonProcess::start(folder.path(), &[], &[]).kill();
 }
 
-/// What verification, sign-in and the operator were told is done is done, also when the daemon is killed right after.
+/// What verification, sign-in and the operator acknowledged is still true when the daemon is killed
+/// right after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_codes_and_roots_survive_a_kill() {
     const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -78,12 +80,12 @@ async fn proofs_codes_and_roots_survive_a_kill() {
     let data = folder.path().join("data");
     let (data_text, wallet) = (data.display().to_string(), folder.path().join("wallet.json").display().to_string());
     let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let verify = async |process: &Process, body: &str| -> serde_json::Value {
+    let verify = async |process: &DaemonProcess, body: &str| -> serde_json::Value {
         let url = format!("{}/api/v4/verify/{APP}", process.verification);
         let request = http.post(url).header("content-type", "application/json").body(body.to_owned());
         request.send().await.expect("an answer").json().await.expect("JSON")
     };
-    let exchange = async |process: &Process, code: &str| {
+    let exchange = async |process: &DaemonProcess, code: &str| {
         let body = format!("grant_type=authorization_code&code={code}&redirect_uri={CALLBACK}");
         let request = http.post(format!("{}/token", process.sign_in)).basic_auth(APP, Some("sk_dev_only")).body(body);
         let request = request.header("content-type", "application/x-www-form-urlencoded");
@@ -91,17 +93,17 @@ async fn proofs_codes_and_roots_survive_a_kill() {
         (answer.status().as_u16(), answer.json::<serde_json::Value>().await.expect("JSON"))
     };
 
-    let process = Process::start(&data, &[], &[]);
+    let process = DaemonProcess::start(&data, &[], &[]);
     run(&["wallet", "new", "--wallet", &wallet, "--gateway", &process.gateway, "--indexer", &process.indexer]);
     let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
-    // The wallet has the operator trust its root.
+    // The wallet makes the operator trust its root.
     let (proved, body) = run(&[&["wallet", "prove", "--app", APP, "--action", "vote"][..], &daemon].concat());
     assert!(proved, "{body}");
     let first = verify(&process, &body).await;
     assert_eq!(first["message"], "Proof verified successfully", "{first}");
     process.kill();
 
-    let process = Process::start(&data, &[], &[]);
+    let process = DaemonProcess::start(&data, &[], &[]);
     let again = verify(&process, &body).await;
     assert_eq!(again["message"], "Proof verified successfully (nullifier reuse)", "{again}");
     assert_eq!(again["created_at"], first["created_at"]);
@@ -121,14 +123,14 @@ async fn proofs_codes_and_roots_survive_a_kill() {
     assert_eq!(status, 200, "{tokens}");
     process.kill();
 
-    let process = Process::start(&data, &[], &[]);
+    let process = DaemonProcess::start(&data, &[], &[]);
     let token = tokens["access_token"].as_str().expect("a token");
-    let info = async |process: &Process| {
+    let info = async |process: &DaemonProcess| {
         let request = http.get(format!("{}/userinfo", process.sign_in)).bearer_auth(token);
         request.send().await.expect("an answer").status().as_u16()
     };
-    assert_eq!(info(&process).await, 200, "a token that was given out is good");
-    assert_eq!(exchange(&process, &unused).await.0, 200, "and so is a code");
-    assert_eq!(exchange(&process, &used).await.1["error"], "invalid_grant", "one that was used stays used");
-    assert_eq!(info(&process).await, 401, "its second use revoked the token");
+    assert_eq!(info(&process).await, 200, "an issued token is valid");
+    assert_eq!(exchange(&process, &unused).await.0, 200, "an unused code works");
+    assert_eq!(exchange(&process, &used).await.1["error"], "invalid_grant", "a used code stays used");
+    assert_eq!(info(&process).await, 401, "the second use of the code revokes the token");
 }

@@ -1,15 +1,17 @@
-//! Trouble with the disk: it is full, a write or a read fails, the log ends in the middle of a write, a bit has flipped, a file is
-//! missing. What was acknowledged stays true, or is honestly not to be had; nobody is told anything wrong.
+//! Failures of the disk: it is full, a write or a read fails, the log ends in the middle of a
+//! write, a bit has flipped, a file is missing. The daemon keeps what it acknowledged or answers
+//! with an error; it never gives a wrong answer.
 //!
-//! Places and bits are chosen from a seed, which is random and shown by a test that fails; the variable `DISK_SEED` gives one.
+//! Positions and bits are chosen from a seed, which is random and printed; the variable `DISK_SEED`
+//! sets it.
 //!
-//! | file | what it has |
+//! | file | contents |
 //! |---|---|
-//! | `space.rs` | a full disk; a write error that the database does not forget |
+//! | `space.rs` | a full disk; a write error that RocksDB keeps until it is opened again |
 //! | `failing.rs` | writes and reads that fail for a while, through fault points |
 //! | `log.rs` | a write-ahead log that is cut off or damaged |
-//! | `damage.rs` | damage in the database's other files |
-//! | `missing.rs` | files that are missing, or not to be had |
+//! | `damage.rs` | damage in RocksDB's other files |
+//! | `missing.rs` | files that are missing or cannot be opened |
 
 mod damage;
 #[cfg(feature = "fault-injection")]
@@ -35,49 +37,49 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::calls::Answer;
-use crate::harness::{Process, run};
+use crate::harness::{DaemonProcess, run};
+use crate::registry_client::RegistryAnswer;
 
-/// How long anything may take.
+/// The longest time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pause between two looks whether something has come about.
+/// The pause between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Somebody who asks a daemon and takes nothing on trust.
-struct Visitor {
+/// A client that checks every answer.
+struct DiskTestClient {
     http: reqwest::Client,
     gateway: String,
     indexer: String,
     operator: String,
 }
 
-impl Visitor {
+impl DiskTestClient {
     fn new(gateway: &str, indexer: &str, operator: &str) -> Self {
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
         Self { http, gateway: gateway.to_owned(), indexer: indexer.to_owned(), operator: operator.to_owned() }
     }
 
-    /// Asks; the answer has the form that every answer has.
-    async fn ask(&self, request: RequestBuilder) -> Answer {
+    /// Sends a request; the answer must have the form of every answer.
+    async fn ask(&self, request: RequestBuilder) -> RegistryAnswer {
         let answer = request.send().await.expect("an answer");
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        Answer::checked(status, headers, &answer.bytes().await.expect("a body"))
+        RegistryAnswer::checked(status, headers, &answer.bytes().await.expect("a body"))
     }
 
-    async fn gateway(&self, path: &str) -> Answer {
+    async fn gateway(&self, path: &str) -> RegistryAnswer {
         self.ask(self.http.get(format!("{}{path}", self.gateway))).await
     }
 
-    async fn indexer(&self, path: &str, body: &Value) -> Answer {
+    async fn indexer(&self, path: &str, body: &Value) -> RegistryAnswer {
         self.ask(self.http.post(format!("{}{path}", self.indexer)).json(body)).await
     }
 
-    async fn root(&self) -> Answer {
+    async fn root(&self) -> RegistryAnswer {
         self.ask(self.http.get(format!("{}/root", self.indexer))).await
     }
 
-    /// Why the daemon is not ready; nothing when it is.
+    /// Why the daemon is not ready; empty when it is ready.
     async fn reasons(&self) -> Vec<String> {
         let answer = self.http.get(format!("{}/ready", self.operator)).send().await.expect("an answer");
         let status = answer.status().as_u16();
@@ -89,12 +91,12 @@ impl Visitor {
     }
 
     /// Waits until the daemon is ready.
-    async fn is_ready(&self) {
+    async fn wait_until_ready(&self) {
         until("a ready daemon", async || self.reasons().await.is_empty().then_some(())).await;
     }
 
-    /// Submits the creation of account `number` under an idempotency key of its own. `None` when it is refused, which must be an
-    /// honest "not now".
+    /// Submits the creation of account `number` under an idempotency key of its own. `None` when it
+    /// is refused, which must be a 503 with `Retry-After`.
     async fn submit(&self, number: u64) -> Option<String> {
         let url = format!("{}/create-account", self.gateway);
         let request = self.http.post(url).header("Idempotency-Key", number.to_string()).json(&creation(number));
@@ -102,27 +104,28 @@ impl Visitor {
         if answer.status == 200 {
             return Some(answer.request_id().to_owned());
         }
-        answer.refused(503, "batcher_unavailable");
+        answer.expect_error(503, "batcher_unavailable");
         assert!(answer.header("retry-after").is_some(), "{answer:?}");
         None
     }
 
     /// Asserts that an accepted request becomes final.
-    async fn is_final(&self, request_id: &str) {
+    async fn wait_until_final(&self, request_id: &str) {
         let answer = self.gateway(&format!("/status/{request_id}?wait=20")).await;
         assert_eq!((answer.status, &answer.body["status"]["state"]), (200, &json!("finalized")), "{answer:?}");
     }
 
-    /// How many accounts there are.
+    /// The number of accounts.
     async fn accounts(&self) -> u64 {
         let root = self.root().await;
         root.body["leaf_count"].as_u64().unwrap_or_else(|| panic!("no leaf count in {root:?}")) - 1
     }
 
-    /// Asserts that these accepted creations are all final, each of them once, and that there are no others.
-    async fn each_is_final_once(&self, request_ids: &[String]) {
+    /// Asserts that these accepted creations are all final, that each is in the ledger once, and
+    /// that there are no others.
+    async fn assert_each_final_once(&self, request_ids: &[String]) {
         for request_id in request_ids {
-            self.is_final(request_id).await;
+            self.wait_until_final(request_id).await;
         }
         let height = self.root().await.body["height"].as_u64().expect("a height");
         let mut walked = Vec::new();
@@ -137,34 +140,34 @@ impl Visitor {
     }
 }
 
-/// A daemon in a process of its own, its log in a file.
-struct Daemon {
-    visitor: Visitor,
-    process: Process,
+/// A daemon in a process of its own, with its log in a file.
+struct DiskTestDaemon {
+    client: DiskTestClient,
+    process: DaemonProcess,
     log: NamedTempFile,
 }
 
-impl Deref for Daemon {
-    type Target = Visitor;
+impl Deref for DiskTestDaemon {
+    type Target = DiskTestClient;
 
-    fn deref(&self) -> &Visitor {
-        &self.visitor
+    fn deref(&self) -> &DiskTestClient {
+        &self.client
     }
 }
 
-impl Daemon {
+impl DiskTestDaemon {
     fn start(data: &Path) -> Self {
         Self::try_start(data, &[]).unwrap_or_else(|message| panic!("the daemon refuses to start: {message}"))
     }
 
-    /// Starts a daemon that may refuse to; then what it says.
+    /// Starts a daemon that may refuse to start; then returns its message.
     fn try_start(data: &Path, variables: &[(&str, &str)]) -> Result<Self, String> {
         let log = NamedTempFile::new().expect("a file for the log");
         let stderr = Stdio::from(log.reopen().expect("the log opens"));
-        match Process::try_start(data, &[], variables, stderr) {
+        match DaemonProcess::try_start(data, &[], variables, stderr) {
             Ok(process) => {
-                let visitor = Visitor::new(&process.gateway, &process.indexer, &process.operator);
-                Ok(Self { visitor, process, log })
+                let client = DiskTestClient::new(&process.gateway, &process.indexer, &process.operator);
+                Ok(Self { client, process, log })
             }
             Err(status) => {
                 let text = std::fs::read_to_string(log.path()).expect("the log is text");
@@ -174,14 +177,14 @@ impl Daemon {
         }
     }
 
-    /// SIGKILL. The daemon must have lived until then, and nothing in it may have panicked.
+    /// Sends SIGKILL. The daemon must have run until then without a panic.
     fn kill(self) {
         let status = self.process.kill();
         let log = std::fs::read_to_string(self.log.path()).expect("the log is text");
         assert!(status.signal() == Some(9) && !log.contains("panicked"), "{status}: {log}");
     }
 
-    /// SIGTERM, and the same.
+    /// Sends SIGTERM; the daemon must end with success and without a panic.
     fn stop(self) {
         let status = self.process.terminate();
         let log = std::fs::read_to_string(self.log.path()).expect("the log is text");
@@ -189,7 +192,7 @@ impl Daemon {
     }
 }
 
-/// Looks again and again, for a bounded time.
+/// Polls until there is a value, for at most [`PATIENCE`].
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -201,7 +204,8 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-/// Makes an account. Nobody has the keys of these accounts: all that matters is that each is another.
+/// An operation that creates account `number`. The keys of these accounts are not used: each
+/// account only has to be different.
 fn creation(number: u64) -> Operation {
     let number = U256::from(number + 1);
     let operation = CreateAccount {
@@ -213,17 +217,17 @@ fn creation(number: u64) -> Operation {
     operation.into()
 }
 
-/// Checks the store of a daemon that has ended; whether it is sound, and what is said about it.
+/// Checks the store of a daemon that has ended; returns whether it is sound, and the output.
 fn fsck(data: &Path) -> (bool, String) {
     run(&["registry", "fsck", "--data", &data.display().to_string()])
 }
 
 fn assert_sound(data: &Path) {
     let (is_sound, text) = fsck(data);
-    assert!(is_sound && text.contains(", 0 faults"), "{text}");
+    assert!(is_sound && text.contains(", 0 findings"), "{text}");
 }
 
-/// The same, within a time; `None` when it takes longer.
+/// Like [`fsck`] with a time limit; `None` when it takes longer.
 async fn fsck_in_time(data: &Path) -> Option<(bool, String)> {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.args(["registry", "fsck", "--data"]).arg(data).kill_on_drop(true);
@@ -232,7 +236,7 @@ async fn fsck_in_time(data: &Path) -> Option<(bool, String)> {
     Some((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Copies the data folder of a daemon that has ended into a new one.
+/// Copies the data folder of a daemon that has ended into a new folder.
 fn copy(data: &Path) -> tempfile::TempDir {
     let copied = crate::harness::folder();
     std::fs::create_dir(store_folder(copied.path())).expect("a folder for the store");
@@ -253,14 +257,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files of a store whose names end so.
+/// The files of a store whose names have this ending.
 fn store_files(data: &Path, ending: &str) -> Vec<PathBuf> {
     let mut files = files(&store_folder(data));
     files.retain(|path| path.to_string_lossy().ends_with(ending));
     files
 }
 
-/// The write-ahead log that is written at the moment: numbers have leading zeros, so the last name is the newest.
+/// The write-ahead log in use: the numbers have leading zeros, so the last name is the newest.
 fn newest_log(data: &Path) -> PathBuf {
     store_files(data, ".log").pop().expect("a log")
 }
@@ -271,27 +275,27 @@ fn flip(file: &Path, at: usize, bit: usize) {
     std::fs::write(file, bytes).expect("written");
 }
 
-/// Choices that a seed decides.
-struct Chance {
+/// Choices that follow from a seed.
+struct DamageChoices {
     seed: u64,
     drawn: u64,
 }
 
-impl Chance {
-    /// Of the variable `DISK_SEED`, or a new one. Shown when the test fails.
+impl DamageChoices {
+    /// Takes the seed from the variable `DISK_SEED`, or a random one, and prints it.
     fn new() -> Self {
         let given = std::env::var("DISK_SEED").ok().map(|text| text.parse().expect("DISK_SEED is a number"));
         let seed = given.unwrap_or_else(|| {
             let mut bytes = [0; 32];
             SystemRandom.fill(&mut bytes);
-            // Short enough to be typed again.
+            // A seed of 32 bits is short enough to type.
             u64::from(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
         });
         println!("DISK_SEED={seed}");
         Self { seed, drawn: 0 }
     }
 
-    /// A number below a bound that is not 0.
+    /// A number below `bound`, which is not 0.
     fn below(&mut self, bound: usize) -> usize {
         self.drawn += 1;
         let [a, b, c, d, ..] = keccak256(format!("{} {}", self.seed, self.drawn)).0;

@@ -1,4 +1,4 @@
-//! The daemon's process with faults in it: it ends by itself when it has to, and says why.
+//! The daemon as a process with injected faults: it ends itself when it has to, and says why.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -9,11 +9,12 @@ use selfsame_wallet::client::ClientError;
 use selfsame_wallet::operations::create_account;
 use tokio::task::spawn_blocking;
 
-use crate::harness::{Process, folder};
-use crate::people::{PATIENCE, key, seed};
+use crate::harness::{DaemonProcess, folder};
+use crate::test_accounts::{PATIENCE, key, seed};
 
-/// Starts `selfsame serve --dev` with a plan of faults; its exit status and what it said, once it ends by itself.
-async fn end_of(plan: &str) -> (Option<i32>, String) {
+/// Starts `selfsame serve --dev` with a plan of faults; returns its exit status and its output when
+/// it ends by itself.
+async fn run_until_end(plan: &str) -> (Option<i32>, String) {
     let data = folder();
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.args(["serve", "--dev", "--data"]).arg(data.path()).env("FAILPOINTS", plan);
@@ -25,22 +26,22 @@ async fn end_of(plan: &str) -> (Option<i32>, String) {
     let ended = spawn_blocking(move || child.wait_with_output().expect("waited"));
     let Ok(output) = tokio::time::timeout(Duration::from_secs(90), ended).await else {
         let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
-        panic!("it does not end by itself under {plan}");
+        panic!("the daemon does not end by itself under {plan}");
     };
-    let output = output.expect("no panic");
+    let output = output.expect("the task does not panic");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_whose_actors_fail_too_often_says_so_and_ends() {
-    let (status, text) = end_of("tree-maintainer.handle=return(panic)").await;
+    let (status, text) = run_until_end("tree-maintainer.handle=return(panic)").await;
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("the supervisors gave up, actors failed too often"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_with_a_stuck_actor_says_so_and_ends() {
-    let (status, text) = end_of("batcher.handle=5*off->return(stall)").await;
+    let (status, text) = run_until_end("batcher.handle=5*off->return(stall)").await;
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("registry/batcher is stuck"), "{text}");
 }
@@ -50,13 +51,13 @@ async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
     let data = folder();
     let log = data.path().join("log");
     let stderr = File::create(&log).expect("a file");
-    // Those before are of the start.
+    // The start makes five commits.
     let variables = [("FAILPOINTS", "group-commit.before=5*off->return(stall)")];
-    let daemon = Process::start_with_log(data.path(), &[], &variables, stderr.into());
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, stderr.into());
     let (client, ready) = (daemon.client(), format!("{}/ready", daemon.operator));
     let asking = tokio::spawn(async move {
         for number in 0.. {
-            let name = format!("somebody {number}");
+            let name = format!("owner {number}");
             let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
             if client.submit(&operation, &seed(&name)).await.is_err() {
                 return;
@@ -65,48 +66,48 @@ async fn a_daemon_whose_disk_never_answers_a_commit_says_so_and_ends() {
     });
     let not_ready = async {
         loop {
-            let answer = reqwest::get(&ready).await.expect("it is asked while it is there").text().await.expect("text");
+            let answer = reqwest::get(&ready).await.expect("the daemon still answers").text().await.expect("text");
             if answer.contains("a commit has been taking 1") {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), not_ready).await.expect("it says so");
+    tokio::time::timeout(Duration::from_secs(60), not_ready).await.expect("/ready names the commit");
     let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
-    assert_eq!(status.expect("it ends by itself").expect("no panic").code(), Some(1));
+    assert_eq!(status.expect("the daemon ends by itself").expect("the task does not panic").code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("group-commit is stuck"), "{text}");
     asking.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_that_serves_an_address_no_more_says_so_and_ends() {
+async fn a_daemon_that_stops_serving_an_address_says_so_and_ends() {
     let data = folder();
     let log = data.path().join("log");
     let stderr = File::create(&log).expect("a file");
     let variables = [("FAILPOINTS", "http.accept=return(panic)")];
-    let daemon = Process::start_with_log(data.path(), &[], &variables, stderr.into());
-    assert!(daemon.client().root().await.is_err(), "nobody is there any more");
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, stderr.into());
+    assert!(daemon.client().root().await.is_err(), "the gateway's address is closed");
     let status = tokio::time::timeout(Duration::from_secs(60), spawn_blocking(|| daemon.wait())).await;
-    assert_eq!(status.expect("it ends by itself").expect("no panic").code(), Some(1));
+    assert_eq!(status.expect("the daemon ends by itself").expect("the task does not panic").code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("a server ended by itself: task") && text.contains("panicked"), "{text}");
 }
 
-/// A log on a full disk, or into a pipe that nobody reads from any more.
+/// The log is on a full disk, or goes into a pipe that has no reader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_that_cannot_be_written_harms_nobody() {
+async fn a_log_that_cannot_be_written_does_not_stop_the_daemon() {
     let data = folder();
     let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
     let plan = "group-commit.before=10*off->3*return(error)->off;ledger.append.before=3*off->2*return(error)->off";
     let variables = [("RUST_LOG", "debug"), ("FAILPOINTS", plan)];
-    let daemon = Process::start_with_log(data.path(), &[], &variables, full.into());
+    let daemon = DaemonProcess::start_with_log(data.path(), &[], &variables, full.into());
     let client = daemon.client();
     for number in 0..20 {
-        let name = format!("somebody {number}");
+        let name = format!("owner {number}");
         let operation = create_account(&[key(&name).authenticator()], Address::ZERO).operation;
-        // A client asks again for a while when it is put off.
+        // The client retries when the daemon answers that it is busy.
         let accepted = loop {
             match client.submit(&operation, &seed(&name)).await {
                 Ok(accepted) => break accepted,
@@ -114,19 +115,19 @@ async fn a_log_that_cannot_be_written_harms_nobody() {
                 Err(error) => panic!("{error}"),
             }
         };
-        client.wait_final(accepted.request_id, PATIENCE).await.expect("final");
+        client.wait_final(accepted.request_id, PATIENCE).await.expect("a final state");
     }
     assert!(daemon.terminate().success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_that_cannot_be_understood_is_refused() {
+async fn a_malformed_fault_plan_is_refused() {
     for (plan, reason) in [
         ("batcher.handel=return(panic)", "\"batcher.handel\" is not a fault point"),
         ("batcher.handle", "is not a step of a plan"),
         ("batcher.handle=explode", "batcher.handle: "),
     ] {
-        let (status, text) = end_of(plan).await;
+        let (status, text) = run_until_end(plan).await;
         assert_eq!(status, Some(1), "{text}");
         assert!(text.contains(reason), "{plan}: {text}");
     }

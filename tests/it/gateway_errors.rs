@@ -1,5 +1,5 @@
-//! What the gateway refuses for other reasons than a rule: what open requests hold, what is not there; and in which order it
-//! looks. The rules have a table of their own in `gateway_rules.rs`.
+//! Answers of the gateway that are not about a rule: locks of open requests, unknown ids, and the
+//! order of the checks. The rules have a table of their own in `gateway_rules.rs`.
 
 use alloy_primitives::{Address, U256};
 use selfsame_protocol::ids::{LeafIndex, Nonce, PubkeyId};
@@ -8,56 +8,56 @@ use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, UNSIGNED, create_account, sign};
 use serde_json::json;
 
-use crate::calls::{Caller, hold};
 use crate::harness::{TestDaemon, folder};
-use crate::people::key;
+use crate::registry_client::{RegistryClient, hold};
+use crate::test_accounts::key;
 
 /// The operation that adds `new` in slot 1 of `account`.
 fn insert(
-    caller: &Caller,
+    client: &RegistryClient,
     account: &AccountState,
     key: &AuthenticatorKey,
     new: &AuthenticatorKey,
 ) -> InsertAuthenticator {
-    let step = account.insert(&caller.domain(), key, new.authenticator(), PubkeyId(1));
-    match step.expect("built").operation {
+    let step = account.insert(&client.domain(), key, new.authenticator(), PubkeyId(1));
+    match step.expect("a valid operation").operation {
         Operation::InsertAuthenticator(operation) => operation,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn what_open_requests_hold() {
-    let caller = Caller::start_holding(2).await;
-    let domain = caller.domain();
+async fn open_requests_hold_their_locks_until_they_are_final() {
+    let client = RegistryClient::start_holding(2).await;
+    let domain = client.domain();
     let [alice, bob, tablet, stranger] = ["alice", "bob", "tablet", "stranger"].map(key);
-    let [alices, bobs] = caller.create_pair([&alice, &bob]).await;
-    let insert = insert(&caller, &alices, &alice, &tablet).into();
-    let first = caller.submit(&insert).await;
+    let [alices, bobs] = client.create_pair([&alice, &bob]).await;
+    let insert = insert(&client, &alices, &alice, &tablet).into();
+    let first = client.submit(&insert).await;
     assert_eq!(first.status, 200, "{first:?}");
     let request_id = first.request_id();
     assert_eq!(
-        caller.submit(&insert).await.refused(400, "duplicate_request_in_flight"),
+        client.submit(&insert).await.expect_error(400, "duplicate_request_in_flight"),
         format!("request {request_id} asks for the same and is still open; follow its status")
     );
-    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("built").operation;
+    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("a valid operation").operation;
     assert_eq!(
-        caller.submit(&agent).await.refused(400, "duplicate_request_in_flight"),
+        client.submit(&agent).await.expect_error(400, "duplicate_request_in_flight"),
         format!("another open request holds leaf index {:#x}; try again when it is final", alices.leaf_index)
     );
     let create = create_account(&[stranger.authenticator(), tablet.authenticator()], Address::ZERO).operation;
     assert_eq!(
-        caller.submit(&create).await.refused(400, "duplicate_request_in_flight"),
+        client.submit(&create).await.expect_error(400, "duplicate_request_in_flight"),
         format!("another open request holds address {:#x}; try again when it is final", tablet.address())
     );
 
-    // A second request closes the block; with the final states the locks are free.
-    let other = bobs.update_recovery_agent(&domain, &bob, stranger.address()).expect("built").operation;
-    assert_eq!(caller.submit(&other).await.status, 200);
-    assert_eq!(caller.final_state(request_id).await["state"], "finalized");
+    // A second request fills the block. With the final states the locks are free.
+    let other = bobs.update_recovery_agent(&domain, &bob, stranger.address()).expect("a valid operation").operation;
+    assert_eq!(client.submit(&other).await.status, 200);
+    assert_eq!(client.final_state(request_id).await["state"], "finalized");
     let alices = AccountState { nonce: Nonce(U256::ONE), ..alices };
-    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("built").operation;
-    assert_eq!(caller.submit(&agent).await.status, 200);
+    let agent = alices.update_recovery_agent(&domain, &alice, stranger.address()).expect("a valid operation").operation;
+    assert_eq!(client.submit(&agent).await.status, 200);
 }
 
 #[tokio::test]
@@ -72,7 +72,8 @@ async fn a_request_that_fails_later_says_why() {
     let request_id = accepted["request_id"].as_str().expect("accepted");
     daemon.stop().await;
 
-    // The next start allows one authenticator only: what was fine when it was accepted breaks a rule now.
+    // The next start allows one authenticator only: the request was valid when it was admitted, and
+    // breaks a rule now.
     let daemon = TestDaemon::start_with(folder.path(), |config| config.registry.max_authenticators = 1).await;
     let status = http.get(daemon.gateway(&format!("/status/{request_id}?wait=60"))).send().await.expect("an answer");
     let status: serde_json::Value = status.json().await.expect("JSON");
@@ -93,12 +94,12 @@ async fn a_request_that_fails_later_says_why() {
 }
 
 #[tokio::test]
-async fn what_the_rules_do_not_have_and_what_is_not_there() {
-    let caller = Caller::start().await;
+async fn missing_operations_are_refused_and_unknown_ids_are_not_found() {
+    let client = RegistryClient::start().await;
     for body in ["{}", "", "not JSON", r#"{"leaf_index":"0x1","signature":"0x","nonce":"0x0"}"#] {
-        let answer = caller.post(caller.daemon.gateway("/revert-recovery-agent-update"), body).await;
+        let answer = client.post(client.daemon.gateway("/revert-recovery-agent-update"), body).await;
         let message = "the registry's rules (v1) have no revert-recovery-agent-update";
-        assert_eq!(answer.refused(501, "method_not_available"), message);
+        assert_eq!(answer.expect_error(501, "method_not_available"), message);
     }
     let unknown = "gw_00000000-0000-4000-8000-000000000000";
     let hash = format!("0x{}", "0".repeat(64));
@@ -118,7 +119,7 @@ async fn what_the_rules_do_not_have_and_what_is_not_there() {
         ("/create-account/".to_owned(), "nothing is served at /create-account/".to_owned()),
     ];
     for (path, message) in table {
-        assert_eq!(caller.get(caller.daemon.gateway(&path)).await.refused(404, "not_found"), message, "{path}");
+        assert_eq!(client.get(client.daemon.gateway(&path)).await.expect_error(404, "not_found"), message, "{path}");
     }
     for (path, field) in [
         ("/block/latest", "block: "),
@@ -128,27 +129,27 @@ async fn what_the_rules_do_not_have_and_what_is_not_there() {
         ("/is-valid-root?root=", "root: the numeric string is empty"),
         ("/is-valid-root?root=0xz", "root: `z` is not a hex digit"),
     ] {
-        let answer = caller.get(caller.daemon.gateway(path)).await;
-        assert!(answer.refused(400, "bad_request").starts_with(field), "{answer:?}");
+        let answer = client.get(client.daemon.gateway(path)).await;
+        assert!(answer.expect_error(400, "bad_request").starts_with(field), "{answer:?}");
     }
 }
 
 #[tokio::test]
-async fn the_first_fault_in_the_order_of_checks_is_answered() {
-    let caller = Caller::start().await;
+async fn the_first_error_in_the_order_of_checks_is_answered() {
+    let client = RegistryClient::start().await;
     let [alice, tablet] = ["alice", "tablet"].map(key);
-    let alices = caller.create(&[&alice], Address::ZERO).await;
-    let url = || caller.daemon.gateway("/insert-authenticator");
+    let alices = client.create(&[&alice], Address::ZERO).await;
+    let url = || client.daemon.gateway("/insert-authenticator");
 
-    // Size, then content type, then JSON, then fields.
-    let as_text = |body: String| caller.http.post(url()).header("content-type", "text/plain").body(body);
-    caller.send(as_text("x".repeat(64 * 1024 + 1))).await.refused(413, "bad_request");
-    caller.send(as_text("{".to_owned())).await.refused(415, "bad_request");
-    let answer = caller.post(url(), r#"{"leaf_index":5"#).await;
-    assert!(answer.refused(400, "bad_request").starts_with("the body is not valid JSON"), "{answer:?}");
+    // The order is size, content type, JSON, fields.
+    let as_text = |body: String| client.http.post(url()).header("content-type", "text/plain").body(body);
+    client.send(as_text("x".repeat(64 * 1024 + 1))).await.expect_error(413, "bad_request");
+    client.send(as_text("{".to_owned())).await.expect_error(415, "bad_request");
+    let answer = client.post(url(), r#"{"leaf_index":5"#).await;
+    assert!(answer.expect_error(400, "bad_request").starts_with("the body is not valid JSON"), "{answer:?}");
 
-    // Fields, then rules that need no state, then the signature, then rules on the state.
-    let good = insert(&caller, &alices, &alice, &tablet);
+    // The order is fields, rules that need no state, signature, rules on the state.
+    let good = insert(&client, &alices, &alice, &tablet);
     let mut body = json!(InsertAuthenticator {
         leaf_index: LeafIndex(0),
         pubkey_id: PubkeyId(7),
@@ -164,24 +165,24 @@ async fn the_first_fault_in_the_order_of_checks_is_answered() {
         ("PubkeyIdInUse: slot 0", "pubkey_id", json!("0x1")),
         ("AuthenticatorDoesNotExist: ", "nonce", json!("0x0")),
     ] {
-        let answer = caller.post(url(), body.to_string()).await;
+        let answer = client.post(url(), body.to_string()).await;
         assert!(answer.text("message").starts_with(fault), "{fault}: {answer:?}");
         body[mended] = with;
     }
-    assert_eq!(caller.post(url(), body.to_string()).await.status, 200);
+    assert_eq!(client.post(url(), body.to_string()).await.status, 200);
 }
 
 #[tokio::test]
 async fn signatures_are_checked_before_locks_and_locks_before_the_state() {
-    let caller = Caller::start_holding(2).await;
-    let domain = caller.domain();
+    let client = RegistryClient::start_holding(2).await;
+    let domain = client.domain();
     let [alice, bob, tablet] = ["alice", "bob", "tablet"].map(key);
-    let [alices, _] = caller.create_pair([&alice, &bob]).await;
-    let good = insert(&caller, &alices, &alice, &tablet);
-    assert_eq!(caller.submit(&good.clone().into()).await.status, 200);
+    let [alices, _] = client.create_pair([&alice, &bob]).await;
+    let good = insert(&client, &alices, &alice, &tablet);
+    assert_eq!(client.submit(&good.clone().into()).await.status, 200);
     let both = InsertAuthenticator { nonce: Nonce(U256::from(9)), signature: UNSIGNED, ..good };
-    let answer = caller.submit(&both.clone().into()).await;
-    assert!(answer.refused(400, "bad_request").starts_with("ECDSAInvalidSignature: "), "{answer:?}");
+    let answer = client.submit(&both.clone().into()).await;
+    assert!(answer.expect_error(400, "bad_request").starts_with("ECDSAInvalidSignature: "), "{answer:?}");
     let signed = sign(&domain, both.into(), &alice).expect("signed");
-    caller.submit(&signed).await.refused(400, "duplicate_request_in_flight");
+    client.submit(&signed).await.expect_error(400, "duplicate_request_in_flight");
 }

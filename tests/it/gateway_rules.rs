@@ -1,4 +1,5 @@
-//! Every rule of the registry, broken over HTTP: status, code, and a message that says the rule's name and the values.
+//! Every rule of the registry, broken over HTTP: status, code, and a message with the rule's name
+//! and the values.
 
 use std::time::Duration;
 
@@ -14,86 +15,87 @@ use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, OperationError, Step, UNSIGNED, create_account, sign};
 use serde_json::json;
 
-use crate::calls::Caller;
 use crate::harness::START;
-use crate::people::key;
+use crate::registry_client::RegistryClient;
+use crate::test_accounts::key;
 
 /// The modulus of the field that commitments live in.
 const MODULUS: U256 = uint!(0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001_U256);
 /// The order of secp256k1's group.
 const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 
-/// An operation that must be refused, with which code and message.
-type Row = (Operation, &'static str, String);
+/// An operation that must be refused, the code, and the message.
+type RefusedOperation = (Operation, &'static str, String);
 
 /// The operation of a step, as its own type.
 macro_rules! operation {
     ($kind:ident, $step:expr) => {{
         let step: Result<Step, OperationError> = $step;
-        match step.expect("built").operation {
+        match step.expect("a valid operation").operation {
             Operation::$kind(operation) => operation,
             other => panic!("{other:?}"),
         }
     }};
 }
 
-/// Four accounts in which every rule can be broken.
-struct Accounts {
-    caller: Caller,
+/// Four accounts on which every rule can be broken.
+struct RuleAccounts {
+    client: RegistryClient,
     domain: RegistryDomain,
-    /// Of `alice` alone first, then of two keys: nonce 1.
+    /// The account has `alice` alone first, then two keys: nonce 1.
     alices: AccountState,
     alice: AuthenticatorKey,
     tablet: AuthenticatorKey,
     bobs: AccountState,
     bob: AuthenticatorKey,
-    /// Recovered from `lost` to `carol`.
+    /// The account was recovered from `lost` to `carol`.
     carols: AccountState,
     carol: AuthenticatorKey,
     lost: AuthenticatorKey,
-    /// With an update of the recovery agent pending.
+    /// An update of the account's recovery agent is pending.
     daves: AccountState,
     dave: AuthenticatorKey,
     agent: AuthenticatorKey,
     stranger: AuthenticatorKey,
 }
 
-impl Accounts {
+impl RuleAccounts {
     async fn make() -> Self {
-        let caller = Caller::start().await;
-        let domain = caller.domain();
+        let client = RegistryClient::start().await;
+        let domain = client.domain();
         let [alice, tablet, bob, carol, lost] = ["alice", "tablet", "bob", "carol", "lost"].map(key);
         let [dave, agent, stranger] = ["dave", "agent", "stranger"].map(key);
-        let alices = caller.create(&[&alice], agent.address()).await;
-        let alices = caller.carry_out(alices.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
-        let bobs = caller.create(&[&bob], Address::ZERO).await;
-        let carols = caller.create(&[&lost], agent.address()).await;
-        let carols = caller.carry_out(carols.recover(&domain, &agent, carol.authenticator())).await;
-        let daves = caller.create(&[&dave], Address::ZERO).await;
-        let daves = caller.carry_out(daves.update_recovery_agent(&domain, &dave, agent.address())).await;
-        Self { caller, domain, alices, alice, tablet, bobs, bob, carols, carol, lost, daves, dave, agent, stranger }
+        let alices = client.create(&[&alice], agent.address()).await;
+        let alices = client.carry_out(alices.insert(&domain, &alice, tablet.authenticator(), PubkeyId(1))).await;
+        let bobs = client.create(&[&bob], Address::ZERO).await;
+        let carols = client.create(&[&lost], agent.address()).await;
+        let carols = client.carry_out(carols.recover(&domain, &agent, carol.authenticator())).await;
+        let daves = client.create(&[&dave], Address::ZERO).await;
+        let daves = client.carry_out(daves.update_recovery_agent(&domain, &dave, agent.address())).await;
+        Self { client, domain, alices, alice, tablet, bobs, bob, carols, carol, lost, daves, dave, agent, stranger }
     }
 
     fn sign(&self, operation: impl Into<Operation>, signer: &AuthenticatorKey) -> Operation {
         sign(&self.domain, operation.into(), signer).expect("signed")
     }
 
-    /// Sends every row; nothing of it may have any effect. Then `good` must still be accepted.
-    async fn refuse(&self, rows: Vec<Row>, good: Operation) {
-        let before = self.caller.standing().await;
+    /// Sends every row, which must be refused without an effect. Then `good` must be accepted.
+    async fn refuse(&self, rows: Vec<RefusedOperation>, good: Operation) {
+        let before = self.client.standing().await;
         for (operation, code, message) in rows {
-            let answer = self.caller.submit(&operation).await;
-            assert_eq!(answer.refused(400, code), message, "{operation:?}");
+            let answer = self.client.submit(&operation).await;
+            assert_eq!(answer.expect_error(400, code), message, "{operation:?}");
         }
-        assert_eq!(self.caller.standing().await, before);
-        let accepted = self.caller.submit(&good).await;
+        assert_eq!(self.client.standing().await, before);
+        let accepted = self.client.submit(&good).await;
         assert_eq!((accepted.status, &accepted.body["status"]), (200, &json!({"state": "queued"})), "{accepted:?}");
-        assert_eq!(self.caller.final_state(accepted.request_id()).await["state"], "finalized");
+        assert_eq!(self.client.final_state(accepted.request_id()).await["state"], "finalized");
     }
 
-    /// What the checks of signer, leaf index and nonce refuse, for an operation on alice's account whose three are set by
-    /// `with`. `tablet` and `bob` are other signers, the first of the same account.
-    fn signer_rows(&self, with: impl Fn(LeafIndex, Signature, Nonce) -> Operation) -> Vec<Row> {
+    /// The rows that the checks of signer, leaf index and nonce refuse, for an operation on alice's
+    /// account whose three values are set by `with`. `tablet` and `bob` are other signers; `tablet`
+    /// belongs to the same account.
+    fn signer_rows(&self, with: impl Fn(LeafIndex, Signature, Nonce) -> Operation) -> Vec<RefusedOperation> {
         let leaf_index = self.alices.leaf_index;
         let signed = |signer, leaf_index, nonce: u64| self.sign(with(leaf_index, UNSIGNED, Nonce::from(nonce)), signer);
         let signature = *signed(&self.alice, leaf_index, 1).signature().expect("signed");
@@ -147,7 +149,7 @@ fn with_v(mut signature: Signature, v: u8) -> Signature {
     signature
 }
 
-/// The other signature for the same signer: s mirrored, v flipped.
+/// The other valid signature of the same signer: s mirrored, v flipped.
 fn high_s(Signature(mut bytes): Signature) -> Signature {
     let s = ORDER - U256::from_be_slice(&bytes[32..64]);
     bytes[32..64].copy_from_slice(&s.to_be_bytes::<32>());
@@ -172,8 +174,8 @@ fn out_of_bounds(pubkey_id: u64) -> String {
 }
 
 const LEAF_ZERO: &str = "leaf_index: leaf 0 is reserved and belongs to no account";
-const ZERO_OLD: &str = "old_offchain_signer_commitment: a commitment is never zero";
-const ZERO_NEW: &str = "new_offchain_signer_commitment: a commitment is never zero";
+const ZERO_OLD: &str = "old_offchain_signer_commitment: the commitment is zero; send the commitment to the public keys";
+const ZERO_NEW: &str = "new_offchain_signer_commitment: the commitment is zero; send the commitment to the public keys";
 const ZERO_ADDRESS: &str = "ZeroAddress: the zero address cannot be an authenticator";
 const SAME_LEAF: &str = "NewLeafCannotEqualOldLeaf: the new commitment equals the old one";
 const NONE_PENDING: &str = "NoPendingRecoveryAgentUpdate: no recovery agent update is pending";
@@ -183,8 +185,8 @@ fn wrong_leaf(stated: u64, actual: Commitment) -> String {
 }
 
 #[tokio::test]
-async fn create_account_rules() {
-    let accounts = Accounts::make().await;
+async fn create_account_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let new = accounts.stranger.authenticator();
     let good = operation!(CreateAccount, Ok(create_account(&[new], Address::ZERO)));
     let many: Vec<Address> = (1..=8).map(Address::repeat_byte).collect();
@@ -196,7 +198,7 @@ async fn create_account_rules() {
         authenticator_pubkeys: keys.to_vec(),
         ..good.clone()
     };
-    let rows: Vec<Row> = vec![
+    let rows: Vec<RefusedOperation> = vec![
         (create(&many, &[one; 8]).into(), "pubkey_id_out_of_bounds", out_of_bounds(7)),
         (
             create(&[], &[]).into(),
@@ -221,22 +223,22 @@ async fn create_account_rules() {
         (
             CreateAccount { offchain_signer_commitment: Commitment(U256::ZERO), ..good.clone() }.into(),
             "bad_request",
-            "offchain_signer_commitment: a commitment is never zero".to_owned(),
+            "offchain_signer_commitment: the commitment is zero; send the commitment to the public keys".to_owned(),
         ),
     ];
-    // An address that a recovery left behind may be used again.
+    // A new account may use an address that a recovery left behind.
     let lost = create_account(&[accounts.lost.authenticator()], Address::ZERO).operation;
     accounts.refuse(rows, lost).await;
 }
 
 #[tokio::test]
-async fn update_authenticator_rules() {
-    let accounts = Accounts::make().await;
+async fn update_authenticator_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (alices, alice, tablet) = (&accounts.alices, &accounts.alice, &accounts.tablet);
     let stranger = accounts.stranger.authenticator();
     let good = operation!(UpdateAuthenticator, alices.update(&accounts.domain, alice, stranger));
     let row = |operation: UpdateAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
-    let mut rows: Vec<Row> = vec![
+    let mut rows: Vec<RefusedOperation> = vec![
         row(UpdateAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(UpdateAuthenticator { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
         row(
@@ -249,7 +251,8 @@ async fn update_authenticator_rules() {
             "authenticator_already_exists",
             already_in_use(tablet.address()),
         ),
-        // Whether the new address is in use is asked first, and usually it then is.
+        // Whether the new address is in use is checked first, and an address that is equal to the
+        // old one usually is.
         row(
             UpdateAuthenticator { new_authenticator_address: alice.address(), ..good.clone() },
             "authenticator_already_exists",
@@ -310,14 +313,14 @@ async fn update_authenticator_rules() {
 }
 
 #[tokio::test]
-async fn insert_authenticator_rules() {
-    let accounts = Accounts::make().await;
+async fn insert_authenticator_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (alices, alice) = (&accounts.alices, &accounts.alice);
     let stranger = accounts.stranger.authenticator();
     let good = operation!(InsertAuthenticator, alices.insert(&accounts.domain, alice, stranger, PubkeyId(2)));
     let row = |operation: InsertAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
     let (bob, carol) = (accounts.bob.address(), accounts.carol.address());
-    let mut rows: Vec<Row> = vec![
+    let mut rows: Vec<RefusedOperation> = vec![
         row(InsertAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(
             InsertAuthenticator { leaf_index: LeafIndex(99), ..good.clone() },
@@ -391,8 +394,8 @@ async fn insert_authenticator_rules() {
 }
 
 #[tokio::test]
-async fn remove_authenticator_rules() {
-    let accounts = Accounts::make().await;
+async fn remove_authenticator_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (alices, alice, tablet) = (&accounts.alices, &accounts.alice, accounts.tablet.address());
     let good = operation!(RemoveAuthenticator, alices.remove(&accounts.domain, alice, tablet));
     let row = |operation: RemoveAuthenticator, code, message: String| (accounts.sign(operation, alice), code, message);
@@ -403,7 +406,7 @@ async fn remove_authenticator_rules() {
         pubkey_id: PubkeyId(0),
         ..good.clone()
     };
-    let mut rows: Vec<Row> = vec![
+    let mut rows: Vec<RefusedOperation> = vec![
         row(RemoveAuthenticator { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(
             RemoveAuthenticator { authenticator_address: stranger, ..good.clone() },
@@ -461,14 +464,14 @@ async fn remove_authenticator_rules() {
 }
 
 #[tokio::test]
-async fn recover_account_rules() {
-    let accounts = Accounts::make().await;
+async fn recover_account_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (alices, agent, bob) = (&accounts.alices, &accounts.agent, &accounts.bob);
     let good = operation!(RecoverAccount, alices.recover(&accounts.domain, agent, accounts.stranger.authenticator()));
     let row = |operation: RecoverAccount, code, message: String| (accounts.sign(operation, agent), code, message);
     let of_bob =
         operation!(RecoverAccount, accounts.bobs.recover(&accounts.domain, agent, accounts.stranger.authenticator()));
-    let rows: Vec<Row> = vec![
+    let rows: Vec<RefusedOperation> = vec![
         row(RecoverAccount { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(RecoverAccount { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
         row(
@@ -527,15 +530,15 @@ async fn recover_account_rules() {
 }
 
 #[tokio::test]
-async fn update_recovery_agent_rules() {
-    let accounts = Accounts::make().await;
+async fn update_recovery_agent_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (alices, alice) = (&accounts.alices, &accounts.alice);
     let good = operation!(
         UpdateRecoveryAgent,
         alices.update_recovery_agent(&accounts.domain, alice, accounts.stranger.address())
     );
     let row = |operation: UpdateRecoveryAgent, code, message: String| (accounts.sign(operation, alice), code, message);
-    let mut rows: Vec<Row> = vec![
+    let mut rows: Vec<RefusedOperation> = vec![
         row(UpdateRecoveryAgent { leaf_index: LeafIndex(0), ..good.clone() }, "bad_request", LEAF_ZERO.to_owned()),
         row(UpdateRecoveryAgent { leaf_index: LeafIndex(99), ..good.clone() }, "bad_request", no_account(99)),
     ];
@@ -546,15 +549,15 @@ async fn update_recovery_agent_rules() {
 }
 
 #[tokio::test]
-async fn execute_recovery_agent_update_rules() {
-    let accounts = Accounts::make().await;
+async fn execute_recovery_agent_update_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let execute = |leaf_index| Operation::from(ExecuteRecoveryAgentUpdate { leaf_index });
     let daves = accounts.daves.leaf_index;
     let cooldown = Duration::from_secs(14 * 24 * 3600);
     let execute_after = (START + cooldown).as_secs();
     let last_moment = cooldown - Duration::from_secs(1);
-    accounts.caller.daemon.clock.advance(last_moment);
-    let rows: Vec<Row> = vec![
+    accounts.client.daemon.clock.advance(last_moment);
+    let rows: Vec<RefusedOperation> = vec![
         (execute(LeafIndex(0)), "bad_request", LEAF_ZERO.to_owned()),
         (execute(LeafIndex(99)), "bad_request", no_account(99)),
         (execute(accounts.alices.leaf_index), "bad_request", NONE_PENDING.to_owned()),
@@ -562,21 +565,21 @@ async fn execute_recovery_agent_update_rules() {
             execute(daves),
             "bad_request",
             format!(
-                "RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from {execute_after} on, \
-                 it is {} (Unix seconds)",
+                "RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from {execute_after} on; \
+                 the block's time is {} (Unix seconds)",
                 execute_after - 1
             ),
         ),
     ];
     let other = accounts.bobs.update_recovery_agent(&accounts.domain, &accounts.bob, accounts.agent.address());
-    accounts.refuse(rows, other.expect("built").operation).await;
-    accounts.caller.daemon.clock.advance(Duration::from_secs(1));
-    accounts.caller.carry_out(Ok(accounts.daves.execute_recovery_agent_update())).await;
+    accounts.refuse(rows, other.expect("a valid operation").operation).await;
+    accounts.client.daemon.clock.advance(Duration::from_secs(1));
+    accounts.client.carry_out(Ok(accounts.daves.execute_recovery_agent_update())).await;
 }
 
 #[tokio::test]
-async fn cancel_recovery_agent_update_rules() {
-    let accounts = Accounts::make().await;
+async fn cancel_recovery_agent_update_enforces_its_rules() {
+    let accounts = RuleAccounts::make().await;
     let (domain, alice) = (&accounts.domain, &accounts.alice);
     let cancel = |leaf_index, nonce: u64| CancelRecoveryAgentUpdate {
         leaf_index,
@@ -584,7 +587,7 @@ async fn cancel_recovery_agent_update_rules() {
         nonce: Nonce(U256::from(nonce)),
     };
     let daves = accounts.daves.leaf_index;
-    let rows: Vec<Row> = vec![
+    let rows: Vec<RefusedOperation> = vec![
         (accounts.sign(cancel(LeafIndex(0), 1), alice), "bad_request", LEAF_ZERO.to_owned()),
         (accounts.sign(cancel(LeafIndex(99), 1), alice), "bad_request", no_account(99)),
         (accounts.sign(cancel(LeafIndex(1), 1), alice), "bad_request", NONE_PENDING.to_owned()),
@@ -600,28 +603,28 @@ async fn cancel_recovery_agent_update_rules() {
         ),
         (accounts.sign(cancel(daves, 3), &accounts.dave), "mismatched_signature_nonce", nonce_message(3, 1)),
     ];
-    let good = accounts.daves.cancel_recovery_agent_update(domain, &accounts.dave).expect("built");
+    let good = accounts.daves.cancel_recovery_agent_update(domain, &accounts.dave).expect("a valid operation");
     accounts.refuse(rows, good.operation).await;
 }
 
 #[tokio::test]
-async fn an_enforced_commitment_is_that_of_the_keys() {
-    let caller = Caller::start_with(|config| config.registry.commitment_check = CommitmentCheck::Enforce).await;
+async fn an_enforced_commitment_must_be_that_of_the_keys() {
+    let client = RegistryClient::start_with(|config| config.registry.commitment_check = CommitmentCheck::Enforce).await;
     let step = create_account(&[key("alice").authenticator()], Address::ZERO);
     let expected = step.after.commitment;
     let good = operation!(CreateAccount, Ok(step));
     let stated = CreateAccount { offchain_signer_commitment: Commitment(U256::from(5)), ..good.clone() };
     assert_eq!(
-        caller.submit(&stated.into()).await.refused(400, "bad_request"),
+        client.submit(&stated.into()).await.expect_error(400, "bad_request"),
         format!(
             "MismatchedCommitment: the commitment is 0x5, that of the account's public keys would be {expected:#x}"
         )
     );
     let no_key = CreateAccount { authenticator_pubkeys: vec![CompressedKey(U256::MAX)], ..good.clone() };
     assert_eq!(
-        caller.submit(&no_key.into()).await.refused(400, "bad_request"),
+        client.submit(&no_key.into()).await.expect_error(400, "bad_request"),
         "InvalidAuthenticatorPubkey: the public key of slot 0 does not decode: a coordinate is not below the field's \
          modulus"
     );
-    assert_eq!(caller.submit(&good.into()).await.status, 200);
+    assert_eq!(client.submit(&good.into()).await.status, 200);
 }

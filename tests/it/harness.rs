@@ -1,4 +1,5 @@
-//! Daemons to test against: in this process with a clock that stands still, or as a process of their own that can be killed.
+//! Daemons under test: in this process with a clock that stands still, or as a process of their own
+//! that can be killed.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -16,10 +17,10 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// When the clock of a test begins: 2026-07-01.
+/// The start of a test's clock in Unix time: 2026-07-01, 00:00 UTC.
 pub const START: Duration = Duration::from_secs(1_782_864_000);
 
-/// A daemon in this process.
+/// A daemon in this process, with a clock that the test advances.
 pub struct TestDaemon {
     pub addresses: PerInterface<SocketAddr>,
     pub clock: Arc<ManualClock>,
@@ -29,21 +30,22 @@ pub struct TestDaemon {
 }
 
 impl TestDaemon {
-    /// A daemon with the settings of `--dev` on a store in `data`, each interface at an address of its own.
+    /// Starts a daemon with the settings of `--dev` on a store in `data`, each interface at an
+    /// address of its own.
     pub async fn start(data: &Path) -> Self {
         Self::start_with(data, |_| {}).await
     }
 
-    /// The same with other settings.
+    /// The same with changed settings.
     pub async fn start_with(data: &Path, change: impl FnOnce(&mut Config)) -> Self {
         Self::start_at(data, START, change).await
     }
 
-    /// The same with the clock standing at another time.
+    /// The same with another time on the clock.
     pub async fn start_at(data: &Path, now: Duration, change: impl FnOnce(&mut Config)) -> Self {
         let data = Some(data.to_owned());
         let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
-        // Port 0 of different loopback addresses: interfaces given the same address would share it.
+        // Port 0 of different loopback addresses: interfaces with the same address would share it.
         config.listen = PerInterface::from_fn(|interface| SocketAddr::from(([127, 0, 0, 1 + interface as u8], 0)));
         change(&mut config);
         let clock = Arc::new(ManualClock::at(now));
@@ -87,16 +89,16 @@ impl TestDaemon {
         Client::new(&self.gateway(""), &self.indexer("")).expect("a client")
     }
 
-    /// Stops the daemon as SIGTERM does; afterwards the store is closed.
+    /// Stops the daemon as SIGTERM does. When this returns, the store is closed.
     pub async fn stop(self) {
         drop(self.registry);
         let _ = self.stop.send(());
-        self.running.await.expect("the daemon does not panic").expect("the daemon ends well");
+        self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
     }
 }
 
-/// A daemon in a process of its own, started with `--dev`.
-pub struct Process {
+/// A daemon in a process of its own, started with `--dev` and killed when dropped.
+pub struct DaemonProcess {
     child: Child,
     pub gateway: String,
     pub indexer: String,
@@ -105,19 +107,20 @@ pub struct Process {
     pub sign_in: String,
 }
 
-impl Process {
+impl DaemonProcess {
     /// Starts `selfsame serve --dev` on a store in `data`, with further arguments and variables.
     pub fn start(data: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         Self::start_with_log(data, arguments, variables, Stdio::null())
     }
 
-    /// The same, with a place for the log.
+    /// The same with a destination for the log.
     pub fn start_with_log(data: &Path, arguments: &[&str], variables: &[(&str, &str)], log: Stdio) -> Self {
         let started = Self::try_start(data, arguments, variables, log);
         started.unwrap_or_else(|status| panic!("the daemon ended at its start: {status}"))
     }
 
-    /// The same for a daemon that may end before it serves; then how it ended. Variables may say where it listens, too.
+    /// The same for a daemon that may end before it serves; then its exit status. The variables may
+    /// also set the addresses.
     pub fn try_start(
         data: &Path,
         arguments: &[&str],
@@ -139,7 +142,7 @@ impl Process {
             .spawn()
             .expect("the daemon's program starts");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        // The table that --dev prints names the addresses.
+        // The table that `--dev` prints contains the addresses.
         let table: Vec<String> = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
         let url = |interface: &str| {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
@@ -147,9 +150,10 @@ impl Process {
         };
         let urls = ["gateway", "indexer", "operator", "verification", "sign-in"].map(url);
         let [Some(gateway), Some(indexer), Some(operator), Some(verification), Some(sign_in)] = urls else {
-            // It closed its output, so it is ending; if it is not, this ends it, and the status says so.
+            // The daemon closed its output, so it is ending. If it is not, this kills it, and the
+            // status shows it.
             let _ = child.kill();
-            return Err(child.wait().expect("wait"));
+            return Err(child.wait().expect("the process is waited for"));
         };
         Ok(Self { child, gateway, indexer, operator, verification, sign_in })
     }
@@ -159,34 +163,34 @@ impl Process {
         Client::new(&self.gateway, &self.indexer).expect("a client")
     }
 
-    /// The process's id.
+    /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// SIGKILL: no goodbye. Returns when the process is gone, with how it ended: perhaps otherwise before.
+    /// Sends SIGKILL and waits. Returns how the process ended, perhaps before the signal.
     pub fn kill(mut self) -> ExitStatus {
-        self.child.kill().expect("kill");
-        self.child.wait().expect("wait")
+        self.child.kill().expect("the process is killed");
+        self.child.wait().expect("the process is waited for")
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process ends by itself.
     #[cfg(feature = "fault-injection")]
     pub fn wait(mut self) -> ExitStatus {
-        self.child.wait().expect("wait")
+        self.child.wait().expect("the process is waited for")
     }
 
-    /// SIGTERM; returns the exit status.
+    /// Sends SIGTERM and waits; returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         let kill = Command::new("kill").arg(self.id().to_string()).status().expect("kill runs");
         assert!(kill.success());
-        self.child.wait().expect("wait")
+        self.child.wait().expect("the process is waited for")
     }
 }
 
-impl Drop for Process {
+impl Drop for DaemonProcess {
     fn drop(&mut self) {
-        // Both fail when the process has ended, which is what they are for.
+        // Both fail only when the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -197,7 +201,8 @@ pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder for temporary files")
 }
 
-/// The program `selfsame`, without variables that are for tests: it would take them for settings that it does not know.
+/// The program `selfsame` without variables of the tests, which it would refuse as unknown
+/// settings.
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS");
@@ -206,7 +211,7 @@ fn program() -> Command {
     command
 }
 
-/// Runs `selfsame` with arguments; returns whether it succeeded, and what it printed.
+/// Runs `selfsame` with arguments; returns whether it succeeded, and its output.
 pub fn run(arguments: &[&str]) -> (bool, String) {
     run_with(arguments, &[])
 }
@@ -218,7 +223,7 @@ pub fn run_with(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns what it says.
+/// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns its output.
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::from(program());
     command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
@@ -227,7 +232,7 @@ pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     }
     command.envs(variables.iter().copied());
     let ended = tokio::time::timeout(Duration::from_secs(30), command.output()).await;
-    let output = ended.expect("it ends by itself").expect("the program runs");
-    assert!(!output.status.success(), "it was not refused");
+    let output = ended.expect("the daemon ends by itself").expect("the program runs");
+    assert!(!output.status.success(), "the start was not refused");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

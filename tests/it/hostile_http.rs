@@ -1,20 +1,21 @@
-//! Clients that mean harm, on raw sockets, against the whole daemon and every interface: whatever they send or do not send, they
-//! are answered or sent away within a bounded time, nothing of ours fails over it, and the next ordinary client is served.
+//! Hostile clients on raw sockets against the whole daemon and every interface. Whatever a client
+//! sends or holds back, it is answered or disconnected within a bounded time, no part of the daemon
+//! fails, and the next ordinary client is served.
 //!
-//! | file | what the clients do |
+//! | file | contents |
 //! |---|---|
-//! | `raw.rs` | the client that writes bytes and reads what comes |
-//! | `framing.rs` | requests whose end is in doubt, heads that are too large |
-//! | `patience.rs` | slow, silent and many clients |
-//! | `http2.rs` | frames that no good client sends |
-//! | `tls.rs` | no TLS where there should be, TLS where there should not |
+//! | `raw.rs` | the client that writes raw bytes and parses the answers |
+//! | `framing.rs` | requests with an ambiguous end, and heads that are too large |
+//! | `slow_clients.rs` | slow, silent and many clients |
+//! | `http2.rs` | frames that break the rules of HTTP/2 |
+//! | `tls.rs` | plain bytes where TLS is expected, TLS where plain HTTP is expected |
 //! | `fuzz.rs` | random requests to every endpoint |
 
 mod framing;
 mod fuzz;
 pub mod http2;
-mod patience;
 pub mod raw;
+mod slow_clients;
 mod tls;
 
 use std::net::SocketAddr;
@@ -26,24 +27,25 @@ use selfsame::interface::Interface;
 use tempfile::TempDir;
 
 use crate::harness::{TestDaemon, folder};
-use raw::Reply;
+use raw::RawAnswer;
 
-/// How long the daemons of these tests wait for a client.
+/// The timeouts of these daemons for a client.
 const SHORT: Duration = Duration::from_secs(1);
-/// When a client that harms has to be gone: a few times [`SHORT`], and as much again on a machine that has other things to do.
+/// A hostile client has to be disconnected in this time: a few times [`SHORT`], and as much again
+/// for a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(15);
-/// How soon an ordinary request is answered.
+/// An ordinary request has to be answered in this time.
 const PROMPTLY: Duration = Duration::from_secs(5);
-/// How often a condition is looked at that comes without a signal.
+/// The pause between two polls of a condition that has no signal.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A daemon with little patience, each interface on an address of its own.
-struct Besieged {
+/// A daemon with short timeouts, each interface at an address of its own.
+struct HostileTestDaemon {
     daemon: TestDaemon,
     _folder: TempDir,
 }
 
-impl Besieged {
+impl HostileTestDaemon {
     async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
@@ -76,27 +78,27 @@ impl Besieged {
         text.lines().filter_map(value).collect()
     }
 
-    /// Requests that an interface has handled, whatever became of them.
+    /// The number of requests that an interface has handled, with any outcome.
     async fn handled(&self, interface: &str) -> u64 {
         let name = format!("selfsame_http_requests_total{{interface=\"{interface}\",");
         self.metrics().await.iter().filter(|(line, _)| line.starts_with(&name)).map(|(_, value)| value).sum()
     }
 
-    /// Requests that were answered with a status from 500.
+    /// The number of requests that were answered with a status from 500 up.
     async fn server_errors(&self) -> u64 {
         let is_error =
             |line: &str| line.starts_with("selfsame_http_requests_total{") && line.ends_with("status=\"5xx\"}");
         self.metrics().await.iter().filter(|(line, _)| is_error(line)).map(|(_, value)| value).sum()
     }
 
-    /// Accounts that were asked for and accepted.
+    /// The number of accepted requests for accounts.
     async fn accepted(&self) -> u64 {
         let metrics = self.metrics().await;
         metrics.iter().find(|(line, _)| line == "selfsame_registry_accepted_total").expect("counted").1
     }
 
-    /// Waits until only the connection that asks is open.
-    async fn all_connections_gone(&self, within: Duration) {
+    /// Waits until the asking connection is the only open one.
+    async fn wait_until_connections_gone(&self, within: Duration) {
         let started = Instant::now();
         loop {
             let metrics = self.metrics().await;
@@ -110,22 +112,23 @@ impl Besieged {
     }
 
     /// Asserts that every interface serves the next client.
-    async fn still_serves(&self) {
-        join_all(self.interfaces().map(|(_, address)| answers_promptly(address))).await;
+    async fn assert_serves(&self) {
+        join_all(self.interfaces().map(|(_, address)| assert_prompt_answer(address))).await;
     }
 }
 
-/// Returns once an ordinary request is answered again: that clients have gone is noticed a moment later.
-async fn is_served_again(address: SocketAddr, within: Duration) {
+/// Waits until an ordinary request is answered again: the daemon notices a moment later that
+/// clients have gone.
+async fn wait_until_served(address: SocketAddr, within: Duration) {
     let started = Instant::now();
     while raw::get(address, "/health").await.status != 200 {
-        assert!(started.elapsed() < within, "it is not served again after {within:?}");
+        assert!(started.elapsed() < within, "requests are not answered again after {within:?}");
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-/// Asserts that an ordinary request is answered soon; the answer.
-async fn answers_promptly(address: SocketAddr) -> Reply {
+/// Asserts that an ordinary request is answered soon; returns the answer.
+async fn assert_prompt_answer(address: SocketAddr) -> RawAnswer {
     let started = Instant::now();
     let reply = raw::get(address, "/health").await;
     assert_eq!(reply.status, 200, "{reply:?}");

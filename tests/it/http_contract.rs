@@ -1,13 +1,14 @@
-//! What HTTP asks of every route of gateway and indexer: methods, sizes, content types, request ids; and what is served where.
+//! The HTTP behaviour of every route of gateway and indexer: methods, sizes, content types, request
+//! ids, unknown paths.
 
 use std::net::SocketAddr;
 
 use reqwest::Method;
 use selfsame::interface::Interface;
 
-use crate::calls::{Answer, Caller, Connection};
+use crate::registry_client::{RawHttpConnection, RegistryAnswer, RegistryClient};
 
-/// Every route that takes a body, by interface.
+/// The routes that take a body, by interface.
 pub const GATEWAY_POSTS: [&str; 10] = [
     "/create-account",
     "/update-authenticator",
@@ -40,11 +41,11 @@ pub const INDEXER_POSTS: [&str; 7] = [
 ];
 pub const INDEXER_GETS: [&str; 3] = ["/root", "/health", "/openapi.json"];
 
-/// URLs of all routes: those that take POST, those that take GET.
-fn routes(caller: &Caller) -> (Vec<String>, Vec<String>) {
-    let compat = |path: &&str| caller.daemon.indexer(&format!("/compat{path}"));
-    let plain = |path: &&str| caller.daemon.indexer(path);
-    let gateway = |path: &&str| caller.daemon.gateway(path);
+/// The URLs of all routes: those that take POST, then those that take GET.
+fn routes(client: &RegistryClient) -> (Vec<String>, Vec<String>) {
+    let compat = |path: &&str| client.daemon.indexer(&format!("/compat{path}"));
+    let plain = |path: &&str| client.daemon.indexer(path);
+    let gateway = |path: &&str| client.daemon.gateway(path);
     let posts = GATEWAY_POSTS.iter().map(gateway);
     let posts = posts.chain(INDEXER_POSTS.iter().map(plain)).chain(INDEXER_POSTS.iter().map(compat));
     let gets = GATEWAY_GETS.iter().map(gateway);
@@ -53,18 +54,18 @@ fn routes(caller: &Caller) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn methods() {
-    let caller = Caller::start().await;
-    let (posts, gets) = routes(&caller);
+async fn every_path_takes_only_its_methods() {
+    let client = RegistryClient::start().await;
+    let (posts, gets) = routes(&client);
     for (urls, allow, wrong) in [
         (posts, "POST", [Method::GET, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS]),
         (gets, "GET, HEAD", [Method::POST, Method::PUT, Method::DELETE, Method::PATCH, Method::OPTIONS]),
     ] {
         for url in urls {
             for method in &wrong {
-                let answer = caller.send(caller.http.request(method.clone(), &url).body("{}")).await;
+                let answer = client.send(client.http.request(method.clone(), &url).body("{}")).await;
                 let message = format!("the method is {method}, this path takes {allow}");
-                assert_eq!(answer.refused(405, "bad_request"), message, "{url}");
+                assert_eq!(answer.expect_error(405, "bad_request"), message, "{url}");
                 assert_eq!(answer.header("allow"), Some(allow), "{url}");
             }
         }
@@ -73,12 +74,12 @@ async fn methods() {
 
 #[tokio::test]
 async fn head_is_get_without_its_body() {
-    let caller = Caller::start().await;
-    let (posts, gets) = routes(&caller);
+    let client = RegistryClient::start().await;
+    let (posts, gets) = routes(&client);
     for url in gets {
-        let got = caller.http.get(&url).send().await.expect("an answer");
+        let got = client.http.get(&url).send().await.expect("an answer");
         let (status, length) = (got.status(), got.content_length());
-        let head = caller.http.head(&url).send().await.expect("an answer");
+        let head = client.http.head(&url).send().await.expect("an answer");
         assert_eq!(head.status(), status, "{url}");
         assert_eq!(head.headers()["content-length"].to_str().ok(), length.map(|n| n.to_string()).as_deref());
         assert_eq!(head.headers()["content-type"], "application/json");
@@ -86,14 +87,14 @@ async fn head_is_get_without_its_body() {
         assert_eq!(head.bytes().await.expect("a body").len(), 0);
     }
     for url in posts {
-        let head = caller.http.head(&url).send().await.expect("an answer");
+        let head = client.http.head(&url).send().await.expect("an answer");
         assert_eq!((head.status().as_u16(), head.headers()["allow"].to_str().ok()), (405, Some("POST")), "{url}");
     }
 }
 
 #[tokio::test]
-async fn unknown_paths() {
-    let caller = Caller::start().await;
+async fn unknown_paths_are_not_found() {
+    let client = RegistryClient::start().await;
     let long = format!("/{}", "x".repeat(5000));
     for path in [
         "/",
@@ -111,10 +112,10 @@ async fn unknown_paths() {
         "//",
         long.as_str(),
     ] {
-        for url in [caller.daemon.gateway(path), caller.daemon.indexer(path)] {
+        for url in [client.daemon.gateway(path), client.daemon.indexer(path)] {
             for method in [Method::GET, Method::POST, Method::DELETE] {
-                let answer = caller.send(caller.http.request(method, &url)).await;
-                let message = answer.refused(404, "not_found");
+                let answer = client.send(client.http.request(method, &url)).await;
+                let message = answer.expect_error(404, "not_found");
                 assert!(message.starts_with("nothing is served at /") && message.len() < 300, "{answer:?}");
             }
         }
@@ -122,53 +123,53 @@ async fn unknown_paths() {
 }
 
 #[tokio::test]
-async fn sizes_and_content_types() {
-    let caller = Caller::start().await;
-    let (posts, _) = routes(&caller);
+async fn bodies_have_a_maximum_size_and_a_content_type() {
+    let client = RegistryClient::start().await;
+    let (posts, _) = routes(&client);
     let limit = 64 * 1024;
     for url in posts.iter().filter(|url| !url.ends_with("/revert-recovery-agent-update")) {
-        // The limit itself is allowed: what is wrong is then in the body.
+        // A body of exactly the limit is read: the error is about its fields.
         let longest = format!("{{\"padding\":\"{}\"}}", "x".repeat(limit - 14));
         assert_eq!(longest.len(), limit);
-        let answer = caller.post(url.clone(), longest.clone()).await;
-        assert!(answer.refused(400, "bad_request").starts_with("missing field"), "{url}: {answer:?}");
-        let answer = caller.post(url.clone(), longest + " ").await;
-        assert_eq!(answer.refused(413, "bad_request"), "the body is longer than 65536 bytes", "{url}");
+        let answer = client.post(url.clone(), longest.clone()).await;
+        assert!(answer.expect_error(400, "bad_request").starts_with("missing field"), "{url}: {answer:?}");
+        let answer = client.post(url.clone(), longest + " ").await;
+        assert_eq!(answer.expect_error(413, "bad_request"), "the body is longer than 65536 bytes", "{url}");
         assert_eq!(answer.header("connection"), Some("close"));
 
         for wrong in ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "json", ""]
         {
-            let answer = caller.send(caller.http.post(url).header("content-type", wrong).body("{}")).await;
-            let message = answer.refused(415, "bad_request");
+            let answer = client.send(client.http.post(url).header("content-type", wrong).body("{}")).await;
+            let message = answer.expect_error(415, "bad_request");
             assert!(message.ends_with("it must be application/json"), "{wrong}: {answer:?}");
         }
-        caller.send(caller.http.post(url).body("{}")).await.refused(415, "bad_request");
+        client.send(client.http.post(url).body("{}")).await.expect_error(415, "bad_request");
         for good in ["application/json", "Application/JSON; charset=UTF-8"] {
-            let answer = caller.send(caller.http.post(url).header("content-type", good).body("{}")).await;
-            assert!(answer.refused(400, "bad_request").starts_with("missing field"), "{good}: {answer:?}");
+            let answer = client.send(client.http.post(url).header("content-type", good).body("{}")).await;
+            assert!(answer.expect_error(400, "bad_request").starts_with("missing field"), "{good}: {answer:?}");
         }
         let compressed =
-            caller.http.post(url).header("content-type", "application/json").header("content-encoding", "gzip");
-        caller.send(compressed.body("{}")).await.refused(415, "bad_request");
+            client.http.post(url).header("content-type", "application/json").header("content-encoding", "gzip");
+        client.send(compressed.body("{}")).await.expect_error(415, "bad_request");
     }
-    // Without an announced length the limit counts all the same.
-    let mut connection = Connection::open(caller.daemon.addresses[Interface::Gateway]).await;
+    // The limit also holds without an announced length.
+    let mut connection = RawHttpConnection::open(client.daemon.addresses[Interface::Gateway]).await;
     let head = "POST /create-account HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
     connection.send(format!("{head}{chunk}{chunk}{chunk}0\r\n\r\n")).await;
-    connection.answer().await.refused(413, "bad_request");
-    caller.still_works().await;
+    connection.answer().await.expect_error(413, "bad_request");
+    client.assert_works().await;
 }
 
 #[tokio::test]
 async fn every_answer_has_a_request_id_of_its_own_or_the_clients() {
-    let caller = Caller::start().await;
-    let (posts, gets) = routes(&caller);
+    let client = RegistryClient::start().await;
+    let (posts, gets) = routes(&client);
     let mut seen = std::collections::HashSet::new();
     for url in posts.iter().chain(&gets) {
         for method in [Method::GET, Method::POST, Method::PUT] {
-            let ask = async |id: &str| -> Answer {
-                caller.send(caller.http.request(method.clone(), url).header("x-request-id", id)).await
+            let ask = async |id: &str| -> RegistryAnswer {
+                client.send(client.http.request(method.clone(), url).header("x-request-id", id)).await
             };
             assert_eq!(ask("mine.1").await.header("x-request-id"), Some("mine.1"));
             let replaced = ask("not good").await;
@@ -178,19 +179,20 @@ async fn every_answer_has_a_request_id_of_its_own_or_the_clients() {
     }
 }
 
-/// One connection, one broken request; what the front-end cannot read is closed.
-async fn sends(address: SocketAddr, bytes: &[u8]) -> Option<u16> {
-    let mut connection = Connection::open(address).await;
-    // The server need not read all of it.
+/// Sends one malformed request on a connection of its own; returns the status. The connection may
+/// be closed without an answer.
+async fn status_of(address: SocketAddr, bytes: &[u8]) -> Option<u16> {
+    let mut connection = RawHttpConnection::open(address).await;
+    // The server may close the connection before it has read everything.
     let _ = connection.try_send(bytes).await;
     let (status, ..) = connection.reply().await?;
     Some(status)
 }
 
 #[tokio::test]
-async fn broken_http() {
-    let caller = Caller::start().await;
-    let before = caller.standing().await;
+async fn malformed_http_is_refused() {
+    let client = RegistryClient::start().await;
+    let before = client.standing().await;
     let many_headers: String = (0..200).map(|number| format!("x-{number}: y\r\n")).collect();
     let long_header = format!("x: {}\r\n", "y".repeat(100_000));
     let post = |headers: &str, body: &str| {
@@ -220,15 +222,15 @@ async fn broken_http() {
         (post("content-length: 18446744073709551615\r\n", "").into(), &[413, 431]),
         (post("", "").into(), &[400]),
     ];
-    for address in [caller.daemon.addresses[Interface::Gateway], caller.daemon.addresses[Interface::Indexer]] {
+    for address in [client.daemon.addresses[Interface::Gateway], client.daemon.addresses[Interface::Indexer]] {
         for (bytes, statuses) in &table {
             let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
-            let status = sends(address, bytes).await;
+            let status = status_of(address, bytes).await;
             let expected =
                 statuses.is_empty() || status.is_none_or(|status| statuses.contains(&status) || status == 404);
             assert!(expected, "{shown:?}: {status:?}");
         }
     }
-    assert_eq!(caller.standing().await, before);
-    caller.still_works().await;
+    assert_eq!(client.standing().await, before);
+    client.assert_works().await;
 }

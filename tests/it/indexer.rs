@@ -1,4 +1,4 @@
-//! The indexer's answers: what they say, and that they fit together.
+//! The indexer's answers: their contents, and that they agree with each other.
 
 use alloy_primitives::{Address, B256, U256};
 use selfsame_protocol::commitment::PublicKey;
@@ -7,34 +7,34 @@ use selfsame_protocol::tree::InclusionPath;
 use selfsame_wallet::operations::{AccountState, create_account};
 use serde_json::{Value, json};
 
-use crate::calls::Caller;
 use crate::http_contract::INDEXER_POSTS;
-use crate::people::key;
+use crate::registry_client::RegistryClient;
+use crate::test_accounts::key;
 
 fn one() -> Value {
     json!({"leaf_index": "0x1"})
 }
 
-/// The packed data of an address, asked at both prefixes.
-async fn packed(caller: &Caller, address: Address) -> U256 {
+/// The packed data of an address, asked under both prefixes.
+async fn packed(client: &RegistryClient, address: Address) -> U256 {
     let body = json!({"authenticator_address": address});
-    let answer = caller.query("/packed-account", body.clone()).await;
-    assert_eq!(caller.query("/compat/packed-account", body).await.body, answer.body);
+    let answer = client.query("/packed-account", body.clone()).await;
+    assert_eq!(client.query("/compat/packed-account", body).await.body, answer.body);
     answer.text("packed_account_data").parse().expect("a number")
 }
 
 #[tokio::test]
-async fn accounts_that_are_not_there() {
-    let caller = Caller::start().await;
-    caller.create(&[&key("alice")], Address::ZERO).await;
+async fn unknown_accounts_are_refused_by_every_query() {
+    let client = RegistryClient::start().await;
+    client.create(&[&key("alice")], Address::ZERO).await;
     for prefix in ["", "/compat"] {
         for path in INDEXER_POSTS.iter().filter(|path| **path != "/packed-account") {
             let query = async |leaf_index: &str| {
-                caller.query(&format!("{prefix}{path}"), json!({"leaf_index": leaf_index})).await
+                client.query(&format!("{prefix}{path}"), json!({"leaf_index": leaf_index})).await
             };
             for zero in ["0", "0x0", " 00 "] {
                 let message = "leaf_index: leaf 0 is reserved and belongs to no account";
-                assert_eq!(query(zero).await.refused(400, "invalid_leaf_index"), message, "{prefix}{path}");
+                assert_eq!(query(zero).await.expect_error(400, "invalid_leaf_index"), message, "{prefix}{path}");
             }
             let (status, code) = match *path {
                 "/inclusion-proof" | "/authenticator-pubkeys" | "/authenticators" => (404, "not_found"),
@@ -42,7 +42,7 @@ async fn accounts_that_are_not_there() {
             };
             for unassigned in ["0x2", "1073741824", "18446744073709551615"] {
                 let answer = query(unassigned).await;
-                let message = answer.refused(status, code);
+                let message = answer.expect_error(status, code);
                 assert!(message.starts_with("no account has leaf index 0x"), "{prefix}{path}: {message}");
             }
             assert_eq!(query("1").await.status, 200, "{prefix}{path}");
@@ -50,54 +50,54 @@ async fn accounts_that_are_not_there() {
         let stranger = key("stranger").address();
         for address in [stranger, Address::ZERO] {
             let answer =
-                caller.query(&format!("{prefix}/packed-account"), json!({"authenticator_address": address})).await;
+                client.query(&format!("{prefix}/packed-account"), json!({"authenticator_address": address})).await;
             let message = format!("{address:#x} is not an authenticator of any account");
-            assert_eq!(answer.refused(400, "account_does_not_exist"), message);
+            assert_eq!(answer.expect_error(400, "account_does_not_exist"), message);
         }
     }
 }
 
 #[tokio::test]
-async fn packed_data_through_insertion_and_recovery() {
-    let caller = Caller::start().await;
-    let domain = caller.domain();
+async fn packed_data_follows_insertion_and_recovery() {
+    let client = RegistryClient::start().await;
+    let domain = client.domain();
     let [alice, bob, tablet, phone, agent] = ["alice", "bob", "tablet", "phone", "agent"].map(key);
-    caller.create(&[&bob], Address::ZERO).await;
-    let account = caller.create(&[&alice], agent.address()).await;
+    client.create(&[&bob], Address::ZERO).await;
+    let account = client.create(&[&alice], agent.address()).await;
     let layout = |counter: u64, pubkey_id: u64, leaf_index: u64| {
         U256::from(counter) << 224 | U256::from(pubkey_id) << 192 | U256::from(leaf_index)
     };
-    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(5))).await;
-    assert_eq!(packed(&caller, alice.address()).await, layout(0, 0, 2));
-    assert_eq!(packed(&caller, tablet.address()).await, layout(0, 5, 2));
-    assert_eq!(packed(&caller, bob.address()).await, layout(0, 0, 1));
+    let account = client.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(5))).await;
+    assert_eq!(packed(&client, alice.address()).await, layout(0, 0, 2));
+    assert_eq!(packed(&client, tablet.address()).await, layout(0, 5, 2));
+    assert_eq!(packed(&client, bob.address()).await, layout(0, 0, 1));
 
-    caller.carry_out(account.recover(&domain, &agent, phone.authenticator())).await;
-    assert_eq!(packed(&caller, phone.address()).await, layout(1, 0, 2));
+    client.carry_out(account.recover(&domain, &agent, phone.authenticator())).await;
+    assert_eq!(packed(&client, phone.address()).await, layout(1, 0, 2));
     for revoked in [alice.address(), tablet.address()] {
-        let answer = caller.query("/packed-account", json!({"authenticator_address": revoked})).await;
+        let answer = client.query("/packed-account", json!({"authenticator_address": revoked})).await;
         let message = format!("{revoked:#x} is not an authenticator of any account");
-        assert_eq!(answer.refused(400, "account_does_not_exist"), message);
+        assert_eq!(answer.expect_error(400, "account_does_not_exist"), message);
     }
-    // Somebody else may take up what a recovery left behind.
-    caller.create(&[&tablet], Address::ZERO).await;
-    assert_eq!(packed(&caller, tablet.address()).await, layout(0, 0, 3));
+    // A new account may use an address that a recovery left behind.
+    client.create(&[&tablet], Address::ZERO).await;
+    assert_eq!(packed(&client, tablet.address()).await, layout(0, 0, 3));
 }
 
 #[tokio::test]
-async fn slot_lists_keep_their_places() {
-    let caller = Caller::start().await;
-    let domain = caller.domain();
+async fn slot_lists_keep_removed_slots() {
+    let client = RegistryClient::start().await;
+    let domain = client.domain();
     let [alice, tablet, phone, agent] = ["alice", "tablet", "phone", "agent"].map(key);
-    let account = caller.create(&[&alice], agent.address()).await;
-    let account = caller.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(3))).await;
+    let account = client.create(&[&alice], agent.address()).await;
+    let account = client.carry_out(account.insert(&domain, &alice, tablet.authenticator(), PubkeyId(3))).await;
     let slots = |used: [Option<&selfsame_wallet::keys::AuthenticatorKey>; 4]| {
         let keys = used.map(|key| key.map(|key| format!("{:#x}", key.authenticator().compressed_key())));
         let addresses = used.map(|key| key.map(|key| key.address()));
         (json!(keys), json!(addresses))
     };
     let check = async |account: &AccountState, expected: (Value, Value), counter: &str| {
-        let answer = caller.query("/authenticators", one()).await;
+        let answer = client.query("/authenticators", one()).await;
         let commitment = format!("{:#x}", account.commitment);
         assert_eq!(
             answer.body,
@@ -108,38 +108,38 @@ async fn slot_lists_keep_their_places() {
                 "recovery_counter": counter,
             })
         );
-        let answer = caller.query("/authenticator-pubkeys", one()).await;
+        let answer = client.query("/authenticator-pubkeys", one()).await;
         assert_eq!(answer.body, json!({"authenticator_pubkeys": expected.0, "offchain_signer_commitment": commitment}));
-        let answer = caller.query("/inclusion-proof", one()).await;
+        let answer = client.query("/inclusion-proof", one()).await;
         assert_eq!(answer.body["authenticator_pubkeys"], expected.0);
     };
     check(&account, slots([Some(&alice), None, None, Some(&tablet)]), "0x0").await;
-    let account = caller.carry_out(account.insert(&domain, &alice, phone.authenticator(), PubkeyId(1))).await;
+    let account = client.carry_out(account.insert(&domain, &alice, phone.authenticator(), PubkeyId(1))).await;
     check(&account, slots([Some(&alice), Some(&phone), None, Some(&tablet)]), "0x0").await;
-    // The list reaches to the highest slot ever used.
-    let account = caller.carry_out(account.remove(&domain, &alice, tablet.address())).await;
+    // The list ends with the highest slot ever used.
+    let account = client.carry_out(account.remove(&domain, &alice, tablet.address())).await;
     check(&account, slots([Some(&alice), Some(&phone), None, None]), "0x0").await;
-    let account = caller.carry_out(account.remove(&domain, &phone, alice.address())).await;
+    let account = client.carry_out(account.remove(&domain, &phone, alice.address())).await;
     check(&account, slots([None, Some(&phone), None, None]), "0x0").await;
-    let account = caller.carry_out(account.remove(&domain, &phone, phone.address())).await;
+    let account = client.carry_out(account.remove(&domain, &phone, phone.address())).await;
     check(&account, slots([None; 4]), "0x0").await;
-    // A recovery begins a new list.
-    let account = caller.carry_out(account.recover(&domain, &agent, tablet.authenticator())).await;
+    // A recovery starts a new list.
+    let account = client.carry_out(account.recover(&domain, &agent, tablet.authenticator())).await;
     let key = format!("{:#x}", tablet.authenticator().compressed_key());
     check(&account, (json!([key]), json!([tablet.address()])), "0x1").await;
 }
 
 #[tokio::test]
 async fn inclusion_proofs_lead_from_the_commitment_to_the_root() {
-    let caller = Caller::start().await;
+    let client = RegistryClient::start().await;
     let names = ["a", "b", "c", "d", "e"];
     for (leaf_index, name) in (1_u64..).zip(names) {
-        let account = caller.create(&[&key(name)], Address::ZERO).await;
+        let account = client.create(&[&key(name)], Address::ZERO).await;
         assert_eq!(account.leaf_index, LeafIndex(leaf_index));
-        let root = caller.standing().await["root"].clone();
+        let root = client.standing().await["root"].clone();
         for prefix in ["", "/compat"] {
             let query = json!({"leaf_index": leaf_index.to_string()});
-            let answer = caller.query(&format!("{prefix}/inclusion-proof"), query).await;
+            let answer = client.query(&format!("{prefix}/inclusion-proof"), query).await;
             assert_eq!((&answer.body["root"], &answer.body["leaf_index"]), (&root, &json!(format!("{leaf_index:#x}"))));
             let siblings: Vec<B256> = serde_json::from_value(answer.body["siblings"].clone()).expect("siblings");
             let path = InclusionPath {
@@ -149,69 +149,72 @@ async fn inclusion_proofs_lead_from_the_commitment_to_the_root() {
             };
             assert_eq!(path.root_from(&account.commitment.leaf()), path.root);
         }
-        let url = caller.daemon.gateway(&format!("/is-valid-root?root={}", root.as_str().expect("a root")));
-        assert_eq!(caller.get(url).await.body, json!({"valid": true}));
+        let url = client.daemon.gateway(&format!("/is-valid-root?root={}", root.as_str().expect("a root")));
+        assert_eq!(client.get(url).await.body, json!({"valid": true}));
     }
 }
 
 #[tokio::test]
-async fn the_compatible_form_of_keys() {
-    let caller = Caller::start().await;
-    let domain = caller.domain();
+async fn the_compatible_form_of_keys_leaves_out_trailing_nulls() {
+    let client = RegistryClient::start().await;
+    let domain = client.domain();
     let [alice, tablet, phone] = ["alice", "tablet", "phone"].map(key);
-    let account = caller.create(&[&alice, &tablet, &phone], Address::ZERO).await;
-    let account = caller.carry_out(account.remove(&domain, &alice, tablet.address())).await;
+    let account = client.create(&[&alice, &tablet, &phone], Address::ZERO).await;
+    let account = client.carry_out(account.remove(&domain, &alice, tablet.address())).await;
     let affine = |key: PublicKey| {
         let (x, y) = key.coordinates();
         json!({"pk": [x.to_string(), y.to_string()]})
     };
     let [first, third] = [&alice, &phone].map(|key| affine(key.authenticator().public_key));
     let keys = async |prefix: &str| {
-        let mut answer = caller.query(&format!("{prefix}/inclusion-proof"), one()).await.body;
+        let mut answer = client.query(&format!("{prefix}/inclusion-proof"), one()).await.body;
         answer["authenticator_pubkeys"].take()
     };
     assert_eq!(keys("/compat").await, json!([first, null, third]));
-    // Trailing nulls are left out there, and only there.
-    caller.carry_out(account.remove(&domain, &alice, phone.address())).await;
+    // Only the compatible form leaves out trailing nulls.
+    client.carry_out(account.remove(&domain, &alice, phone.address())).await;
     assert_eq!(keys("/compat").await, json!([first]));
     assert_eq!(keys("").await, json!([format!("{:#x}", alice.authenticator().compressed_key()), null, null]));
 }
 
 #[tokio::test]
-async fn keys_that_are_no_points() {
-    let caller = Caller::start().await;
-    // A coordinate past the modulus, one that no point has, the identity, a point of small order, and nothing at all.
+async fn keys_that_are_not_points_are_listed_as_they_are() {
+    let client = RegistryClient::start().await;
+    // A coordinate above the modulus, a coordinate without a point, the identity, and zero.
     for (number, odd) in [U256::MAX, U256::from(5), U256::from(1), U256::ZERO].into_iter().enumerate() {
         let owner = key(&format!("owner {number}"));
         let mut body =
             serde_json::to_value(create_account(&[owner.authenticator()], Address::ZERO).operation).expect("JSON");
         body["authenticator_pubkeys"] = json!([format!("{odd:#x}")]);
-        let accepted = caller.post(caller.daemon.gateway("/create-account"), body.to_string()).await;
-        assert_eq!(caller.final_state(accepted.request_id()).await["state"], "finalized");
+        let accepted = client.post(client.daemon.gateway("/create-account"), body.to_string()).await;
+        assert_eq!(client.final_state(accepted.request_id()).await["state"], "finalized");
         let query = json!({"leaf_index": (number + 1).to_string()});
         if PublicKey::decompress(CompressedKey(odd)).is_err() {
-            let answer = caller.query("/compat/inclusion-proof", query.clone()).await;
-            let message = answer.refused(409, "invalid_authenticator_pubkey");
+            let answer = client.query("/compat/inclusion-proof", query.clone()).await;
+            let message = answer.expect_error(409, "invalid_authenticator_pubkey");
             assert!(message.starts_with("the public key of slot 0 does not decode: "), "{message}");
         }
         for path in ["/inclusion-proof", "/authenticator-pubkeys", "/authenticators", "/compat/authenticators"] {
-            let answer = caller.query(path, query.clone()).await;
+            let answer = client.query(path, query.clone()).await;
             assert_eq!(answer.body["authenticator_pubkeys"], json!([format!("{odd:#x}")]), "{path}");
         }
     }
 }
 
 #[tokio::test]
-async fn recovery_agents_and_nonces() {
-    let caller = Caller::start_with(|config| config.registry.recovery_agent_update_cooldown = crate::calls::HOUR).await;
-    let domain = caller.domain();
+async fn recovery_agents_and_nonces_follow_the_operations() {
+    let client = RegistryClient::start_with(|config| {
+        config.registry.recovery_agent_update_cooldown = crate::registry_client::HOUR
+    })
+    .await;
+    let domain = client.domain();
     let [alice, agent, next] = ["alice", "agent", "next"].map(key);
-    let mut account = caller.create(&[&alice], agent.address()).await;
-    let execute_after = (crate::harness::START + crate::calls::HOUR).as_secs();
+    let mut account = client.create(&[&alice], agent.address()).await;
+    let execute_after = (crate::harness::START + crate::registry_client::HOUR).as_secs();
     let check = async |of: &AccountState, agent: Address, pending: Address| {
         let after = if pending.is_zero() { 0 } else { execute_after };
         for prefix in ["", "/compat"] {
-            let ask = async |path: &str| caller.query(&format!("{prefix}{path}"), one()).await.body;
+            let ask = async |path: &str| client.query(&format!("{prefix}{path}"), one()).await.body;
             assert_eq!(ask("/signature-nonce").await, json!({"signature_nonce": format!("{:#x}", of.nonce)}));
             assert_eq!(ask("/recovery-agent").await, json!({"recovery_agent": agent}));
             assert_eq!(
@@ -221,12 +224,12 @@ async fn recovery_agents_and_nonces() {
         }
     };
     check(&account, agent.address(), Address::ZERO).await;
-    account = caller.carry_out(account.update_recovery_agent(&domain, &alice, next.address())).await;
+    account = client.carry_out(account.update_recovery_agent(&domain, &alice, next.address())).await;
     check(&account, agent.address(), next.address()).await;
-    account = caller.carry_out(account.cancel_recovery_agent_update(&domain, &alice)).await;
+    account = client.carry_out(account.cancel_recovery_agent_update(&domain, &alice)).await;
     check(&account, agent.address(), Address::ZERO).await;
-    account = caller.carry_out(account.update_recovery_agent(&domain, &alice, next.address())).await;
-    caller.daemon.clock.advance(crate::calls::HOUR);
-    account = caller.carry_out(Ok(account.execute_recovery_agent_update())).await;
+    account = client.carry_out(account.update_recovery_agent(&domain, &alice, next.address())).await;
+    client.daemon.clock.advance(crate::registry_client::HOUR);
+    account = client.carry_out(Ok(account.execute_recovery_agent_update())).await;
     check(&account, next.address(), Address::ZERO).await;
 }

@@ -1,4 +1,5 @@
-//! Blocks and receipts over HTTP: everything is linked to the first block, and every request stands in it once.
+//! Blocks and receipts over HTTP: every block is linked to the first block, and every request is in
+//! the ledger once.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,11 +16,11 @@ use selfsame_wallet::operations::create_account;
 use serde_json::json;
 
 use crate::harness::{START, TestDaemon, folder};
-use crate::people::{carry_out, final_state, key, registry, submit};
+use crate::test_accounts::{carry_out, final_state, key, registry, submit};
 
-/// A daemon whose store has lived: accounts made one by one and many at a time, changes, a restart, and at last a block of two
-/// requests of which the first failed. With the ids of all requests.
-async fn lived(data: &Path) -> (TestDaemon, Vec<RequestId>) {
+/// A daemon with a history: accounts made one by one and many at a time, changes, a restart, and
+/// finally a block of two requests of which the first failed. Also returns the ids of all requests.
+async fn daemon_with_history(data: &Path) -> (TestDaemon, Vec<RequestId>) {
     let daemon = TestDaemon::start(data).await;
     let open = registry(daemon.client()).await;
     let domain = open.domain();
@@ -31,8 +32,11 @@ async fn lived(data: &Path) -> (TestDaemon, Vec<RequestId>) {
         report.account
     };
     let account = done(create_account(&[owner.authenticator()], Address::ZERO)).await;
-    let account = done(account.insert(domain, &owner, key("phone").authenticator(), PubkeyId(1)).expect("built")).await;
-    let account = done(account.update_recovery_agent(domain, &owner, agent.address()).expect("built")).await;
+    let account =
+        done(account.insert(domain, &owner, key("phone").authenticator(), PubkeyId(1)).expect("a valid operation"))
+            .await;
+    let account =
+        done(account.update_recovery_agent(domain, &owner, agent.address()).expect("a valid operation")).await;
     for number in 0..40 {
         let step = create_account(&[key(&format!("crowd {number}")).authenticator()], agent.address());
         request_ids.push(submit(&open, step).await.request_id);
@@ -50,7 +54,7 @@ async fn lived(data: &Path) -> (TestDaemon, Vec<RequestId>) {
     })
     .await;
     let open = registry(daemon.client()).await;
-    // Admitted after the cooldown, then the clock is corrected.
+    // The request is admitted after the cooldown, then the clock is set back.
     request_ids.push(submit(&open, account.execute_recovery_agent_update()).await.request_id);
     daemon.clock.set(START);
     request_ids.push(submit(&open, create_account(&[key("last").authenticator()], Address::ZERO)).await.request_id);
@@ -61,9 +65,9 @@ async fn lived(data: &Path) -> (TestDaemon, Vec<RequestId>) {
 #[tokio::test]
 async fn every_hash_leads_back_to_the_first_block() {
     let folder = folder();
-    let (daemon, request_ids) = lived(folder.path()).await;
+    let (daemon, request_ids) = daemon_with_history(folder.path()).await;
     let client = daemon.client();
-    let tip = client.root().await.expect("answered");
+    let tip = client.root().await.expect("an answer");
     let (mut block_hash, mut result_hash) = (B256::ZERO, B256::ZERO);
     let (mut root, mut time) = (Root::empty(), UnixSeconds(0));
     let mut walked = Vec::new();
@@ -77,23 +81,23 @@ async fn every_hash_leads_back_to_the_first_block() {
         let SealedResult { result, hash: own_hash } = result.expect("applied");
         assert_eq!((result.block_hash, result.previous_result_hash, result.root_before), (hash, result_hash, root));
         assert_eq!(own_hash, result.hash());
-        let by_hash = reqwest::get(daemon.gateway(&format!("/block/{hash:#x}"))).await.expect("answered");
+        let by_hash = reqwest::get(daemon.gateway(&format!("/block/{hash:#x}"))).await.expect("an answer");
         assert_eq!(by_hash.json::<BlockResponse>().await.expect("a block").block.hash, hash);
         (block_hash, result_hash, root, time) = (hash, own_hash, result.root_after, header.time);
         walked.extend(request_ids);
     }
     assert_eq!((block_hash, result_hash, root), (tip.block_hash, tip.result_hash, tip.root));
     assert_eq!(tip.timestamp, time);
-    assert_eq!(walked.len(), request_ids.len(), "every request once");
+    assert_eq!(walked.len(), request_ids.len(), "every request is in the ledger once");
     assert_eq!(BTreeSet::from_iter(walked), BTreeSet::from_iter(request_ids));
     daemon.stop().await;
 }
 
 #[tokio::test]
-async fn blocks_that_are_not_there() {
+async fn unknown_and_malformed_block_ids_are_refused() {
     let folder = folder();
-    let (daemon, _) = lived(folder.path()).await;
-    let beyond = daemon.client().root().await.expect("answered").height + 1;
+    let (daemon, _) = daemon_with_history(folder.path()).await;
+    let beyond = daemon.client().root().await.expect("an answer").height + 1;
     let unknown = format!("0x{}", "ab".repeat(32));
     let cases = [
         ("0".to_owned(), 404),
@@ -105,18 +109,18 @@ async fn blocks_that_are_not_there() {
         (format!("{}0", u64::MAX), 400),
     ];
     for (id, status) in cases {
-        let answer = reqwest::get(daemon.gateway(&format!("/block/{id}"))).await.expect("answered");
+        let answer = reqwest::get(daemon.gateway(&format!("/block/{id}"))).await.expect("an answer");
         assert_eq!(answer.status().as_u16(), status, "{id}");
         let body: ServiceApiError<GatewayErrorCode> = answer.json().await.expect("an error object");
         let code = if status == 404 { GatewayErrorCode::NotFound } else { GatewayErrorCode::BadRequest };
         assert_eq!(body.code, code, "{id}: {}", body.message);
     }
     let receipt = format!("/receipt/{}", RequestId::from_random([7; 16]));
-    assert_eq!(reqwest::get(daemon.gateway(&receipt)).await.expect("answered").status().as_u16(), 404);
+    assert_eq!(reqwest::get(daemon.gateway(&receipt)).await.expect("an answer").status().as_u16(), 404);
     daemon.stop().await;
 }
 
-/// The receipt with the block that it names.
+/// A receipt with the block that it names.
 async fn receipt_and_block(client: &Client, request_id: RequestId) -> (Receipt, BlockResponse) {
     let receipt = client.receipt(request_id).await.expect("a receipt");
     let block = client.block(receipt.block.header.height).await.expect("a block");
@@ -124,14 +128,14 @@ async fn receipt_and_block(client: &Client, request_id: RequestId) -> (Receipt, 
 }
 
 #[tokio::test]
-async fn the_receipt_of_every_request_holds_against_its_block() {
+async fn every_receipt_verifies_against_its_block() {
     let folder = folder();
-    let (daemon, request_ids) = lived(folder.path()).await;
+    let (daemon, request_ids) = daemon_with_history(folder.path()).await;
     let client = daemon.client();
     let mut failures = 0;
     for request_id in &request_ids {
         let (receipt, block) = receipt_and_block(&client, *request_id).await;
-        receipt.verify().expect("it holds");
+        receipt.verify().expect("the receipt verifies");
         assert_eq!(receipt.request_id, *request_id);
         assert_eq!(receipt.block, block.block);
         assert_eq!(Some(&receipt.result), block.result.as_ref());
@@ -154,11 +158,11 @@ async fn the_receipt_of_every_request_holds_against_its_block() {
 }
 
 #[tokio::test]
-async fn a_receipt_that_was_tampered_with_does_not_hold() {
+async fn a_tampered_receipt_does_not_verify() {
     let folder = folder();
-    let (daemon, request_ids) = lived(folder.path()).await;
+    let (daemon, request_ids) = daemon_with_history(folder.path()).await;
     let client = daemon.client();
-    // The last two stand in one block, so both have paths.
+    // The last two requests are in one block, so both receipts have paths.
     let (failed, _) = receipt_and_block(&client, request_ids[request_ids.len() - 2]).await;
     let (applied, _) = receipt_and_block(&client, request_ids[request_ids.len() - 1]).await;
     let (first, _) = receipt_and_block(&client, request_ids[0]).await;

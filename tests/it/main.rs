@@ -1,9 +1,11 @@
-//! The integration tests: real sockets, a real RocksDB, real clients. One binary, because each links RocksDB again.
+//! The integration tests: real sockets, a real RocksDB, real clients. They are one binary, because
+//! each binary links RocksDB again. `tests/README.md` tells which file tests what.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod account_flows;
 mod bad_input;
 mod bodies;
-mod calls;
 mod certification;
 mod commands;
 mod consistency;
@@ -22,11 +24,12 @@ mod limits;
 mod openapi;
 mod operator;
 mod overload;
-mod people;
+mod registry_client;
 mod sign_in;
-mod sign_in_desk;
+mod sign_in_client;
 mod sign_in_events;
 mod sign_in_security;
+mod test_accounts;
 mod tls;
 mod torture;
 mod verification;

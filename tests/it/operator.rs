@@ -1,4 +1,4 @@
-//! The operator interface: alive, ready, in numbers.
+//! The operator interface: health, readiness, actors, page and metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use alloy_primitives::Address;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
-use crate::calls::{Caller, hold};
-use crate::people::key;
+use crate::registry_client::{RegistryClient, hold};
+use crate::test_accounts::key;
 
 /// The samples of `/metrics` by name and labels.
-async fn metrics(caller: &Caller) -> BTreeMap<String, f64> {
-    let answer = caller.http.get(caller.daemon.operator("/metrics")).send().await.expect("an answer");
+async fn metrics(client: &RegistryClient) -> BTreeMap<String, f64> {
+    let answer = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(answer.headers()["content-type"], content_type);
@@ -27,11 +27,11 @@ async fn metrics(caller: &Caller) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn health_and_actors() {
-    let caller = Caller::start().await;
-    let answer = caller.get(caller.daemon.operator("/health")).await;
+async fn health_and_actors_are_listed() {
+    let client = RegistryClient::start().await;
+    let answer = client.get(client.daemon.operator("/health")).await;
     assert_eq!((answer.status, answer.body), (200, json!({"success": true})));
-    let answer = caller.get(caller.daemon.operator("/actors")).await;
+    let answer = client.get(client.daemon.operator("/actors")).await;
     let actors = answer.body.as_array().expect("a list");
     for part in ["tree", "batcher", "request"] {
         let actor = actors.iter().find(|actor| actor["name"].as_str().is_some_and(|name| name.contains(part)));
@@ -39,20 +39,20 @@ async fn health_and_actors() {
         assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
         assert!(actor["waiting_calls"].is_u64() && actor["silent_ms"].is_u64(), "{actor}");
     }
-    caller.get(caller.daemon.operator("/nowhere")).await.refused(404, "not_found");
-    let answer = caller.post(caller.daemon.operator("/health"), "{}").await;
-    answer.refused(405, "bad_request");
+    client.get(client.daemon.operator("/nowhere")).await.expect_error(404, "not_found");
+    let answer = client.post(client.daemon.operator("/health"), "{}").await;
+    answer.expect_error(405, "bad_request");
 }
 
 #[tokio::test]
-async fn the_page_and_what_it_shows() {
-    let caller = Caller::start().await;
-    caller.create(&[&key("alice")], Address::ZERO).await;
-    // The request tracker hears of a final request after its clients do.
-    while caller.daemon.registry.statistics().open_requests > 0 {
+async fn the_page_loads_only_its_own_files() {
+    let client = RegistryClient::start().await;
+    client.create(&[&key("alice")], Address::ZERO).await;
+    // The request tracker is notified of a final request after its clients.
+    while client.daemon.registry.statistics().open_requests > 0 {
         tokio::task::yield_now().await;
     }
-    let status = caller.get(caller.daemon.operator("/status")).await;
+    let status = client.get(client.daemon.operator("/status")).await;
     assert_eq!((status.status, &status.body["ready"], &status.body["reasons"]), (200, &json!(true), &json!([])));
     let registry = json!({
         "accounts": 1, "accepted": 1, "finalized": 1, "failed": 0, "open_requests": 0, "queue_length": 100_000,
@@ -63,11 +63,11 @@ async fn the_page_and_what_it_shows() {
     let of = |part: &str, actor: &Value| actor["name"].as_str().is_some_and(|name| name.contains(part));
     let count = |part: &str| actors.iter().filter(|actor| of(part, actor)).count();
     assert_eq!((count("/registry/"), count("/verifier") > 1), (3, true), "{actors:?}");
-    let page = caller.http.get(caller.daemon.operator("/")).send().await.expect("an answer");
+    let page = client.http.get(client.daemon.operator("/")).send().await.expect("an answer");
     assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
     let policy = page.headers()["content-security-policy"].to_str().expect("text").to_owned();
     assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
-    // Everything the page refers to is there, and nothing of it is inline or elsewhere.
+    // Every reference of the page is served, and nothing is inline or on another host.
     let text = page.text().await.expect("text");
     assert!(!text.contains("style=") && !text.contains("<style") && !text.contains("://"), "{text}");
     let references = text.split(['"']).skip(1).step_by(2).collect::<Vec<_>>();
@@ -79,7 +79,7 @@ async fn the_page_and_what_it_shows() {
         ("ready", "application/json"),
     ] {
         assert!(references.contains(&reference), "{references:?}");
-        let answer = caller.http.get(caller.daemon.operator(&format!("/{reference}"))).send().await.expect("an answer");
+        let answer = client.http.get(client.daemon.operator(&format!("/{reference}"))).send().await.expect("an answer");
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()["content-type"]),
             (200, &content_type.parse().expect("a value"))
@@ -89,29 +89,29 @@ async fn the_page_and_what_it_shows() {
 
 #[tokio::test]
 async fn a_daemon_whose_queue_is_full_is_not_ready() {
-    let caller = Caller::start_with(|config| {
+    let client = RegistryClient::start_with(|config| {
         hold(config, 2);
         config.limits.queue_length = 1;
     })
     .await;
-    let answer = caller.get(caller.daemon.operator("/ready")).await;
+    let answer = client.get(client.daemon.operator("/ready")).await;
     assert_eq!((answer.status, answer.body), (200, json!({"ready": true, "reasons": []})));
     let create = create_account(&[key("alice").authenticator()], Address::ZERO).operation;
-    assert_eq!(caller.submit(&create).await.status, 200);
-    let answer = caller.http.get(caller.daemon.operator("/ready")).send().await.expect("an answer");
+    assert_eq!(client.submit(&create).await.status, 200);
+    let answer = client.http.get(client.daemon.operator("/ready")).send().await.expect("an answer");
     assert_eq!(answer.status(), 503);
     let body: serde_json::Value = answer.json().await.expect("JSON");
     assert_eq!(body, json!({"ready": false, "reasons": ["1 requests are open, the queue is full"]}));
 }
 
 #[tokio::test]
-async fn metrics_move_and_stay_small() {
-    let caller = Caller::start().await;
-    let before = metrics(&caller).await;
-    let rejected = caller.query("/inclusion-proof", json!({"leaf_index": "1"})).await;
+async fn metrics_count_events_and_have_bounded_labels() {
+    let client = RegistryClient::start().await;
+    let before = metrics(&client).await;
+    let rejected = client.query("/inclusion-proof", json!({"leaf_index": "1"})).await;
     assert_eq!(rejected.status, 404);
-    caller.create(&[&key("alice")], Address::ZERO).await;
-    let after = metrics(&caller).await;
+    client.create(&[&key("alice")], Address::ZERO).await;
+    let after = metrics(&client).await;
     let difference = |name: &str| {
         let sample = |of: &BTreeMap<String, f64>| *of.get(name).unwrap_or_else(|| panic!("no {name}"));
         sample(&after) - sample(&before)
@@ -134,13 +134,13 @@ async fn metrics_move_and_stay_small() {
     ] {
         assert_eq!(difference(name), expected, "{name}");
     }
-    // Nothing that clients choose becomes a label.
+    // No value that clients choose becomes a label.
     for number in 0..50 {
-        caller.get(caller.daemon.gateway(&format!("/nowhere/{number}"))).await.refused(404, "not_found");
-        caller.get(caller.daemon.gateway(&format!("/status/{number}"))).await.refused(404, "not_found");
+        client.get(client.daemon.gateway(&format!("/nowhere/{number}"))).await.expect_error(404, "not_found");
+        client.get(client.daemon.gateway(&format!("/status/{number}"))).await.expect_error(404, "not_found");
     }
     let names = |of: &BTreeMap<String, f64>| of.keys().cloned().collect::<Vec<_>>();
-    let later = metrics(&caller).await;
+    let later = metrics(&client).await;
     assert_eq!(names(&later), names(&before));
     let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="4xx"}"#;
     assert_eq!(later[unmatched] - after[unmatched], 50.0);

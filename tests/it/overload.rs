@@ -1,16 +1,17 @@
-//! Ten times as much as the daemon can do, for a while: what it takes it does, what it does not take it says at once, its memory
-//! stays within its limits, and afterwards everything is as before.
+//! Ten times the load that the daemon can serve, for a while. It does what it accepts, it refuses
+//! the rest at once, its memory stays within its limits, and afterwards it works as before.
 //!
-//! `SELFSAME_OVERLOAD_SECONDS` says for how long. The daemons run in processes of their own, so that their memory is theirs alone.
+//! `SELFSAME_OVERLOAD_SECONDS` sets the duration. The daemons run in processes of their own, so
+//! that their memory can be measured.
 //!
-//! | file | what it has |
+//! | file | contents |
 //! |---|---|
-//! | `limits.rs` | what bounds a daemon's memory |
-//! | `crowd.rs` | the clients of the flood |
-//! | `memory.rs` | clients that would have the daemon keep much |
+//! | `limits.rs` | the settings that bound a daemon's memory, and the bound |
+//! | `load_clients.rs` | the clients of the flood |
+//! | `memory.rs` | clients that try to make the daemon keep much in memory |
 
-mod crowd;
 mod limits;
+mod load_clients;
 mod memory;
 
 use std::collections::{BTreeMap, HashSet};
@@ -25,40 +26,44 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use self::crowd::{Client, Kind, Requests, Tally, address, authorize, number_of, request_id, sustained};
-use self::limits::{Limits, log_size, mib, resident_memory};
-use crate::harness::{Process, folder};
-use crate::hostile_http::raw::{Reply, connect, connect_from, exchange, get, replies};
+use self::limits::{DaemonLimits, log_size, mib, resident_memory};
+use self::load_clients::{
+    LoadClient, LoadCounts, LoadKind, PreparedRequests, address, authorize, measure_rate, number_of, request_id,
+};
+use crate::harness::{DaemonProcess, folder};
+use crate::hostile_http::raw::{RawAnswer, connect, connect_from, exchange, get, replies};
 
-/// One flood at a time: each is meant to be all that the machine does.
+/// One flood runs at a time, because each uses the whole machine.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// `limits.request_timeout`, which these daemons have by default: whatever is answered is answered within it.
+/// `limits.request_timeout`, by default: every answer comes within it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the long polls of the flood may wait.
+/// The longest wait of the flood's long polls.
 const POLL: Duration = Duration::from_secs(1);
-/// How much longer an answer may take to arrive than to be made: this process is as overloaded as the daemon.
+/// The additional time for an answer to arrive: this process is as overloaded as the daemon.
 const SLACK: Duration = Duration::from_secs(5);
-/// How soon `/health` has to be answered, however much else is asked.
+/// The longest time for `/health` to be answered under any load.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
-/// How soon everything is as before.
+/// The longest time until the daemon works as before.
 const CALM_WITHIN: Duration = Duration::from_secs(30);
-/// How soon one account alone is made then.
+/// The longest time for one account to become final afterwards.
 const ALONE_WITHIN: Duration = Duration::from_secs(2);
-/// How long it is measured how much the daemon can do, and how often afterwards at most.
+/// How long each measurement of the throughput takes, and the maximum number of measurements
+/// afterwards.
 const MEASURED: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 10;
-/// Accounts a second that a daemon makes at least: a second in which the machine was busy elsewhere makes no small flood.
+/// The minimum of accounts in a second for the size of the flood: a busy machine during the
+/// measurement does not make the flood small.
 const LEAST_RATE: f64 = 500.0;
-/// How many times what the daemon can do is asked for.
+/// The load of the flood as a multiple of the measured throughput.
 const TIMES: f64 = 10.0;
-/// Unanswered requests on a connection of the flood: what is more is held back, as a client with so many threads does.
+/// The maximum of unanswered requests on a connection of the flood. More requests are held back.
 const AHEAD: usize = 8;
-/// People whose proofs are verified.
+/// The number of people whose proofs are verified.
 const VOTERS: usize = 32;
-/// Somebody whom the flood does not come from.
+/// A source address that the flood does not use.
 const ELSEWHERE: [u8; 4] = [127, 0, 0, 77];
-/// How often memory and readiness are looked at.
+/// The pause between two looks at memory and readiness.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 fn flood_time() -> Duration {
@@ -67,9 +72,9 @@ fn flood_time() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What was seen of a daemon while it was flooded.
+/// What was observed of a daemon during a flood.
 #[derive(Default)]
-struct Watched {
+struct FloodObservations {
     peak_memory: u64,
     log: u64,
     health: Vec<Duration>,
@@ -77,7 +82,8 @@ struct Watched {
     not_ready: BTreeMap<String, u64>,
 }
 
-/// Looks at a process's memory until the flood is over; the most it had, and the most that was in the log of its store.
+/// Measures a process's memory until the flood is over. Returns the maximum, and the maximum size
+/// of its store's log, in bytes.
 async fn watch_memory(process: u32, data: PathBuf, mut over: watch::Receiver<bool>) -> (u64, u64) {
     let (mut peak, mut log) = (0, 0);
     while !*over.borrow_and_update() {
@@ -88,9 +94,9 @@ async fn watch_memory(process: u32, data: PathBuf, mut over: watch::Receiver<boo
     (peak, log)
 }
 
-/// Asks whether the daemon is alive and ready until the flood is over.
-async fn watch_health(daemon: &Process, mut over: watch::Receiver<bool>) -> Watched {
-    let mut watched = Watched::default();
+/// Requests `/health` and `/ready` until the flood is over.
+async fn watch_health(daemon: &DaemonProcess, mut over: watch::Receiver<bool>) -> FloodObservations {
+    let mut observations = FloodObservations::default();
     let operator = address(&daemon.operator);
     let all = [&daemon.gateway, &daemon.indexer, &daemon.operator, &daemon.verification, &daemon.sign_in];
     let mut next = all.iter().cycle();
@@ -98,25 +104,25 @@ async fn watch_health(daemon: &Process, mut over: watch::Receiver<bool>) -> Watc
         let asked = Instant::now();
         let health = get(address(next.next().expect("endless")), "/health").await;
         assert_eq!(health.status, 200, "{health:?}");
-        watched.health.push(asked.elapsed());
+        observations.health.push(asked.elapsed());
         let ready = get(operator, "/ready").await;
         let body: Value = serde_json::from_slice(&ready.body).expect("JSON");
         let reasons: Vec<&str> =
             body["reasons"].as_array().expect("reasons").iter().filter_map(Value::as_str).collect();
-        let told = (ready.status, body["ready"].as_bool());
-        assert_eq!(told, if reasons.is_empty() { (200, Some(true)) } else { (503, Some(false)) }, "{reasons:?}");
-        watched.ready += u64::from(reasons.is_empty());
+        let readiness = (ready.status, body["ready"].as_bool());
+        assert_eq!(readiness, if reasons.is_empty() { (200, Some(true)) } else { (503, Some(false)) }, "{reasons:?}");
+        observations.ready += u64::from(reasons.is_empty());
         for reason in reasons {
-            // Without the numbers, reasons are few.
+            // The numbers are removed, so that few different reasons remain.
             let reason = reason.chars().filter(|c| !c.is_ascii_digit()).collect();
-            *watched.not_ready.entry(reason).or_default() += 1;
+            *observations.not_ready.entry(reason).or_default() += 1;
         }
         let _ = timeout(LOOK_AGAIN, over.changed()).await;
     }
-    watched
+    observations
 }
 
-/// Of sorted times: the middle, the slowest tenth, hundredth and one.
+/// Of sorted times: the median, the 90th and 99th percentile, and the maximum.
 fn percentiles(times: &mut [Duration]) -> String {
     times.sort_unstable();
     let at = |share: f64| times.get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)));
@@ -125,39 +131,44 @@ fn percentiles(times: &mut [Duration]) -> String {
     format!("p50/p90/p99/max {}", shown.join(" / "))
 }
 
-/// Who floods: a kind, how many connections, and how often all of them together ask, by the accounts that the daemon can make in
-/// the same time.
-type Crowd = (Kind, usize, f64);
+/// A group of the flood's clients: what they request, how many connections they have, and the load
+/// of all of them together as a multiple of the accounts that the daemon can make.
+type LoadGroup = (LoadKind, usize, f64);
 
-/// Floods a daemon, and asserts all that the module's description promises.
-async fn overload(name: &str, limits: Limits, further: &[(&str, &str)], crowds: &[Crowd]) -> Watched {
+/// Floods a daemon, and asserts everything that the module's description promises.
+async fn overload(
+    name: &str,
+    limits: DaemonLimits,
+    further: &[(&str, &str)],
+    groups: &[LoadGroup],
+) -> FloodObservations {
     let _alone = ONE_AT_A_TIME.lock().await;
     let folder = folder();
     let variables = limits.variables();
     let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let daemon = Arc::new(Process::start(folder.path(), &[], &[&variables, further].concat()));
+    let daemon = Arc::new(DaemonProcess::start(folder.path(), &[], &[&variables, further].concat()));
     let gateway = address(&daemon.gateway);
-    let requests = Arc::new(Requests::new(&daemon).await);
+    let requests = Arc::new(PreparedRequests::new(&daemon).await);
     let at_rest = resident_memory(daemon.id());
 
-    // Half of them would fill the queue.
+    // Twice this number would fill the queue.
     let clients = (limits.queue_length as usize / 2).clamp(1, 64);
-    let (rate, mut accepted) = sustained(gateway, &requests, clients, MEASURED).await;
-    println!("{name}: {rate:.0} accounts a second are sustained with {clients} clients");
+    let (rate, mut accepted) = measure_rate(gateway, &requests, clients, MEASURED).await;
+    println!("{name}: {rate:.0} accounts a second are measure_rate with {clients} clients");
 
     let mut flooding = JoinSet::new();
     let mut waiting = Vec::new();
-    for (kind, connections, share) in crowds {
+    for (kind, connections, share) in groups {
         let address = match kind {
-            Kind::Create | Kind::Poll => gateway,
-            Kind::Verify => address(&daemon.verification),
-            Kind::Authorize | Kind::WrongSecret => address(&daemon.sign_in),
+            LoadKind::Create | LoadKind::Poll => gateway,
+            LoadKind::Verify => address(&daemon.verification),
+            LoadKind::Authorize | LoadKind::WrongSecret => address(&daemon.sign_in),
         };
         let pause = Duration::from_secs_f64(*connections as f64 / (rate.max(LEAST_RATE) * share));
         for number in 0..*connections {
-            // Not all in the same moment.
+            // The connections do not send at the same moment.
             let offset = pause.mul_f64(number as f64 / *connections as f64);
-            waiting.push((Client::connect(*kind, address, Arc::clone(&requests)).await, offset, pause));
+            waiting.push((LoadClient::connect(*kind, address, Arc::clone(&requests)).await, offset, pause));
         }
     }
     let (over, is_over) = watch::channel(false);
@@ -165,9 +176,9 @@ async fn overload(name: &str, limits: Limits, further: &[(&str, &str)], crowds: 
         let (daemon, data) = (Arc::clone(&daemon), folder.path().to_owned());
         async move {
             let memory = tokio::spawn(watch_memory(daemon.id(), data, is_over.clone()));
-            let watched = watch_health(&daemon, is_over).await;
-            let (peak_memory, log) = memory.await.expect("watched");
-            Watched { peak_memory, log, ..watched }
+            let observations = watch_health(&daemon, is_over).await;
+            let (peak_memory, log) = memory.await.expect("observations");
+            FloodObservations { peak_memory, log, ..observations }
         }
     });
     let (begin, time) = (Instant::now(), flood_time());
@@ -175,35 +186,35 @@ async fn overload(name: &str, limits: Limits, further: &[(&str, &str)], crowds: 
         let kind = client.kind;
         flooding.spawn(async move { (kind, client.flood(begin + offset, pause, begin + time).await) });
     }
-    let mut tallies = BTreeMap::<Kind, Tally>::new();
+    let mut counts_by_kind = BTreeMap::<LoadKind, LoadCounts>::new();
     while let Some(flooded) = flooding.join_next().await {
-        let (kind, tally) = flooded.expect("no connection hangs");
-        tallies.entry(kind).or_default().add(tally);
+        let (kind, counts) = flooded.expect("no connection hangs");
+        counts_by_kind.entry(kind).or_default().add(counts);
     }
     let drained = Instant::now();
     over.send_replace(true);
-    let mut watched = watching.await.expect("watched");
+    let mut observations = watching.await.expect("observations");
 
-    let mut all = Tally::default();
-    for (kind, mut tally) in tallies {
-        let sent: u64 = tally.answers.values().sum();
+    let mut all = LoadCounts::default();
+    for (kind, mut counts) in counts_by_kind {
+        let sent: u64 = counts.answers.values().sum();
         println!(
             "{name}: {kind:?}: {:.0} a second due, {:.0} sent, answers {:?}, of the admitted {}",
-            (sent + tally.held_back) as f64 / time.as_secs_f64(),
+            (sent + counts.held_back) as f64 / time.as_secs_f64(),
             sent as f64 / time.as_secs_f64(),
-            tally.answers,
-            percentiles(&mut tally.latencies),
+            counts.answers,
+            percentiles(&mut counts.latencies),
         );
-        let slowest = tally.latencies.last().copied().unwrap_or_default();
-        let bound = REQUEST_TIMEOUT + SLACK + if kind == Kind::Poll { POLL * AHEAD as u32 } else { Duration::ZERO };
+        let slowest = counts.latencies.last().copied().unwrap_or_default();
+        let bound = REQUEST_TIMEOUT + SLACK + if kind == LoadKind::Poll { POLL * AHEAD as u32 } else { Duration::ZERO };
         assert!(slowest < bound, "{kind:?}: an answer took {slowest:?}");
-        all.add(tally);
+        all.add(counts);
     }
-    println!("{name}: /health {}", percentiles(&mut watched.health));
-    println!("{name}: /ready {} times, not ready {:?}", watched.ready, watched.not_ready);
-    // Those of the flood, and the few that watch it.
-    let connections = crowds.iter().map(|(_, connections, _)| *connections as u64).sum::<u64>() + 10;
-    let (peak, log, bound) = (watched.peak_memory, watched.log, limits.memory(connections, watched.log));
+    println!("{name}: /health {}", percentiles(&mut observations.health));
+    println!("{name}: /ready {} times, not ready {:?}", observations.ready, observations.not_ready);
+    // The connections of the flood, and the few that watch it.
+    let connections = groups.iter().map(|(_, connections, _)| *connections as u64).sum::<u64>() + 10;
+    let (peak, log, bound) = (observations.peak_memory, observations.log, limits.memory(connections, observations.log));
     println!(
         "{name}: memory {} MiB at rest, {} MiB at most, may be {} MiB with {} MiB of log and {connections} connections",
         mib(at_rest),
@@ -213,42 +224,46 @@ async fn overload(name: &str, limits: Limits, further: &[(&str, &str)], crowds: 
     );
     assert!(all.wrong.is_empty(), "{} answers like {:?}", all.wrong.len(), &all.wrong[..all.wrong.len().min(5)]);
     assert!(peak < bound, "{} MiB", mib(peak));
-    let slowest = watched.health.last().copied().unwrap_or_default();
+    let slowest = observations.health.last().copied().unwrap_or_default();
     assert!(slowest < HEALTH_WITHIN, "/health took {slowest:?}");
     accepted.extend(all.accepted);
 
-    let calm = afterwards(&daemon, &requests, &mut accepted).await;
+    let calm = create_account_afterwards(&daemon, &requests, &mut accepted).await;
     println!("{name}: calm {:?} after the last answer, then one account alone took {calm:?}", drained.elapsed() - calm);
-    // Machines have moods: one of several attempts has to be about as fast as before.
+    // The machine's speed varies: one of several measurements has to be about as fast as before.
     let mut rates_after = Vec::new();
     for _ in 0..ATTEMPTS {
-        let (rate_after, more) = sustained(gateway, &requests, clients, MEASURED).await;
+        let (rate_after, more) = measure_rate(gateway, &requests, clients, MEASURED).await;
         rates_after.push(rate_after);
         accepted.extend(more);
         if rate_after > rate / 3.0 {
             break;
         }
     }
-    println!("{name}: {rates_after:.0?} accounts a second are sustained afterwards");
+    println!("{name}: {rates_after:.0?} accounts a second are measure_rate create_account_afterwards");
     assert!(rates_after.last().is_some_and(|after| *after > rate / 3.0), "{rates_after:?} instead of {rate}");
     wait_until_final(&daemon, &mut accepted.len()).await;
-    every_one_final_once(&daemon, &accepted).await;
-    signs_in_elsewhere(&daemon).await;
-    Arc::into_inner(daemon).expect("nobody else has it").kill();
-    watched
+    assert_each_final_once(&daemon, &accepted).await;
+    assert_other_source_signs_in(&daemon).await;
+    Arc::into_inner(daemon).expect("this is the only owner").kill();
+    observations
 }
 
-/// Asserts that somebody can sign in whom the flood did not come from.
-async fn signs_in_elsewhere(daemon: &Process) {
+/// Asserts that a client from another source can sign in.
+async fn assert_other_source_signs_in(daemon: &DaemonProcess) {
     let stream = connect_from(ELSEWHERE, address(&daemon.sign_in)).await;
     let answer = exchange(stream, &authorize("connection: close\r\n"), REQUEST_TIMEOUT).await;
     let answer = replies(&answer).remove(0);
     assert_eq!(answer.status, 200, "{} {}", answer.head, String::from_utf8_lossy(&answer.body));
 }
 
-/// Waits until the daemon is ready and nothing is open any more, then makes one account; how long that took from the request to
-/// the final state.
-async fn afterwards(daemon: &Process, requests: &Requests, accepted: &mut Vec<u128>) -> Duration {
+/// Waits until the daemon is ready and no request is open, then creates one account. Returns the
+/// time from the request to the final state.
+async fn create_account_afterwards(
+    daemon: &DaemonProcess,
+    requests: &PreparedRequests,
+    accepted: &mut Vec<u128>,
+) -> Duration {
     wait_until_final(daemon, &mut accepted.len()).await;
     let started = Instant::now();
     let mut stream = connect(address(&daemon.gateway)).await;
@@ -264,8 +279,8 @@ async fn afterwards(daemon: &Process, requests: &Requests, accepted: &mut Vec<u1
     took
 }
 
-/// Waits until the daemon is ready, and all that it has accepted is final.
-async fn wait_until_final(daemon: &Process, accepted: &mut usize) {
+/// Waits until the daemon is ready and every accepted request is final.
+async fn wait_until_final(daemon: &DaemonProcess, accepted: &mut usize) {
     let operator = address(&daemon.operator);
     let waiting = async {
         loop {
@@ -289,8 +304,8 @@ async fn wait_until_final(daemon: &Process, accepted: &mut usize) {
     timeout(CALM_WITHIN, waiting).await.expect("everything is final, and the daemon ready");
 }
 
-/// Asserts that the blocks have every accepted request once, and no other.
-async fn every_one_final_once(daemon: &Process, accepted: &[u128]) {
+/// Asserts that the blocks contain every accepted request once, and no others.
+async fn assert_each_final_once(daemon: &DaemonProcess, accepted: &[u128]) {
     let expected: HashSet<u128> = accepted.iter().copied().collect();
     assert_eq!(expected.len(), accepted.len(), "an id was given twice");
     let root: Value = serde_json::from_slice(&get(address(&daemon.indexer), "/root").await.body).expect("JSON");
@@ -310,13 +325,13 @@ async fn every_one_final_once(daemon: &Process, accepted: &[u128]) {
     assert_eq!(root["leaf_count"], accepted.len() + 1, "{root}");
 }
 
-/// Sends a request on a connection that is kept, and reads the answer.
-async fn ask(stream: &mut TcpStream, request: &[u8]) -> Reply {
-    stream.write_all(request).await.expect("taken");
+/// Sends a request on a connection that stays open, and reads the answer.
+async fn ask(stream: &mut TcpStream, request: &[u8]) -> RawAnswer {
+    stream.write_all(request).await.expect("accepted");
     let mut seen = Vec::new();
     let reading = async {
         loop {
-            if let Some((reply, _)) = Reply::parse(&seen, true) {
+            if let Some((reply, _)) = RawAnswer::parse(&seen, true) {
                 return reply;
             }
             let read = stream.read_buf(&mut seen).await;
@@ -327,34 +342,40 @@ async fn ask(stream: &mut TcpStream, request: &[u8]) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_limits() {
-    let limits =
-        Limits { connections: 500, in_flight: 64, queue_length: 32, status_waiters: 20, max_operations: 8, proofs: 16 };
+async fn a_daemon_with_small_limits_survives_ten_times_its_load() {
+    let limits = DaemonLimits {
+        connections: 500,
+        in_flight: 64,
+        queue_length: 32,
+        status_waiters: 20,
+        max_operations: 8,
+        proofs: 16,
+    };
     let further = [
         ("SELFSAME_VERIFIER__WORKERS", "1"),
         ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__REQUESTS", "100"),
         ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__WINDOW", "1s"),
     ];
-    let crowds = [
-        (Kind::Create, 200, TIMES),
-        (Kind::Verify, 50, 1.0),
-        (Kind::Authorize, 50, 1.0),
-        (Kind::WrongSecret, 50, 1.0),
-        (Kind::Poll, 100, 1.0),
+    let groups = [
+        (LoadKind::Create, 200, TIMES),
+        (LoadKind::Verify, 50, 1.0),
+        (LoadKind::Authorize, 50, 1.0),
+        (LoadKind::WrongSecret, 50, 1.0),
+        (LoadKind::Poll, 100, 1.0),
     ];
-    let watched = overload("small limits", limits, &further, &crowds).await;
-    let full = watched.not_ready.keys().any(|reason| reason.contains("the queue is full"));
-    assert!(full, "the queue was full: {:?}", watched.not_ready);
+    let observations = overload("small limits", limits, &further, &groups).await;
+    let full = observations.not_ready.keys().any(|reason| reason.contains("the queue is full"));
+    assert!(full, "the queue was full: {:?}", observations.not_ready);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn default_limits() {
-    let crowds = [
-        (Kind::Create, 300, TIMES),
-        (Kind::Verify, 50, 0.2),
-        (Kind::Authorize, 50, 0.2),
-        (Kind::WrongSecret, 50, 0.5),
-        (Kind::Poll, 100, 0.5),
+async fn a_daemon_with_default_limits_survives_ten_times_its_load() {
+    let groups = [
+        (LoadKind::Create, 300, TIMES),
+        (LoadKind::Verify, 50, 0.2),
+        (LoadKind::Authorize, 50, 0.2),
+        (LoadKind::WrongSecret, 50, 0.5),
+        (LoadKind::Poll, 100, 0.5),
     ];
-    overload("default limits", Limits::DEFAULT, &[], &crowds).await;
+    overload("default limits", DaemonLimits::DEFAULT, &[], &groups).await;
 }

@@ -1,4 +1,5 @@
-//! What strangers, neighbours and the log must not get from sign-in, and keys that change while it is used.
+//! What other clients, other applications and the log must not get from sign-in; and key changes
+//! under load.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -17,49 +18,50 @@ use selfsame::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::calls::Connection;
-use crate::certification::visitor::posted_form;
-use crate::harness::{Process, folder};
-use crate::sign_in_desk::{
-    APP, Answer, CALLBACK, CHALLENGE, Form, NEIGHBOUR, Party, SECRET, SECRET_OF_NEIGHBOUR, VERIFIER, add_neighbour,
-    browser, current_proof, fragment_or_query, parameters, take_current_proofs, verified,
+use crate::certification::browser::posted_form;
+use crate::harness::{DaemonProcess, folder};
+use crate::registry_client::RawHttpConnection;
+use crate::sign_in_client::{
+    APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SECRET, SignInAnswer, SignInTestClient, VERIFIER,
+    accept_current_proofs, add_other_app, browser, current_proof, fragment_or_query, parameters, verified,
 };
 
-/// Two applications at one provider.
-async fn neighbours() -> Party {
-    Party::start_with_keys(|config| {
-        take_current_proofs(config);
-        add_neighbour(config);
+/// A daemon with two applications.
+async fn two_applications() -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        add_other_app(config);
     })
     .await
 }
 
-/// The pair of a cookie that was given.
+/// The name and value of a cookie that the daemon set.
 fn pair(cookie: Option<String>) -> String {
     cookie.expect("a cookie").split(';').next().expect("a pair").to_owned()
 }
 
 // Keys.
 
-/// Keys as somebody fetched them.
-struct Fetched {
+/// A key set and the time at which it was fetched, in Unix seconds.
+struct FetchedKeys {
     at: u64,
     keys: Value,
 }
 
-/// A browser that signs in silently, in one way and the other, until told to stop; the ID tokens that its application gets.
-async fn sign_in_until(party: &Party, session: &str, is_over: &AtomicBool) -> Vec<String> {
+/// Signs in silently with a browser's session, with and without the front channel, until `is_over`;
+/// returns the ID tokens that the application gets.
+async fn sign_in_until(client: &SignInTestClient, session: &str, is_over: &AtomicBool) -> Vec<String> {
     let mut id_tokens = Vec::new();
     // The bound is for a machine on which making a key takes very long.
     for round in 0..200 {
         let is_last = is_over.load(Ordering::Relaxed) && round > 0;
-        let response = party.silently(&[("response_type", "code")], session).await;
-        let tokens = party.exchange(&response["code"]).await;
+        let response = client.browse_silently(&[("response_type", "code")], session).await;
+        let tokens = client.exchange(&response["code"]).await;
         assert_eq!(tokens.status, 200, "{tokens:?}");
         id_tokens.push(tokens.text("id_token").to_owned());
-        let response = party.silently(&[("response_type", "code id_token token")], session).await;
+        let response = client.browse_silently(&[("response_type", "code id_token token")], session).await;
         id_tokens.push(response["id_token"].clone());
-        let tokens = party.exchange(&response["code"]).await;
+        let tokens = client.exchange(&response["code"]).await;
         id_tokens.push(tokens.text("id_token").to_owned());
         if is_last {
             break;
@@ -68,13 +70,13 @@ async fn sign_in_until(party: &Party, session: &str, is_over: &AtomicBool) -> Ve
     id_tokens
 }
 
-/// Somebody who fetches the keys until told to stop.
-async fn fetch_until(party: &Party, is_over: &AtomicBool) -> Vec<Fetched> {
-    let mut fetched: Vec<Fetched> = Vec::new();
+/// Fetches the keys until `is_over`; returns each different key set.
+async fn fetch_until(client: &SignInTestClient, is_over: &AtomicBool) -> Vec<FetchedKeys> {
+    let mut fetched: Vec<FetchedKeys> = Vec::new();
     for _ in 0..500 {
-        let keys = party.published_keys().await;
+        let keys = client.published_keys().await;
         if fetched.last().is_none_or(|last| last.keys != keys) {
-            fetched.push(Fetched { at: party.now(), keys });
+            fetched.push(FetchedKeys { at: client.now(), keys });
         }
         if is_over.load(Ordering::Relaxed) {
             break;
@@ -85,55 +87,56 @@ async fn fetch_until(party: &Party, is_over: &AtomicBool) -> Vec<Fetched> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_change_under_load_are_known_to_who_fetched_them_within_the_hour() {
+async fn tokens_verify_with_keys_fetched_within_an_hour_under_rotation() {
     const ROTATIONS: usize = 10;
-    let party = Party::start_with_keys(|config| {
-        take_current_proofs(config);
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
         config.sign_in.session_lifetime = Duration::from_secs(30 * 24 * 3600);
     })
     .await;
-    let token = party.operator_token();
+    let token = client.operator_token();
     let mut sessions = Vec::new();
     for person in ["alice", "bob", "carol", "dave"] {
-        sessions.push(pair(party.by_the_page(person, &[], "").await.1));
+        sessions.push(pair(client.sign_in_by_page(person, &[], "").await.1));
     }
     let (mut issued, mut fetched) = (Vec::new(), Vec::new());
-    // Each hour and a second: a rotation, three quarters without one; in the middle one that is refused.
+    // A round is a quarter of an hour. Every fourth round, a little longer, changes the key; one
+    // round in the middle tries to and is refused.
     for quarter in 1..=4 * ROTATIONS {
-        party.daemon.clock.advance(Duration::from_secs(if quarter % 4 == 0 { 901 } else { 900 }));
+        client.daemon.clock.advance(Duration::from_secs(if quarter % 4 == 0 { 901 } else { 900 }));
         let is_over = AtomicBool::new(false);
         let rotating = async {
             if quarter % 4 == 0 {
-                let rotated = party.rotate_keys("{}", &token).await;
+                let rotated = client.rotate_keys("{}", &token).await;
                 assert_eq!(rotated.status, 200, "{rotated:?}");
             } else if quarter == 4 * (ROTATIONS / 2) + 2 {
-                assert_eq!(party.rotate_keys("{}", &token).await.status, 400, "too early");
+                assert_eq!(client.rotate_keys("{}", &token).await.status, 400, "too early");
             }
             is_over.store(true, Ordering::Relaxed);
         };
-        let signing_in = join_all(sessions.iter().map(|session| sign_in_until(&party, session, &is_over)));
-        let (id_tokens, keys, ()) = tokio::join!(signing_in, fetch_until(&party, &is_over), rotating);
+        let signing_in = join_all(sessions.iter().map(|session| sign_in_until(&client, session, &is_over)));
+        let (id_tokens, keys, ()) = tokio::join!(signing_in, fetch_until(&client, &is_over), rotating);
         issued.extend(id_tokens.into_iter().flatten());
         fetched.extend(keys);
     }
     assert!(issued.len() > 4 * 4 * ROTATIONS, "{} tokens", issued.len());
-    // Old and new keys signed, and each was seen come and go.
+    // Old and new keys have signed, and the tests saw each of them appear and disappear.
     let mut signed: BTreeMap<String, usize> = BTreeMap::new();
     let mut checked = 0;
     for id_token in &issued {
         *signed.entry(jsonwebtoken::decode_header(id_token).expect("a header").kid.expect("a name")).or_default() += 1;
         let claims = unverified_claims(id_token);
         let issued_at = claims["iat"].as_u64().expect("a time");
-        // Until it expires it is good for whoever fetches the keys later, too.
-        for Fetched { keys, .. } in fetched.iter().filter(|fetched| fetched.at.abs_diff(issued_at) <= 3600) {
-            assert_eq!(verified(id_token, keys, &party.issuer(), APP), claims);
+        // A token also verifies with keys that are fetched later, until it expires.
+        for FetchedKeys { keys, .. } in fetched.iter().filter(|fetched| fetched.at.abs_diff(issued_at) <= 3600) {
+            assert_eq!(verified(id_token, keys, &client.issuer(), APP), claims);
             checked += 1;
         }
     }
     assert_eq!(signed.len(), ROTATIONS + 1, "{signed:?}");
     assert!(checked > issued.len(), "{checked}");
     assert!(fetched.iter().all(|fetched| (2..=4).contains(&fetched.keys["keys"].as_array().map_or(0, Vec::len))));
-    party.stop().await;
+    client.stop().await;
 }
 
 /// The claims of an ID token, unverified.
@@ -145,7 +148,7 @@ fn unverified_claims(id_token: &str) -> Value {
 
 // The log.
 
-/// All that nobody may find in the log, by what it is.
+/// All secrets that must not be in the log, each with a description.
 #[derive(Default)]
 struct Secrets(Vec<(&'static str, String)>);
 
@@ -157,8 +160,14 @@ impl Secrets {
     }
 }
 
-/// A person's visit to a daemon of its own, with everything in it that can be right or wrong.
-async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, client_secret: &str, operator: &str) {
+/// Everything that one person and the application do with a daemon, with right and wrong requests.
+async fn make_all_requests(
+    daemon: &DaemonProcess,
+    http: &reqwest::Client,
+    secrets: &mut Secrets,
+    client_secret: &str,
+    operator: &str,
+) {
     let url = |path: &str| format!("{}{path}", daemon.sign_in);
     let send = async |request: RequestBuilder| request.send().await.expect("an answer");
     let cookie_of = |response: &Response| {
@@ -175,13 +184,13 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
         Url::parse_with_params(&url("/authorize"), parameters(&changes)).expect("a URL")
     };
 
-    // By the page.
+    // A sign-in through the page.
     let page = send(http.get(authorize(&[])).header(ACCEPT, "text/html")).await;
     let path = page.headers()[SET_COOKIE].to_str().expect("text").split("; Path=").nth(1).expect("a path").to_owned();
     let base = url(path.split(';').next().expect("a path"));
     let (name, secret) = cookie_of(&page);
     let secret = secrets.keep("a transaction's secret", &secret);
-    let opened = SignInSession::open(&format!("{base}/request")).await.expect("begun");
+    let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "alice").await;
     secrets.keep("a proof", proof["responses"][0]["proof"][0].as_str().expect("text"));
     opened.answer(&proof).await.expect("accepted");
@@ -191,11 +200,11 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
     let code = &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"];
     let code = secrets.keep("a code", code);
 
-    // Code for token: with wrong credentials, with the right ones, once more.
+    // The code is exchanged with wrong credentials, with the right ones, and a second time.
     let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
     let form = [&form[..], &[("code_verifier", VERIFIER)]].concat();
     let token = || http.post(url("/token")).basic_auth(APP, Some(client_secret));
-    let wrong = secrets.keep("a wrong secret", "sk_of_somebody_who_guesses");
+    let wrong = secrets.keep("a wrong secret", "sk_of_a_guessing_client");
     secrets.keep("credentials", &STANDARD.encode(format!("{APP}:{client_secret}")));
     secrets.keep("wrong credentials", &STANDARD.encode(format!("{APP}:{wrong}")));
     for request in [
@@ -209,7 +218,7 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
     ] {
         assert!(send(request).await.status().is_client_error());
     }
-    let tokens = Answer::of(send(token().form(&form)).await).await;
+    let tokens = SignInAnswer::of(send(token().form(&form)).await).await;
     assert_eq!(tokens.status, 200, "{tokens:?}");
     let access = secrets.keep("an access token", tokens.text("access_token"));
     let id_token = secrets.keep("an ID token", tokens.text("id_token"));
@@ -218,7 +227,7 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
     }
     secrets.keep("a subject", unverified_claims(&id_token)["sub"].as_str().expect("text"));
 
-    // The token used, rightly and wrongly.
+    // The token is used correctly and incorrectly.
     let introspect = || http.post(url("/introspect")).basic_auth(APP, Some(client_secret));
     let userinfo = url("/userinfo");
     for (request, status) in [
@@ -239,7 +248,8 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
         assert_eq!(send(request).await.status(), status);
     }
 
-    // Silently, every token by the front channel, as a redirect and as a form; with a hint; with a verifier that is wrong.
+    // Silent sign-ins with every token through the front channel, as a redirect and as a form; with
+    // a hint; with a wrong verifier.
     for mode in ["fragment", "form_post"] {
         let more = [("response_type", "code id_token token"), ("response_mode", mode), ("id_token_hint", &*id_token)];
         let silent = http.get(authorize(&more)).header(ACCEPT, "text/html").header("Cookie", &session);
@@ -257,17 +267,17 @@ async fn visit(daemon: &Process, http: &reqwest::Client, secrets: &mut Secrets, 
         assert_eq!(send(token().form(&form)).await.status(), 400);
     }
 
-    // By the JSON form.
-    let begun = Answer::of(send(http.get(authorize(&[])).header(ACCEPT, "application/json")).await).await;
-    let secret = secrets.keep("a program's secret", begun.text("secret"));
-    let opened = SignInSession::open(begun.text("request_url")).await.expect("begun");
+    // A sign-in of the JSON form.
+    let started = SignInAnswer::of(send(http.get(authorize(&[])).header(ACCEPT, "application/json")).await).await;
+    let secret = secrets.keep("a program's secret", started.text("secret"));
+    let opened = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "bob").await;
     opened.answer(&proof).await.expect("accepted");
-    let base = begun.text("request_url").trim_end_matches("/request");
+    let base = started.text("request_url").trim_end_matches("/request");
     let done = send(http.get(format!("{base}/complete")).bearer_auth(&secret)).await;
     secrets.keep("a code", &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"]);
 
-    // The operator.
+    // Requests to the operator interface.
     let wrong = secrets.keep("a wrong operator's token", "operator-token-that-is-wrong");
     for (token, status) in [(&*wrong, 401), (operator, 200)] {
         let rotate = http.post(format!("{}/keys/rotate", daemon.operator)).bearer_auth(token);
@@ -281,7 +291,7 @@ async fn no_secret_is_in_the_log() {
     let log = folder.path().join("log");
     let data = folder.path().join("data");
     let mut secrets = Secrets::default();
-    let client_secret = secrets.keep("the client's secret", "sk_that_nobody_may_read_anywhere");
+    let client_secret = secrets.keep("the client's secret", "sk_that_must_not_be_in_the_log");
     let hash = SecretHash::of([9; 16], &client_secret).to_text();
     secrets.keep("the hash of the client's secret", hash.rsplit(':').next().expect("a digest"));
     let apps = format!(
@@ -289,19 +299,19 @@ async fn no_secret_is_in_the_log() {
     );
     let variables = [("SELFSAME_APPS", &*apps), ("RUST_LOG", "trace")];
     let file = std::fs::File::create(&log).expect("a file for the log");
-    let daemon = Process::start_with_log(&data, &[], &variables, Stdio::from(file));
+    let daemon = DaemonProcess::start_with_log(&data, &[], &variables, Stdio::from(file));
     let operator = std::fs::read_to_string(data.join("operator.token")).expect("the token");
     let operator = secrets.keep("the operator's token", operator.trim());
-    // HTTP/2 is another road, and its library writes a log of its own.
+    // HTTP/2 takes another path, and its library writes log lines of its own.
     let second = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let second = second.http2_prior_knowledge().build().expect("a client");
     for http in [browser(), second] {
-        visit(&daemon, &http, &mut secrets, &client_secret, &operator).await;
+        make_all_requests(&daemon, &http, &mut secrets, &client_secret, &operator).await;
     }
     assert!(daemon.terminate().success());
 
     let log = std::fs::read_to_string(&log).expect("the log");
-    // It is a log of all that happened.
+    // The log contains everything that happened.
     for part in ["/token", "/userinfo", "/introspect", "/authorize/{transaction}/complete", "\"TRACE\"", "h2::"] {
         assert!(log.contains(part), "no {part} in the log of {} bytes", log.len());
     }
@@ -317,232 +327,239 @@ async fn no_secret_is_in_the_log() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-// Neighbours.
+// Other applications.
 
 #[tokio::test]
-async fn a_code_is_its_clients_alone() {
-    let party = neighbours().await;
-    let redirect = [("client_id", NEIGHBOUR), ("scope", "openid")];
-    let (ours, theirs) = (party.code("alice", &[]).await, party.code("alice", &redirect).await);
-    for (client, secret, code) in [(APP, SECRET, &theirs), (NEIGHBOUR, SECRET_OF_NEIGHBOUR, &ours)] {
+async fn a_code_is_useless_to_another_client() {
+    let client = two_applications().await;
+    let redirect = [("client_id", OTHER_APP), ("scope", "openid")];
+    let (ours, theirs) = (client.code("alice", &[]).await, client.code("alice", &redirect).await);
+    for (client_id, secret, code) in [(APP, SECRET, &theirs), (OTHER_APP, OTHER_APP_SECRET, &ours)] {
         let form = [("grant_type", "authorization_code"), ("code", &**code), ("redirect_uri", CALLBACK)];
-        let refused = party.post_as(client, secret, "/token", &form).await;
-        refused.refused(400, "invalid_grant", "invalid_grant");
-        assert_eq!(refused.body["attribute"], "code", "as one that never was: {refused:?}");
-        // Nor under another's name.
-        let other = if client == APP { NEIGHBOUR } else { APP };
+        let refused = client.post_as(client_id, secret, "/token", &form).await;
+        refused.expect_error(400, "invalid_grant", "invalid_grant");
+        assert_eq!(refused.body["attribute"], "code", "like an unknown code: {refused:?}");
+        // The client id of another client does not help either.
+        let other = if client_id == APP { OTHER_APP } else { APP };
         let form = [&form[..], &[("client_id", other)]].concat();
-        party.post_as(client, secret, "/token", &form).await.refused(400, "invalid_request", "invalid_request");
+        client.post_as(client_id, secret, "/token", &form).await.expect_error(
+            400,
+            "invalid_request",
+            "invalid_request",
+        );
     }
-    // None of it used them up.
-    for (client, secret, code) in [(APP, SECRET, &ours), (NEIGHBOUR, SECRET_OF_NEIGHBOUR, &theirs)] {
+    // None of these requests used the codes.
+    for (client_id, secret, code) in [(APP, SECRET, &ours), (OTHER_APP, OTHER_APP_SECRET, &theirs)] {
         let form = [("grant_type", "authorization_code"), ("code", &**code), ("redirect_uri", CALLBACK)];
-        let granted = party.post_as(client, secret, "/token", &form).await;
+        let granted = client.post_as(client_id, secret, "/token", &form).await;
         assert_eq!(granted.status, 200, "{granted:?}");
-        party.claims_for(client, granted.text("id_token")).await;
-        // Used, it is still nothing to the other, and the other's try takes nothing back.
-        let (other, others) = if client == APP { (NEIGHBOUR, SECRET_OF_NEIGHBOUR) } else { (APP, SECRET) };
-        party.post_as(other, others, "/token", &form).await.refused(400, "invalid_grant", "invalid_grant");
-        let answer = party.post_as(client, secret, "/introspect", &[("token", granted.text("access_token"))]).await;
+        client.claims_for(client_id, granted.text("id_token")).await;
+        // A used code is still useless to the other client, and its try does not revoke the token.
+        let (other, others) = if client_id == APP { (OTHER_APP, OTHER_APP_SECRET) } else { (APP, SECRET) };
+        client.post_as(other, others, "/token", &form).await.expect_error(400, "invalid_grant", "invalid_grant");
+        let answer = client.post_as(client_id, secret, "/introspect", &[("token", granted.text("access_token"))]).await;
         assert_eq!(answer.body["active"], true, "{answer:?}");
     }
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn a_token_is_described_to_its_client_alone() {
-    let party = neighbours().await;
+async fn introspect_describes_a_token_only_to_its_client() {
+    let client = two_applications().await;
     let token = |location: String| fragment_or_query(&location)["access_token"].clone();
     let types = [("response_type", "id_token token")];
-    let ours = token(party.sign_in("alice", &types).await);
-    let theirs = token(party.sign_in("alice", &[&types[..], &[("client_id", NEIGHBOUR)]].concat()).await);
-    let unknown = party.post("/introspect", &[("token", "unknown")]).await;
-    for (client, secret, own, other) in
-        [(APP, SECRET, &ours, &theirs), (NEIGHBOUR, SECRET_OF_NEIGHBOUR, &theirs, &ours)]
+    let ours = token(client.sign_in("alice", &types).await);
+    let theirs = token(client.sign_in("alice", &[&types[..], &[("client_id", OTHER_APP)]].concat()).await);
+    let unknown = client.post("/introspect", &[("token", "unknown")]).await;
+    for (client_id, secret, own, other) in
+        [(APP, SECRET, &ours, &theirs), (OTHER_APP, OTHER_APP_SECRET, &theirs, &ours)]
     {
-        let answer = party.post_as(client, secret, "/introspect", &[("token", own)]).await;
-        assert_eq!((&answer.body["active"], &answer.body["client_id"]), (&json!(true), &json!(client)));
-        let answer = party.post_as(client, secret, "/introspect", &[("token", other)]).await;
+        let answer = client.post_as(client_id, secret, "/introspect", &[("token", own)]).await;
+        assert_eq!((&answer.body["active"], &answer.body["client_id"]), (&json!(true), &json!(client_id)));
+        let answer = client.post_as(client_id, secret, "/introspect", &[("token", other)]).await;
         assert_eq!((answer.status, &answer.body), (unknown.status, &unknown.body));
         let names = |headers: &HeaderMap| {
             headers.keys().map(|name| name.as_str().to_owned()).collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(names(&answer.headers), names(&unknown.headers));
     }
-    // The same person is somebody else at the neighbour's.
+    // The same person has another subject at the other application.
     let subject = async |token: &str| {
-        let request = party.http.get(party.daemon.sign_in("/userinfo")).bearer_auth(token);
-        party.send(request).await.text("sub").to_owned()
+        let request = client.http.get(client.daemon.sign_in("/userinfo")).bearer_auth(token);
+        client.send(request).await.text("sub").to_owned()
     };
     assert_ne!(subject(&ours).await, subject(&theirs).await);
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn a_transaction_is_its_own_alone() {
-    let party = neighbours().await;
-    let begin = async |client: &str| {
-        let url = party.authorization_url(&[("client_id", client)]);
-        let begun = Answer::of(party.get(&url, "application/json").await).await;
-        let session = SignInSession::open(begun.text("request_url")).await.expect("begun");
-        (begun, session)
+async fn a_proof_and_a_secret_belong_to_one_transaction() {
+    let client = two_applications().await;
+    let begin = async |client_id: &str| {
+        let url = client.authorization_url(&[("client_id", client_id)]);
+        let started = SignInAnswer::of(client.get(&url, "application/json").await).await;
+        let session = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
+        (started, session)
     };
     let (ours, our_session) = begin(APP).await;
     let (again, again_session) = begin(APP).await;
-    let (theirs, their_session) = begin(NEIGHBOUR).await;
-    // A proof for one of them is no answer to another, of the same application or the neighbour's.
-    let (operator, registry) = (party.daemon.operator(""), party.daemon.client());
+    let (theirs, their_session) = begin(OTHER_APP).await;
+    // A proof for one transaction does not answer another, of the same application or of another
+    // one.
+    let (operator, registry) = (client.daemon.operator(""), client.daemon.client());
     let proof = current_proof(&operator, &registry, &our_session, "alice").await;
     for session in [&again_session, &their_session] {
         let error = session.answer(&proof).await.expect_err("another transaction");
         assert_eq!(error.code(), Some("invalid_request"), "{error}");
     }
     our_session.answer(&proof).await.expect("accepted");
-    // Nor is the secret of one of them good for another.
-    let base = |begun: &Answer| begun.text("request_url").trim_end_matches("/request").to_owned();
+    // The secret of one transaction does not work for another.
+    let base = |started: &SignInAnswer| started.text("request_url").trim_end_matches("/request").to_owned();
     for other in [&again, &theirs] {
         for path in ["progress", "complete", "events"] {
             let url = format!("{}/{path}", base(&ours));
-            let bearer = party.http.get(&url).bearer_auth(other.text("secret"));
-            party.send(bearer).await.refused(404, "not_found", "invalid_request");
+            let bearer = client.http.get(&url).bearer_auth(other.text("secret"));
+            client.send(bearer).await.expect_error(404, "not_found", "invalid_request");
             let cookie = format!("selfsame_transaction={}", other.text("secret"));
-            let cookie = party.http.get(&url).header("Cookie", cookie);
-            party.send(cookie).await.refused(404, "not_found", "invalid_request");
+            let cookie = client.http.get(&url).header("Cookie", cookie);
+            client.send(cookie).await.expect_error(404, "not_found", "invalid_request");
         }
     }
-    let done = party.http.get(format!("{}/complete", base(&ours))).bearer_auth(ours.text("secret"));
+    let done = client.http.get(format!("{}/complete", base(&ours))).bearer_auth(ours.text("secret"));
     let done = done.send().await.expect("an answer");
     let code = &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"];
-    assert_eq!(party.exchange(code).await.status, 200);
-    party.stop().await;
+    assert_eq!(client.exchange(code).await.status, 200);
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn a_session_tells_one_client_nothing_of_another() {
-    let party = neighbours().await;
-    let neighbour = [("client_id", NEIGHBOUR), ("response_type", "id_token")];
+async fn a_session_reveals_nothing_about_other_clients() {
+    let client = two_applications().await;
+    let other_app = [("client_id", OTHER_APP), ("response_type", "id_token")];
     let own = [("response_type", "id_token")];
     let (little, silent) = ([("scope", "openid")], [("prompt", "none")]);
-    let (location, session) = party.by_the_page("alice", &own, "").await;
+    let (location, session) = client.sign_in_by_page("alice", &own, "").await;
     let session = pair(session);
     let ours = fragment_or_query(&location)["id_token"].clone();
-    // The neighbour is told nothing, not even with an ID token of hers that it got hold of.
+    // The other application gets no answer, not even with an ID token of alice that it obtained.
     for more in [vec![], vec![("id_token_hint", &*ours)], vec![("max_age", "10000")], vec![("login_hint", "alice")]] {
-        let changes = [&neighbour[..], &little, &more].concat();
-        let response = party.silently(&[&changes[..], &silent].concat(), &session).await;
+        let changes = [&other_app[..], &little, &more].concat();
+        let response = client.browse_silently(&[&changes[..], &silent].concat(), &session).await;
         assert_eq!(response["error"], "login_required", "{changes:?}");
-        assert_eq!(party.browse(&changes, &session).await.status(), 200, "the person is asked");
+        assert_eq!(client.browse(&changes, &session).await.status(), 200, "the person is asked");
     }
-    // Signed in to both, she is somebody else at each, and each is told its own.
-    let (location, session) = party.by_the_page("alice", &[&neighbour[..], &little].concat(), &session).await;
+    // When alice is signed in to both applications, she has another subject at each, and each gets
+    // its own.
+    let (location, session) = client.sign_in_by_page("alice", &[&other_app[..], &little].concat(), &session).await;
     let session = pair(session);
-    let theirs = party.claims_for(NEIGHBOUR, &fragment_or_query(&location)["id_token"]).await;
-    let ours = party.claims(&ours).await;
+    let theirs = client.claims_for(OTHER_APP, &fragment_or_query(&location)["id_token"]).await;
+    let ours = client.claims(&ours).await;
     assert_ne!(ours["sub"], theirs["sub"]);
-    for (client, changes, expected) in [(APP, &own[..], &ours), (NEIGHBOUR, &neighbour[..], &theirs)] {
-        let response = party.silently(&[changes, &little, &silent].concat(), &session).await;
-        let claims = party.claims_for(client, &response["id_token"]).await;
-        assert_eq!(claims["sub"], expected["sub"], "{client}");
+    for (client_id, changes, expected) in [(APP, &own[..], &ours), (OTHER_APP, &other_app[..], &theirs)] {
+        let response = client.browse_silently(&[changes, &little, &silent].concat(), &session).await;
+        let claims = client.claims_for(client_id, &response["id_token"]).await;
+        assert_eq!(claims["sub"], expected["sub"], "{client_id}");
     }
-    // What she lets one of them know the other does not get for that.
-    let response = party.silently(&[&neighbour[..], &silent].concat(), &session).await;
+    // Scopes that she approved for one application do not count for the other.
+    let response = client.browse_silently(&[&other_app[..], &silent].concat(), &session).await;
     assert_eq!(response["error"], "login_required", "it asks for more than she has approved there");
-    assert!(party.silently(&[&own[..], &silent].concat(), &session).await.contains_key("id_token"));
-    party.stop().await;
+    assert!(client.browse_silently(&[&own[..], &silent].concat(), &session).await.contains_key("id_token"));
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn a_secret_of_one_kind_is_not_good_for_another() {
-    let party = neighbours().await;
-    let page = party.browse(&[], "").await;
-    let (transaction, base) = party.shown_transaction(&page);
+async fn a_secret_of_one_kind_does_not_work_as_another() {
+    let client = two_applications().await;
+    let page = client.browse(&[], "").await;
+    let (transaction, base) = client.transaction_of_page(&page);
     let transaction = transaction.split_once('=').expect("a pair").1;
-    let (location, session) = party.by_the_page("alice", &[], "").await;
+    let (location, session) = client.sign_in_by_page("alice", &[], "").await;
     let session = pair(session);
     let session = session.split_once('=').expect("a pair").1;
     let code = fragment_or_query(&location)["code"].clone();
-    let granted = party.exchange(&party.code("alice", &[]).await).await;
+    let granted = client.exchange(&client.code("alice", &[]).await).await;
     let (access, id_token) = (granted.text("access_token"), granted.text("id_token"));
-    let operator = party.operator_token();
+    let operator = client.operator_token();
     let secrets =
         [transaction, session, &code, access, id_token, SECRET, &operator, base.rsplit('/').next().expect("an id")];
     for secret in secrets {
         if secret != code {
-            party.exchange(secret).await.refused(400, "invalid_grant", "invalid_grant");
+            client.exchange(secret).await.expect_error(400, "invalid_grant", "invalid_grant");
         }
         if secret != access {
-            party.post("/introspect", &[("token", secret)]).await.refused(401, "invalid_token", "invalid_token");
-            let userinfo = party.http.get(party.daemon.sign_in("/userinfo")).bearer_auth(secret);
-            party.send(userinfo).await.refused(401, "invalid_token", "invalid_token");
+            client.post("/introspect", &[("token", secret)]).await.expect_error(401, "invalid_token", "invalid_token");
+            let userinfo = client.http.get(client.daemon.sign_in("/userinfo")).bearer_auth(secret);
+            client.send(userinfo).await.expect_error(401, "invalid_token", "invalid_token");
         }
         if secret != session {
             let cookie = format!("selfsame_session={secret}");
-            assert_eq!(party.silently(&[("prompt", "none")], &cookie).await["error"], "login_required");
+            assert_eq!(client.browse_silently(&[("prompt", "none")], &cookie).await["error"], "login_required");
         }
         if secret != transaction {
-            let complete = party.http.get(format!("{base}/complete")).bearer_auth(secret);
-            party.send(complete).await.refused(404, "not_found", "invalid_request");
+            let complete = client.http.get(format!("{base}/complete")).bearer_auth(secret);
+            client.send(complete).await.expect_error(404, "not_found", "invalid_request");
         }
         if secret != SECRET {
-            party.post_as(APP, secret, "/introspect", &[("token", access)]).await.refused(
+            client.post_as(APP, secret, "/introspect", &[("token", access)]).await.expect_error(
                 401,
                 "unauthenticated",
                 "invalid_client",
             );
         }
         if secret != operator {
-            assert_eq!(party.rotate_keys("{\"now\":true}", secret).await.status, 401);
+            assert_eq!(client.rotate_keys("{\"now\":true}", secret).await.status, 401);
         }
     }
-    assert_eq!(party.exchange(&code).await.status, 200);
-    party.stop().await;
+    assert_eq!(client.exchange(&code).await.status, 200);
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn scripts_of_other_origins_read_nothing_that_a_cookie_opens() {
-    let party = neighbours().await;
-    let (_, session) = party.by_the_page("alice", &[], "").await;
+async fn scripts_of_other_origins_read_nothing_with_cookies() {
+    let client = two_applications().await;
+    let (_, session) = client.sign_in_by_page("alice", &[], "").await;
     let session = pair(session);
-    let (transaction, base) = party.shown_transaction(&party.browse(&[("prompt", "login")], &session).await);
+    let (transaction, base) = client.transaction_of_page(&client.browse(&[("prompt", "login")], &session).await);
     let cookies = format!("{session}; {transaction}");
-    let authorize = party.authorization_url(&[]);
+    let authorize = client.authorization_url(&[]);
     for (method, url) in [
         (Method::GET, authorize.clone()),
-        (Method::POST, party.daemon.sign_in("/authorize")),
-        (Method::OPTIONS, party.daemon.sign_in("/authorize")),
+        (Method::POST, client.daemon.sign_in("/authorize")),
+        (Method::OPTIONS, client.daemon.sign_in("/authorize")),
         (Method::GET, format!("{base}/request")),
         (Method::OPTIONS, format!("{base}/proof")),
         (Method::GET, format!("{base}/complete")),
         (Method::OPTIONS, format!("{base}/complete")),
         (Method::OPTIONS, format!("{base}/progress")),
-        (Method::POST, party.daemon.sign_in("/introspect")),
-        (Method::OPTIONS, party.daemon.sign_in("/introspect")),
+        (Method::POST, client.daemon.sign_in("/introspect")),
+        (Method::OPTIONS, client.daemon.sign_in("/introspect")),
     ] {
         for accept in ["text/html", "application/json"] {
-            let request = party.http.request(method.clone(), &url).header("Origin", "https://evil.example");
+            let request = client.http.request(method.clone(), &url).header("Origin", "https://evil.example");
             let request = request.header("Access-Control-Request-Method", "GET").header(ACCEPT, accept);
             let answer = request.header("Cookie", &cookies).send().await.expect("an answer");
             assert_eq!(answer.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN), None, "{method} {url}");
         }
     }
-    // Where anybody's scripts may read, no cookie counts and none is asked for.
-    let request = party.http.get(party.daemon.sign_in("/userinfo")).header("Origin", "https://evil.example");
+    // Endpoints that scripts of any origin may read ignore cookies and ask for none.
+    let request = client.http.get(client.daemon.sign_in("/userinfo")).header("Origin", "https://evil.example");
     let answer = request.header("Cookie", &cookies).send().await.expect("an answer");
     assert_eq!(
         (answer.status().as_u16(), &answer.headers()[ACCESS_CONTROL_ALLOW_ORIGIN]),
         (401, &"*".parse().expect("a value"))
     );
     assert_eq!(answer.headers().get("access-control-allow-credentials"), None);
-    party.stop().await;
+    client.stop().await;
 }
 
 // Markup.
 
-/// What a browser would run if it came back as it was sent.
+/// Text that a browser would run if an answer repeated it unchanged.
 const MARKUP: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
 
-/// Asserts that nothing of [`MARKUP`] is in an answer where a browser would take it for markup or a header; returns its text.
-async fn has_no_markup(answer: Response, what: &str) -> String {
+/// Asserts that an answer has no part of [`MARKUP`] where a browser would read it as markup or as a
+/// header; returns its text.
+async fn assert_no_markup(answer: Response, what: &str) -> String {
     let (status, headers) = (answer.status(), answer.headers().clone());
     for (name, value) in &headers {
         let value = value.to_str().expect("text");
@@ -568,9 +585,9 @@ async fn has_no_markup(answer: Response, what: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_parameter_of_authorize_is_markup_in_a_page() {
-    let party = neighbours().await;
-    let (_, session) = party.by_the_page("alice", &[], "").await;
+async fn parameters_of_authorize_are_escaped_in_pages() {
+    let client = two_applications().await;
+    let (_, session) = client.sign_in_by_page("alice", &[], "").await;
     let session = pair(session);
     let names = [
         "client_id",
@@ -610,52 +627,52 @@ async fn no_parameter_of_authorize_is_markup_in_a_page() {
         ] {
             let others: Vec<_> = others.into_iter().filter(|(other, _)| *other != name).collect();
             let changes = [&others[..], &[(name, MARKUP)]].concat();
-            let url = party.authorization_url(&changes);
+            let url = client.authorization_url(&changes);
             for cookie in ["", &session, &format!("selfsame_session={MARKUP}; selfsame_transaction={MARKUP}")] {
                 for accept in ["text/html", "*/*", "application/json"] {
-                    let get = party.http.get(&url);
-                    let post = party.http.post(party.daemon.sign_in("/authorize")).form(&parameters(&changes));
+                    let get = client.http.get(&url);
+                    let post = client.http.post(client.daemon.sign_in("/authorize")).form(&parameters(&changes));
                     for request in [get, post] {
                         let answer = request.header(ACCEPT, accept).header("Cookie", cookie).send().await;
-                        has_no_markup(answer.expect("an answer"), &format!("{name} with {others:?}")).await;
+                        assert_no_markup(answer.expect("an answer"), &format!("{name} with {others:?}")).await;
                     }
                 }
             }
         }
     }
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_posted_back_is_what_was_sent() {
-    let party = Party::start_with_keys(|config| {
-        take_current_proofs(config);
+async fn posted_responses_repeat_the_parameters_exactly() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
         config.apps[0].rename(MARKUP);
         config.apps[0].redirect_uris = vec!["https://app.example/callback?a=1&b='2'&c=%22".to_owned()];
     })
     .await;
     let uri = "https://app.example/callback?a=1&b='2'&c=%22";
     let changes = [("redirect_uri", uri), ("state", MARKUP), ("response_mode", "form_post")];
-    let shown = has_no_markup(party.browse(&changes, "").await, "the page of an application").await;
+    let shown = assert_no_markup(client.browse(&changes, "").await, "the page of an application").await;
     assert!(shown.contains("&lt;script&gt;alert(1)"), "{shown}");
     for more in [("prompt", "none"), ("scope", "x")] {
         let changes = [&changes[..], &[more]].concat();
-        let page = has_no_markup(party.browse(&changes, "").await, "a form").await;
+        let page = assert_no_markup(client.browse(&changes, "").await, "a form").await;
         let (action, fields) = posted_form(&page);
         assert_eq!((&*action, &*fields["state"]), (uri, MARKUP));
     }
-    let page = party.browse(&changes, "").await;
-    let done = party.answer_page(page, "alice", "").await;
-    let (action, fields) = posted_form(&has_no_markup(done, "a response").await);
+    let page = client.browse(&changes, "").await;
+    let done = client.answer_page(page, "alice", "").await;
+    let (action, fields) = posted_form(&assert_no_markup(done, "a response").await);
     assert_eq!((&*action, &*fields["state"], fields.contains_key("code")), (uri, MARKUP, true));
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn nothing_that_is_sent_elsewhere_comes_back_as_markup() {
-    let party = neighbours().await;
-    let code = party.code("alice", &[]).await;
-    let post = |path: &str| party.http.post(party.daemon.sign_in(path)).header(ACCEPT, "text/html");
+async fn input_of_other_endpoints_is_never_markup_in_an_answer() {
+    let client = two_applications().await;
+    let code = client.code("alice", &[]).await;
+    let post = |path: &str| client.http.post(client.daemon.sign_in(path)).header(ACCEPT, "text/html");
     let mut requests: Vec<(String, RequestBuilder)> = Vec::new();
     for path in ["/token", "/introspect", "/userinfo"] {
         let fields = [
@@ -693,9 +710,9 @@ async fn nothing_that_is_sent_elsewhere_comes_back_as_markup() {
         }
         requests.push((format!("credentials at {path}"), post(path).basic_auth(MARKUP, Some(MARKUP)).form(&usual)));
     }
-    let (_, base) = party.shown_transaction(&party.browse(&[], "").await);
+    let (_, base) = client.transaction_of_page(&client.browse(&[], "").await);
     let encoded: String = MARKUP.bytes().map(|byte| format!("%{byte:02x}")).collect();
-    let issuer = party.issuer();
+    let issuer = client.issuer();
     for url in [
         format!("{issuer}/{encoded}"),
         format!("{issuer}/authorize/{encoded}/request"),
@@ -708,33 +725,33 @@ async fn nothing_that_is_sent_elsewhere_comes_back_as_markup() {
         format!("{base}/complete?{encoded}"),
     ] {
         for method in [Method::GET, Method::POST, Method::PUT] {
-            let request = party.http.request(method.clone(), &url).header(ACCEPT, "text/html");
+            let request = client.http.request(method.clone(), &url).header(ACCEPT, "text/html");
             requests
                 .push((format!("{method} {url}"), request.header("Cookie", format!("selfsame_transaction={MARKUP}"))));
         }
     }
     for body in [json!({"error": MARKUP}), json!({MARKUP: MARKUP}), json!({"protocol_version": MARKUP}), json!(MARKUP)]
     {
-        let request = party.http.post(format!("{base}/proof")).header(ACCEPT, "text/html");
+        let request = client.http.post(format!("{base}/proof")).header(ACCEPT, "text/html");
         requests.push((format!("{body} as an answer"), request.json(&body)));
     }
     for (what, request) in requests {
         let answer = request.send().await.expect("an answer");
         assert!(answer.status().is_client_error(), "{what}: {answer:?}");
-        // A person may be on the way from a page to the application; programs are everywhere else.
+        // These errors may be pages for people; all others are for programs.
         let is_json = answer.headers()[CONTENT_TYPE] == "application/json";
         assert!(is_json || what.contains("/authorize/"), "{what}: {answer:?}");
-        has_no_markup(answer, &what).await;
+        assert_no_markup(answer, &what).await;
     }
-    let shown = party.get(&format!("{base}/request?{encoded}={encoded}"), "text/html").await;
-    has_no_markup(shown, "the address of a proof request").await;
-    party.stop().await;
+    let shown = client.get(&format!("{base}/request?{encoded}={encoded}"), "text/html").await;
+    assert_no_markup(shown, "the address of a proof request").await;
+    client.stop().await;
 }
 
-/// A client that is no browser sends what it likes.
+/// A client other than a browser can send any path.
 #[tokio::test]
-async fn paths_that_no_browser_sends_are_no_markup() {
-    let party = neighbours().await;
+async fn malformed_paths_are_never_markup_in_an_answer() {
+    let client = two_applications().await;
     for path in [
         "/\"onload=alert(1)//{}",
         "/<script>alert(1)</script>",
@@ -743,7 +760,7 @@ async fn paths_that_no_browser_sends_are_no_markup() {
         "//evil.example/%2e%2e",
         "http://evil.example/<script>",
     ] {
-        let mut connection = Connection::open(party.daemon.addresses[Interface::SignIn]).await;
+        let mut connection = RawHttpConnection::open(client.daemon.addresses[Interface::SignIn]).await;
         connection.send(format!("GET {path} HTTP/1.1\r\nhost: h\r\naccept: text/html\r\n\r\n")).await;
         let (status, headers, body) = connection.reply().await.expect("an answer");
         let text = String::from_utf8_lossy(&body).into_owned();
@@ -755,5 +772,5 @@ async fn paths_that_no_browser_sends_are_no_markup() {
             other => assert!(other.is_none() && text.is_empty(), "{path}: {other:?} {text}"),
         }
     }
-    party.stop().await;
+    client.stop().await;
 }

@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 
 use crate::harness::{TestDaemon, folder, run};
 
-/// A certificate for the addresses of the tests, and its key, in files; and the certificate for who trusts it.
+/// A certificate for the addresses of the tests and its key, in files; and the certificate for
+/// clients that trust it.
 pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
     let addresses: Vec<String> = (1..=5).map(|host| format!("127.0.0.{host}")).collect();
     let made = rcgen::generate_simple_self_signed(addresses).expect("a certificate");
@@ -22,7 +23,7 @@ pub fn certificate(folder: &TempDir) -> (Tls, Certificate) {
 }
 
 #[tokio::test]
-async fn public_listeners_speak_tls_and_the_operators_does_not() {
+async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
     let folder = folder();
     let (tls, trusted) = certificate(&folder);
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
@@ -37,7 +38,7 @@ async fn public_listeners_speak_tls_and_the_operators_does_not() {
         http.get(format!("http://{}/health", addresses[Interface::Operator])).send().await.expect("an answer");
     assert_eq!(operator.status(), 200);
 
-    // Whoever says something else is sent away, and nobody else notices.
+    // A client that does not speak TLS is disconnected; other clients do not notice.
     let mut stranger = TcpStream::connect(addresses[Interface::SignIn]).await.expect("connected");
     stranger.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.expect("sent");
     let mut said = Vec::new();
@@ -59,7 +60,7 @@ async fn public_listeners_speak_tls_and_the_operators_does_not() {
 }
 
 #[test]
-fn bad_files_are_refused_with_their_key() {
+fn bad_tls_files_are_refused_with_their_key() {
     let folder = folder();
     let (tls, _) = certificate(&folder);
     let other = tempfile::tempdir().expect("a folder for temporary files");

@@ -1,4 +1,5 @@
-//! Proof verification over HTTP: recorded proofs, the simulator's, and everything that is wrong with them.
+//! Proof verification over HTTP: recorded proofs, the simulator's proofs, and everything that can
+//! be wrong with them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,16 +12,16 @@ use selfsame_protocol::groth16::point::{compress_g2, coordinate_number};
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{U256, number};
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked, SimulatedParty};
+use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{START, TestDaemon, folder};
-use crate::people::key;
+use crate::test_accounts::key;
 
-/// Of the recorded legacy proof.
+/// The application of the recorded legacy proof.
 const LEGACY_APP: &str = "app_staging_169e21f6afc84b304749830067809632";
-/// Of the recorded session proof.
+/// The relying party of the recorded session proof.
 const SESSION_PARTY: &str = "rp_0387df34f862cd4e";
 /// The example application of `--dev`.
 const DEV_APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -78,7 +79,7 @@ fn with(mut request: Value, pointer: &str, value: Value) -> Value {
     request
 }
 
-/// The applications, keys and roots of the recorded proofs, as an operator writes them down.
+/// The applications, keys and roots of the recorded proofs, in the form of a configuration file.
 fn recorded_configuration() -> Config {
     let named = session_vector()["named"].clone();
     let root = legacy_vector()["root"].clone();
@@ -121,20 +122,20 @@ fn recorded_configuration() -> Config {
     Config::load(Some(&file), std::iter::empty(), false, None).expect("a good configuration")
 }
 
-/// Somebody who asks a daemon that knows the recorded proofs.
-struct Asker {
+/// A client of a daemon that has the configuration of the recorded proofs.
+struct VerificationClient {
     daemon: TestDaemon,
     http: reqwest::Client,
     folder: TempDir,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct VerificationAnswer {
     status: u16,
     body: Value,
 }
 
-impl Answer {
+impl VerificationAnswer {
     fn code(&self) -> &str {
         self.body["code"].as_str().unwrap_or_default()
     }
@@ -148,7 +149,7 @@ impl Answer {
     }
 }
 
-impl Asker {
+impl VerificationClient {
     async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
@@ -173,7 +174,7 @@ impl Asker {
         .await
     }
 
-    /// Stops the daemon and starts it on the same data.
+    /// Stops the daemon and starts it again on the same data.
     async fn restart(self) -> Self {
         let Self { daemon, http, folder } = self;
         daemon.stop().await;
@@ -181,7 +182,7 @@ impl Asker {
         Self { daemon, http, folder }
     }
 
-    async fn send(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    async fn send(&self, path: &str, body: impl Into<reqwest::Body>) -> VerificationAnswer {
         let url = self.daemon.verify(&format!("/api/v4/verify/{path}"));
         let request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
         let answer = request.send().await.expect("an answer");
@@ -189,25 +190,25 @@ impl Asker {
         let status = answer.status().as_u16();
         let body: Value = answer.json().await.expect("JSON");
         assert_eq!(body["success"], json!(status == 200), "{body}");
-        Answer { status, body }
+        VerificationAnswer { status, body }
     }
 
-    async fn ask(&self, path: &str, request: &Value) -> Answer {
+    async fn ask(&self, path: &str, request: &Value) -> VerificationAnswer {
         self.send(path, request.to_string()).await
     }
 
-    /// What the simulator's proofs for the example application are about.
+    /// The simulated party for the example application.
     async fn simulated(&self) -> SimulatedParty {
         let operator = Operator::new(&self.daemon.operator("")).expect("an address");
         let root = self.daemon.client().root().await.expect("an answer").root;
         let simulation = operator.simulation().await.expect("an answer");
-        SimulatedParty::of(simulation, DEV_APP, root).expect("known")
+        SimulatedParty::of(simulation, DEV_APP, root).expect("a known application")
     }
 }
 
-/// A uniqueness request by the simulator.
+/// A uniqueness proof of the simulator.
 fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
-    let asked = Asked { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
+    let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
     prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
 }
 
@@ -217,33 +218,34 @@ fn random() -> impl FnMut(&mut [u8; 32]) {
 }
 
 #[tokio::test]
-async fn a_recorded_legacy_proof() {
-    let asker = Asker::start().await;
-    let first = asker.ask(LEGACY_APP, &legacy()).await;
+async fn a_recorded_legacy_proof_verifies() {
+    let client = VerificationClient::start().await;
+    let first = client.ask(LEGACY_APP, &legacy()).await;
     insta::assert_json_snapshot!("legacy_success", first.body);
-    // Under its other name, later, in another form, for another signal's case: it is the same person.
-    asker.daemon.clock.advance(std::time::Duration::from_secs(60));
-    let again = asker.ask("rp_EF0E09D685261981", &legacy()).await;
+    // With the relying party's id instead of the application's, at a later time, and with another
+    // spelling of the nullifier, it is the same person.
+    client.daemon.clock.advance(std::time::Duration::from_secs(60));
+    let again = client.ask("rp_EF0E09D685261981", &legacy()).await;
     insta::assert_json_snapshot!("legacy_reuse", again.body);
     let padded = legacy_vector()["nullifier_hash"].as_str().expect("text").replace("0x0", "");
-    let respelled = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/nullifier", json!(padded))).await;
+    let respelled = client.ask(LEGACY_APP, &with(legacy(), "/responses/0/nullifier", json!(padded))).await;
     assert_eq!(respelled.body["created_at"], first.body["created_at"]);
     assert_eq!(respelled.body["results"][0]["nullifier"], json!(padded));
-    let metrics = asker.http.get(asker.daemon.operator("/metrics")).send().await.expect("an answer");
+    let metrics = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
     let metrics = metrics.text().await.expect("text");
     assert!(metrics.contains("selfsame_verifier_good_proofs_total 3\n"), "{metrics}");
-    // And after a restart.
-    let asker = asker.restart().await;
-    let later = asker.ask(LEGACY_APP, &legacy()).await;
+    // The same holds after a restart.
+    let client = client.restart().await;
+    let later = client.ask(LEGACY_APP, &legacy()).await;
     assert_eq!(later.body["message"], "Proof verified successfully (nullifier reuse)");
     assert_eq!(later.body["created_at"], first.body["created_at"]);
 }
 
 #[tokio::test]
-async fn other_forms_of_the_legacy_proof() {
+async fn other_encodings_of_the_legacy_proof_verify() {
     use selfsame_protocol::groth16::Proof;
 
-    let asker = Asker::start().await;
+    let client = VerificationClient::start().await;
     let text = legacy_vector()["proof"].as_str().expect("text").to_owned();
     let words: [U256; 8] =
         std::array::from_fn(|index| U256::from_str_radix(&text[2 + 64 * index..][..64], 16).expect("hex"));
@@ -252,13 +254,13 @@ async fn other_forms_of_the_legacy_proof() {
     let compressed = format!("0x{}{}", hex(&compressed), "0".repeat(256));
     let [ax, ay, bx1, bx0, by1, by0, cx, cy] = words.map(|word| format!("{word:#x}"));
     let nested = json!([[ax, ay], [[bx1, bx0], [by1, by0]], [cx, cy]]).to_string();
-    // Negating A and B gives another proof of the same.
+    // Negating A and B gives another proof of the same statement.
     let p = U256::from_str_radix("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47", 16).expect("hex");
     let [wax, way, wbx1, wbx0, wby1, wby0, wcx, wcy] = words;
     let malleated = format!("0x{}", hex(&[wax, p - way, wbx1, wbx0, p - wby1, p - wby0, wcx, wcy]));
     let mut messages = Vec::new();
     for proof in [compressed, nested, malleated] {
-        let answer = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
+        let answer = client.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         messages.push(answer.body["message"].clone());
     }
@@ -279,7 +281,7 @@ async fn other_forms_of_the_legacy_proof() {
         (swapped, "swapped"),
         (infinity, "infinity"),
     ] {
-        let answer = asker.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
+        let answer = client.ask(LEGACY_APP, &with(legacy(), "/responses/0/proof", json!(proof))).await;
         assert_eq!(answer.item_code(), "invalid_format", "{what}");
     }
 }
@@ -297,8 +299,8 @@ fn outside_the_subgroup() -> G2Affine {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_legacy_proofs() {
-    let asker = Asker::start().await;
+async fn wrong_legacy_proofs_are_refused() {
+    let client = VerificationClient::start().await;
     let item = |field: &str, value: Value| with(legacy(), &format!("/responses/0/{field}"), value);
     let unverified = vector(include_str!("../../protocol/vectors/v3_unverified_portal_proof_mock.json"));
     for (request, code) in [
@@ -311,27 +313,27 @@ async fn what_is_wrong_with_legacy_proofs() {
         (item("merkle_root", json!(MODULUS)), "invalid_format"),
         (item("signal_hash", json!(MODULUS)), "invalid_format"),
     ] {
-        assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), code, "{request}");
+        assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), code, "{request}");
     }
     // The same proof for another application.
-    assert_eq!(asker.ask(DEV_APP, &legacy()).await.item_code(), "invalid_proof");
-    // No failure was recorded.
-    let first = asker.ask(LEGACY_APP, &legacy()).await;
+    assert_eq!(client.ask(DEV_APP, &legacy()).await.item_code(), "invalid_proof");
+    // No failure is recorded.
+    let first = client.ask(LEGACY_APP, &legacy()).await;
     assert_eq!(first.body["message"], "Proof verified successfully");
 }
 
 #[tokio::test]
-async fn legacy_roots_age_once_a_younger_one_is_trusted() {
-    let asker = Asker::start().await;
+async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
+    let client = VerificationClient::start().await;
     let hour = json!(3600);
     let request = with(legacy(), "/responses/0/max_age", hour);
-    // A day old, but the newest.
-    assert_eq!(asker.ask(LEGACY_APP, &request).await.status, 200);
-    let token = std::fs::read_to_string(asker.folder.path().join("operator.token")).expect("the token");
-    let url = asker.daemon.operator("/roots");
+    // The root is a day old, but the newest.
+    assert_eq!(client.ask(LEGACY_APP, &request).await.status, 200);
+    let token = std::fs::read_to_string(client.folder.path().join("operator.token")).expect("the token");
+    let url = client.daemon.operator("/roots");
     let root = json!({"root": "0x5", "kind": "legacy", "environment": "staging"}).to_string();
     let post = |token: &str| {
-        let request = asker.http.post(&url).header(CONTENT_TYPE, "application/json").body(root.clone());
+        let request = client.http.post(&url).header(CONTENT_TYPE, "application/json").body(root.clone());
         request.header("Authorization", format!("Bearer {token}")).send()
     };
     for wrong in ["", "wrong", &token.trim()[..63]] {
@@ -341,7 +343,7 @@ async fn legacy_roots_age_once_a_younger_one_is_trusted() {
             (401, &"Bearer".parse().expect("a value"))
         );
     }
-    assert_eq!(asker.ask(LEGACY_APP, &request).await.status, 200, "nothing was trusted");
+    assert_eq!(client.ask(LEGACY_APP, &request).await.status, 200, "nothing was trusted");
     let answer = post(token.trim()).await.expect("an answer");
     assert_eq!(answer.status(), 200);
     let trusted: Value = answer.json().await.expect("JSON");
@@ -349,13 +351,13 @@ async fn legacy_roots_age_once_a_younger_one_is_trusted() {
         trusted,
         json!({"root": "0x5", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"})
     );
-    assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
-    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200, "a week by default");
-    // What the operator trusts survives a restart.
-    let asker = asker.restart().await;
-    assert_eq!(asker.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
+    assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200, "roots are valid for a week by default");
+    // A trusted root is still trusted after a restart.
+    let client = client.restart().await;
+    assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
     let listed: Value =
-        asker.http.get(asker.daemon.operator("/roots")).send().await.expect("an answer").json().await.expect("JSON");
+        client.http.get(client.daemon.operator("/roots")).send().await.expect("an answer").json().await.expect("JSON");
     assert!(listed.as_array().expect("a list").contains(&trusted), "{listed}");
     for (body, message) in [
         (json!({"root": MODULUS, "kind": "legacy"}), "root: it is not below the modulus"),
@@ -363,7 +365,7 @@ async fn legacy_roots_age_once_a_younger_one_is_trusted() {
         (json!({"root": "1", "kind": "legacy", "time": "yesterday"}), "time: \"yesterday\""),
         (json!({"kind": "legacy"}), "missing field `root`"),
     ] {
-        let request = asker.http.post(asker.daemon.operator("/roots")).json(&body).bearer_auth(token.trim());
+        let request = client.http.post(client.daemon.operator("/roots")).json(&body).bearer_auth(token.trim());
         let answer = request.send().await.expect("an answer");
         assert_eq!(answer.status(), 400, "{body}");
         let answer: Value = answer.json().await.expect("JSON");
@@ -372,16 +374,16 @@ async fn legacy_roots_age_once_a_younger_one_is_trusted() {
 }
 
 #[tokio::test]
-async fn a_recorded_session_proof() {
-    let asker = Asker::start().await;
+async fn a_recorded_session_proof_verifies() {
+    let client = VerificationClient::start().await;
     for _ in 0..2 {
-        // Sessions leave no record: the second is answered like the first.
-        insta::assert_json_snapshot!("session_success", asker.ask(SESSION_PARTY, &session()).await.body);
+        // Sessions are not recorded: the second answer is like the first.
+        insta::assert_json_snapshot!("session_success", client.ask(SESSION_PARTY, &session()).await.body);
     }
     let item = |field: &str, value: Value| with(session(), &format!("/responses/0/{field}"), value);
     let (real, imaginary) = compress_g2(&outside_the_subgroup());
     let outside = with(item("proof/1", json!(imaginary.to_string())), "/responses/0/proof/2", json!(real.to_string()));
-    assert_eq!(asker.ask(SESSION_PARTY, &outside).await.item_code(), "invalid_proof");
+    assert_eq!(client.ask(SESSION_PARTY, &outside).await.item_code(), "invalid_proof");
     let other_session = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
     let no_session = format!("session_{}01{}", "0".repeat(64), "0".repeat(62));
     for (request, code) in [
@@ -403,73 +405,79 @@ async fn a_recorded_session_proof() {
         (with(session(), "/session_id", json!(other_session)), "invalid_proof"),
         (with(session(), "/session_id", json!(no_session)), "invalid_public_input"),
     ] {
-        assert_eq!(asker.ask(SESSION_PARTY, &request).await.item_code(), code, "{request}");
+        assert_eq!(client.ask(SESSION_PARTY, &request).await.item_code(), code, "{request}");
     }
-    let staging = asker.ask(SESSION_PARTY, &with(session(), "/environment", json!("staging"))).await;
+    let staging = client.ask(SESSION_PARTY, &with(session(), "/environment", json!("staging"))).await;
     assert_eq!((staging.code(), &staging.body["attribute"]), ("configuration_error", &json!("environment")));
-    // Five hours after it expired.
+    // Five hours after the proof has expired.
     let expires = session()["responses"][0]["expires_at_min"].as_u64().expect("a number");
-    asker.daemon.clock.set(std::time::Duration::from_secs(expires + 18_000));
-    assert_eq!(asker.ask(SESSION_PARTY, &session()).await.status, 200);
-    asker.daemon.clock.set(std::time::Duration::from_secs(expires + 18_001));
-    assert_eq!(asker.ask(SESSION_PARTY, &session()).await.item_code(), "expiration_too_old");
+    client.daemon.clock.set(std::time::Duration::from_secs(expires + 18_000));
+    assert_eq!(client.ask(SESSION_PARTY, &session()).await.status, 200);
+    client.daemon.clock.set(std::time::Duration::from_secs(expires + 18_001));
+    assert_eq!(client.ask(SESSION_PARTY, &session()).await.item_code(), "expiration_too_old");
 }
 
 #[tokio::test]
-async fn simulated_proofs_from_end_to_end() {
-    let asker = Asker::start().await;
-    let party = asker.simulated().await;
-    let first = asker.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await;
+async fn simulated_proofs_verify() {
+    let client = VerificationClient::start().await;
+    let party = client.simulated().await;
+    let first = client.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await;
     assert_eq!((first.status, &first.body["message"]), (200, &json!("Proof verified successfully")), "{first:?}");
-    // Another proof, the same person; then another action and another person.
+    // Another proof of the same person; then another action and another person.
     for (person, action, message) in [
         ("alice", "vote", "Proof verified successfully (nullifier reuse)"),
         ("alice", "another vote", "Proof verified successfully"),
         ("bob", "vote", "Proof verified successfully"),
     ] {
-        let answer = asker.ask(DEV_APP, &uniqueness(person, action, &party)).await;
+        let answer = client.ask(DEV_APP, &uniqueness(person, action, &party)).await;
         assert_eq!((answer.status, &answer.body["message"]), (200, &json!(message)), "{answer:?}");
     }
-    // In decimal digits it is the same nullifier.
+    // The same nullifier in decimal digits.
     let mut decimal = uniqueness("alice", "vote", &party);
     let nullifier: U256 =
         number::parse(decimal["responses"][0]["nullifier"].as_str().expect("text")).expect("a number");
     decimal["responses"][0]["nullifier"] = json!(nullifier.to_string());
-    let answer = asker.ask(DEV_APP, &decimal).await;
+    let answer = client.ask(DEV_APP, &decimal).await;
     assert_eq!(answer.body["message"], "Proof verified successfully (nullifier reuse)", "{answer:?}");
     assert_eq!(answer.body["nullifier"], first.body["nullifier"]);
 
     let sandbox = with(uniqueness("alice", "vote", &party), "/environment", json!("sandbox"));
-    let sandbox = asker.ask(DEV_APP, &sandbox).await;
+    let sandbox = client.ask(DEV_APP, &sandbox).await;
     assert_eq!(sandbox.body["environment"], "sandbox");
     assert_eq!(sandbox.body["message"], "Proof verified successfully (nullifier reuse)");
 
-    let asked = Asked { app_id: DEV_APP, action: "", signal: "hello", environment: Environment::Staging, nonce: None };
+    let asked = ProofParameters {
+        app_id: DEV_APP,
+        action: "",
+        signal: "hello",
+        environment: Environment::Staging,
+        nonce: None,
+    };
     let session = prove::session(&key("alice"), &asked, &party, &mut random()).expect("a proof");
-    let answer = asker.ask(DEV_APP, &session).await;
+    let answer = client.ask(DEV_APP, &session).await;
     assert_eq!((answer.status, &answer.body["session_id"]), (200, &session["session_id"]), "{answer:?}");
     // The registry's next root makes the old one age.
-    asker.create_account().await;
-    let window = asker.daemon.registry.rules().root_validity_window;
-    asker.daemon.clock.advance(std::time::Duration::from_secs(window));
-    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
-    asker.daemon.clock.advance(std::time::Duration::from_secs(1));
-    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.item_code(), "invalid_root");
-    let party = asker.simulated().await;
-    assert_eq!(asker.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
+    client.create_account().await;
+    let window = client.daemon.registry.rules().root_validity_window;
+    client.daemon.clock.advance(std::time::Duration::from_secs(window));
+    assert_eq!(client.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
+    client.daemon.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(client.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.item_code(), "invalid_root");
+    let party = client.simulated().await;
+    assert_eq!(client.ask(DEV_APP, &uniqueness("carol", "vote", &party)).await.status, 200);
 }
 
-impl Asker {
+impl VerificationClient {
     async fn create_account(&self) {
-        let registry = crate::people::registry(self.daemon.client()).await;
-        crate::people::create(&registry, &key("dave"), key("agent").address()).await;
+        let registry = crate::test_accounts::registry(self.daemon.client()).await;
+        crate::test_accounts::create(&registry, &key("dave"), key("agent").address()).await;
     }
 }
 
 #[tokio::test]
-async fn some_proofs_of_a_request_fail() {
-    let asker = Asker::start().await;
-    let party = asker.simulated().await;
+async fn a_request_succeeds_when_one_of_its_proofs_verifies() {
+    let client = VerificationClient::start().await;
+    let party = client.simulated().await;
     let mut request = uniqueness("alice", "vote", &party);
     let good = request["responses"][0].clone();
     let mut expired = good.clone();
@@ -479,42 +487,43 @@ async fn some_proofs_of_a_request_fail() {
     let mut unknown = good.clone();
     unknown["issuer_schema_id"] = json!(77);
     request["responses"] = json!([wrong, good, expired, unknown]);
-    let answer = asker.ask(DEV_APP, &request).await;
+    let answer = client.ask(DEV_APP, &request).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     insta::assert_json_snapshot!("partial_success", answer.body);
     request["responses"] = json!([wrong, expired, unknown]);
-    let answer = asker.ask(DEV_APP, &request).await;
+    let answer = client.ask(DEV_APP, &request).await;
     assert_eq!(answer.status, 400, "{answer:?}");
     insta::assert_json_snapshot!("all_failed", answer.body);
 }
 
 #[tokio::test]
 async fn every_verified_nullifier_is_recorded() {
-    let asker = Asker::start().await;
-    let party = asker.simulated().await;
+    let client = VerificationClient::start().await;
+    let party = client.simulated().await;
     let (alice, bob) = (uniqueness("alice", "vote", &party), uniqueness("bob", "vote", &party));
     let mut both = alice.clone();
-    // The nonce belongs to the request, so proofs of one request share it.
+    // The nonce belongs to the request, so all proofs of one request share it.
     both["responses"] = json!([alice["responses"][0], bob["responses"][0]]);
-    let answer = asker.ask(DEV_APP, &both).await;
+    let answer = client.ask(DEV_APP, &both).await;
     assert_eq!(answer.body["results"][1]["code"], "invalid_proof", "bob's proof is for another nonce: {answer:?}");
-    let asked = Asked { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
+    let asked =
+        ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
     let fixed = |bytes: &mut [u8; 32]| bytes.fill(7);
     let of = |person: &str| prove::uniqueness(&key(person), &asked, &party, &mut { fixed }).expect("a proof");
     let (carol, dave) = (of("carol"), of("dave"));
     let mut both = carol.clone();
     both["responses"] = json!([carol["responses"][0], dave["responses"][0]]);
-    let answer = asker.ask(DEV_APP, &both).await;
+    let answer = client.ask(DEV_APP, &both).await;
     assert_eq!(answer.body["message"], "Proof verified successfully", "{answer:?}");
-    // The second one first: it evades nothing.
+    // In another order the second nullifier is still known.
     both["responses"] = json!([of("erin")["responses"][0], dave["responses"][0]]);
-    let answer = asker.ask(DEV_APP, &both).await;
+    let answer = client.ask(DEV_APP, &both).await;
     assert_eq!(answer.body["message"], "Proof verified successfully (nullifier reuse)", "{answer:?}");
 }
 
 #[tokio::test]
 async fn verifications_of_a_nullifier_are_limited_by_its_action() {
-    let asker = Asker::start_with(|config| {
+    let client = VerificationClient::start_with(|config| {
         let folder = folder();
         let file = folder.path().join("selfsame.toml");
         let app = format!("[[apps]]\nid = \"{DEV_APP}\"\n");
@@ -526,23 +535,23 @@ async fn verifications_of_a_nullifier_are_limited_by_its_action() {
         config.actions = limited.actions;
     })
     .await;
-    let party = asker.simulated().await;
+    let party = client.simulated().await;
     for (action, status) in [("0xab", 200), ("0xAB", 200), ("0xab", 400), ("0xAb", 400), ("other", 200)] {
-        let answer = asker.ask(DEV_APP, &uniqueness("alice", action, &party)).await;
+        let answer = client.ask(DEV_APP, &uniqueness("alice", action, &party)).await;
         assert_eq!(answer.status, status, "{action}: {answer:?}");
         if status == 400 {
             insta::assert_json_snapshot!("max_verifications_reached", answer.body);
         }
     }
-    assert_eq!(asker.ask(DEV_APP, &uniqueness("bob", "0xab", &party)).await.status, 200);
+    assert_eq!(client.ask(DEV_APP, &uniqueness("bob", "0xab", &party)).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_nullifiers_that_race_are_recorded_once() {
-    let asker = Asker::start().await;
-    let party = asker.simulated().await;
+    let client = VerificationClient::start().await;
+    let party = client.simulated().await;
     let requests: Vec<Value> = (0..24).map(|_| uniqueness("alice", "race", &party)).collect();
-    let answers = join_all(requests.iter().map(|request| asker.ask(DEV_APP, request))).await;
+    let answers = join_all(requests.iter().map(|request| client.ask(DEV_APP, request))).await;
     let first = answers.iter().filter(|answer| answer.body["message"] == "Proof verified successfully").count();
     assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
     assert_eq!(first, 1);
@@ -551,8 +560,8 @@ async fn equal_nullifiers_that_race_are_recorded_once() {
 }
 
 #[tokio::test]
-async fn early_errors() {
-    let asker = Asker::start_with(|config| {
+async fn malformed_requests_are_refused_before_verification() {
+    let client = VerificationClient::start_with(|config| {
         for (id, status, accept_legacy) in
             [("app_staging_inactive", Status::Inactive, true), ("app_staging_current", Status::Active, false)]
         {
@@ -596,25 +605,25 @@ async fn early_errors() {
         (LEGACY_APP, with(legacy(), "/action", json!("current only")), 400),
         ("%ff", legacy(), 400),
     ] {
-        let answer = asker.ask(path, &request).await;
+        let answer = client.ask(path, &request).await;
         assert_eq!(answer.status, status, "{path} {answer:?}");
         bodies.push(json!({"path": path, "status": status, "body": answer.body}));
     }
     for (body, status) in [("", 400), ("{", 400), ("{\"a\":1,\"a\":2}", 400), ("\u{0}", 400)] {
-        let answer = asker.send(LEGACY_APP, body).await;
+        let answer = client.send(LEGACY_APP, body).await;
         assert_eq!((answer.status, answer.code()), (status, "invalid_request"), "{body:?} {answer:?}");
     }
-    let long = asker.send(LEGACY_APP, format!("{{\"a\":\"{}\"}}", "x".repeat(256 * 1024))).await;
+    let long = client.send(LEGACY_APP, format!("{{\"a\":\"{}\"}}", "x".repeat(256 * 1024))).await;
     assert_eq!((long.status, long.code()), (413, "request_too_large"));
     bodies.push(json!({"path": "too long", "status": 413, "body": long.body}));
-    let url = asker.daemon.verify("/api/v4/verify/app_both");
-    let plain = asker.http.post(&url).header(CONTENT_TYPE, "text/plain").body("{}").send().await.expect("an answer");
+    let url = client.daemon.verify("/api/v4/verify/app_both");
+    let plain = client.http.post(&url).header(CONTENT_TYPE, "text/plain").body("{}").send().await.expect("an answer");
     assert_eq!(plain.status(), 415);
     bodies.push(json!({"path": "text/plain", "status": 415, "body": plain.json::<Value>().await.expect("JSON")}));
-    let get = asker.http.get(&url).send().await.expect("an answer");
+    let get = client.http.get(&url).send().await.expect("an answer");
     assert_eq!((get.status().as_u16(), &get.headers()[ALLOW]), (405, &"POST".parse().expect("a value")));
     bodies.push(json!({"path": "GET", "status": 405, "body": get.json::<Value>().await.expect("JSON")}));
-    let nowhere = asker.http.post(asker.daemon.verify("/api/v3/verify/x")).send().await.expect("an answer");
+    let nowhere = client.http.post(client.daemon.verify("/api/v3/verify/x")).send().await.expect("an answer");
     assert_eq!(nowhere.status(), 404);
     bodies
         .push(json!({"path": "/api/v3/verify/x", "status": 404, "body": nowhere.json::<Value>().await.expect("JSON")}));
@@ -622,45 +631,45 @@ async fn early_errors() {
 }
 
 #[tokio::test]
-async fn sources_are_limited_when_they_are_to_be() {
-    let asker = Asker::start_with(|config| {
+async fn the_source_limit_applies_when_it_is_configured() {
+    let client = VerificationClient::start_with(|config| {
         let window = std::time::Duration::from_secs(60);
         config.limits.verifications_per_source = Some(RateLimit { requests: 2, window });
     })
     .await;
     for _ in 0..2 {
-        assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+        assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
     }
-    let url = asker.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"));
-    let refused = asker.http.post(&url).json(&legacy()).send().await.expect("an answer");
+    let url = client.daemon.verify(&format!("/api/v4/verify/{LEGACY_APP}"));
+    let refused = client.http.post(&url).json(&legacy()).send().await.expect("an answer");
     assert_eq!((refused.status().as_u16(), &refused.headers()[RETRY_AFTER]), (429, &"60".parse().expect("a value")));
     assert_eq!(refused.json::<Value>().await.expect("JSON")["code"], "rate_limit_exceeded");
-    asker.daemon.clock.advance(std::time::Duration::from_secs(60));
-    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+    client.daemon.clock.advance(std::time::Duration::from_secs(60));
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_key_from_a_file() {
+async fn a_verification_key_is_loaded_from_a_file() {
     let folder = folder();
     let path = folder.path().join("key.json");
     std::fs::write(&path, include_str!("../../protocol/keys/legacy.json")).expect("written");
     let key = StagingKey::Real(ProductionKey::File(path));
-    let asker = Asker::start_with(|config| config.verifier.keys.staging.legacy = key).await;
-    assert_eq!(asker.ask(LEGACY_APP, &legacy()).await.status, 200);
+    let client = VerificationClient::start_with(|config| config.verifier.keys.staging.legacy = key).await;
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
 }
 
 #[tokio::test]
-async fn the_description_of_the_interface() {
-    let asker = Asker::start().await;
-    let url = asker.daemon.verify("/openapi.json");
-    let document: Value = asker.http.get(url).send().await.expect("an answer").json().await.expect("JSON");
+async fn the_interface_describes_itself_and_its_health() {
+    let client = VerificationClient::start().await;
+    let url = client.daemon.verify("/openapi.json");
+    let document: Value = client.http.get(url).send().await.expect("an answer").json().await.expect("JSON");
     assert_eq!(document["info"]["title"], "Proof verification");
     let operation = &document["paths"]["/api/v4/verify/{rp_id}"]["post"];
     assert!(operation["description"].as_str().is_some_and(|text| text.len() > 100), "{operation}");
     let statuses: BTreeSet<&str> =
         operation["responses"].as_object().expect("responses").keys().map(String::as_str).collect();
     assert_eq!(statuses, BTreeSet::from(["200", "400", "404", "413", "429", "500", "503"]));
-    let health = asker.http.get(asker.daemon.verify("/health")).send().await.expect("an answer");
+    let health = client.http.get(client.daemon.verify("/health")).send().await.expect("an answer");
     assert_eq!(health.json::<Value>().await.expect("JSON"), json!({"success": true}));
 }
 

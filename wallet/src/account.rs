@@ -19,7 +19,7 @@ use selfsame_protocol::tree;
 use selfsame_protocol::tree::Root;
 
 use crate::Random;
-use crate::client::{Client, ClientError, printable};
+use crate::client::{Client, ClientError, to_printable};
 use crate::keys::Authenticator;
 use crate::operations::{AccountState, OperationError, Step};
 
@@ -29,31 +29,85 @@ const REGISTRY_VERSION: &str = "v1";
 /// Why an operation was not carried out, or its effect was not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
+    /// A call of the gateway or the indexer failed, or the request was not final in time.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The operation cannot be built from the account's state, or cannot be signed.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// The gateway serves another version of the registry's rules than this wallet signs for. Holds
+    /// that version as the gateway wrote it, without control characters, at most 1000 characters.
     #[error("the registry's rules are version `{0}`; this wallet signs for {REGISTRY_VERSION}")]
     RegistryVersion(String),
+    /// The indexer has no account for this address: it is not, or no longer, an authenticator's.
     #[error("{0:#x} is not an authenticator of any account")]
     NoAccount(Address),
-    #[error("the indexer's slots {of} do not fit together: each needs a key and an address, or neither")]
-    SlotLists { of: LeafIndex },
+    /// The indexer's lists of public keys and addresses differ in length, or a slot has only a key
+    /// or only an address.
+    #[error(
+        "the indexer's slots of account {of:#x} are inconsistent: a slot needs both a key and an address, or neither"
+    )]
+    SlotLists {
+        /// Leaf index of the account.
+        of: LeafIndex,
+    },
+    /// A public key in the indexer's answer is not a valid compressed key.
     #[error("the public key in slot {pubkey_id} does not decode: {error}")]
-    PublicKey { pubkey_id: PubkeyId, error: PublicKeyError },
+    PublicKey {
+        /// The first slot whose key does not decode, counted from 0.
+        pubkey_id: PubkeyId,
+        /// Why the key does not decode.
+        error: PublicKeyError,
+    },
+    /// The commitment that the indexer states is not that of the account's public keys.
     #[error(
         "the indexer says the commitment of account {leaf_index:#x} is {stated:#x}, its public keys make {computed:#x}; \
          nothing is signed for such an account"
     )]
-    Commitment { leaf_index: LeafIndex, stated: Commitment, computed: Commitment },
+    Commitment {
+        /// Leaf index of the account.
+        leaf_index: LeafIndex,
+        /// The commitment in the indexer's answer.
+        stated: Commitment,
+        /// The commitment that the wallet computed from the public keys in the same answer.
+        computed: Commitment,
+    },
+    /// The request is final in the state `failed`: the operation broke a rule when its block was
+    /// applied.
     #[error("{request_id} failed: {error}")]
-    Failed { request_id: RequestId, error: String },
-    #[error("the receipt of {request_id} does not hold: {error}")]
-    Receipt { request_id: RequestId, error: ReceiptError },
-    #[error("the receipt of {request_id} is of something else: {what}")]
-    OtherReceipt { request_id: RequestId, what: &'static str },
-    #[error("the inclusion proof of account {leaf_index:#x} does not hold: {what}")]
-    InclusionProof { leaf_index: LeafIndex, what: &'static str },
+    Failed {
+        /// Id of the request.
+        request_id: RequestId,
+        /// The gateway's reason, without control characters, at most 1000 characters.
+        error: String,
+    },
+    /// The receipt is not consistent in itself.
+    #[error("the receipt of {request_id} is not valid: {error}")]
+    Receipt {
+        /// Id of the request that the receipt was asked for.
+        request_id: RequestId,
+        /// Which of the receipt's hashes, paths and encodings does not fit.
+        error: ReceiptError,
+    },
+    /// The receipt is consistent in itself, but does not show that the submitted operation was
+    /// applied: it is of another request, operation, block or account, or its outcome is a failure.
+    #[error("the receipt of {request_id} does not match: {what}")]
+    OtherReceipt {
+        /// Id of the request that the receipt was asked for.
+        request_id: RequestId,
+        /// What does not match.
+        what: &'static str,
+    },
+    /// The indexer's inclusion proof does not lead from the account's commitment to its root, is of
+    /// another account or other public keys, or the gateway does not confirm that its root is
+    /// valid.
+    #[error("the inclusion proof of account {leaf_index:#x} is not valid: {what}")]
+    InclusionProof {
+        /// Leaf index of the account.
+        leaf_index: LeafIndex,
+        /// What is wrong with the proof.
+        what: &'static str,
+    },
 }
 
 /// A registry that operations are signed for, reached through its gateway and indexer.
@@ -66,7 +120,9 @@ pub struct Registry {
 /// An operation that the gateway accepted.
 #[derive(Clone, Debug)]
 pub struct Accepted {
+    /// Id that the gateway assigned to the request.
     pub request_id: RequestId,
+    /// Kind of the operation, as the gateway answered.
     pub kind: OperationKind,
     step: Step,
 }
@@ -74,6 +130,7 @@ pub struct Accepted {
 /// An operation that the gateway reports as finalized.
 #[derive(Clone, Debug)]
 pub struct Finalized {
+    /// Id that the gateway assigned to the request.
     pub request_id: RequestId,
     /// Hash of its block, in the gateway's form.
     pub transaction_hash: String,
@@ -100,7 +157,7 @@ impl Registry {
     pub async fn connect(client: Client) -> Result<Self, AccountError> {
         let config = client.config().await?;
         if config.registry_version != REGISTRY_VERSION {
-            return Err(AccountError::RegistryVersion(printable(&config.registry_version)));
+            return Err(AccountError::RegistryVersion(to_printable(&config.registry_version)));
         }
         let domain = RegistryDomain { chain_id: config.chain_id, verifying_contract: config.registry_address };
         Ok(Self { client, domain })
@@ -155,10 +212,10 @@ impl Registry {
         let Accepted { request_id, step, .. } = accepted;
         match self.client.wait_final(request_id, patience).await?.status {
             GatewayRequestState::Failed { error, .. } => {
-                Err(AccountError::Failed { request_id, error: printable(&error) })
+                Err(AccountError::Failed { request_id, error: to_printable(&error) })
             }
             GatewayRequestState::Finalized { tx_hash } => {
-                Ok(Finalized { request_id, transaction_hash: printable(&tx_hash), step })
+                Ok(Finalized { request_id, transaction_hash: to_printable(&tx_hash), step })
             }
             _ => Err(ClientError::NotFinal { request_id, patience }.into()),
         }
@@ -176,7 +233,7 @@ impl Registry {
         let proof = self.client.inclusion_proof(leaf_index).await?;
         check_inclusion(&proof, &account)?;
         if !self.client.is_valid_root(proof.root).await? {
-            let what = "the gateway does not hold its root valid";
+            let what = "the gateway does not accept its root";
             return Err(AccountError::InclusionProof { leaf_index, what });
         }
         Ok(Report { receipt, account, root: proof.root })

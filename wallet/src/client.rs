@@ -36,24 +36,54 @@ const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// A base address is not an `http` or `https` URL, or it has a query or a fragment.
     #[error("`{url}` is not a service's address; write http:// or https:// and a host")]
-    NotAnAddress { url: String },
+    NotAnAddress {
+        /// The text as it was given.
+        url: String,
+    },
+    /// No complete answer came: the connection was not made within 5 s or broke, or the answer was
+    /// not complete within the call's time limit. Also when the HTTP client cannot be set up.
     #[error("no answer from {url}: {}", innermost(.source))]
-    Unreachable { url: String, source: reqwest::Error },
-    /// The service answered with an error.
+    Unreachable {
+        /// The address that was called.
+        url: String,
+        /// reqwest's error; the reason is at the end of its chain of sources.
+        source: reqwest::Error,
+    },
+    /// The service answered with another status than 2xx.
     #[error("{url} answered {status} {code}: {message}")]
     Service {
+        /// The address that was called.
         url: String,
+        /// HTTP status of the answer.
         status: u16,
+        /// The answer's error code, without control characters, at most 1000 characters; `unknown`
+        /// when the body is not an error object.
         code: String,
+        /// The answer's `message` or `detail`, without control characters, at most 1000 characters.
         message: String,
         /// The pause that the service asks for before a retry.
         retry_after: Option<Duration>,
     },
+    /// The answer is longer than 8 MiB, or a successful answer does not have the form or the values
+    /// that the endpoint promises.
     #[error("{url} gave an answer that cannot be read: {reason}")]
-    Unreadable { url: String, reason: String },
+    Unreadable {
+        /// The address that was called.
+        url: String,
+        /// What is wrong with the answer; without control characters.
+        reason: String,
+    },
+    /// The request was not final within the time that the caller allowed. The gateway may still
+    /// carry it out.
     #[error("{request_id} is not final after {}", humantime::format_duration(*patience))]
-    NotFinal { request_id: RequestId, patience: Duration },
+    NotFinal {
+        /// Id of the request.
+        request_id: RequestId,
+        /// How long the caller was ready to wait.
+        patience: Duration,
+    },
 }
 
 /// The innermost source's text. reqwest's own text says only that sending failed; the reason is at
@@ -268,17 +298,17 @@ pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder
         body.extend_from_slice(&chunk);
     }
     if status.is_success() {
-        return json::from_answer(&body).map_err(|error| unreadable(printable(&error.to_string())));
+        return json::from_answer(&body).map_err(|error| unreadable(to_printable(&error.to_string())));
     }
     let error = json::from_object(&body).unwrap_or_else(|_| ErrorAnswer {
-        code: "without a code".to_owned(),
-        message: "the answer is not an error object of the registry; is the address right?".to_owned(),
+        code: "unknown".to_owned(),
+        message: "the answer is not an error object of the registry; check the address".to_owned(),
     });
     Err(ClientError::Service {
         url: url.to_owned(),
         status: status.as_u16(),
-        code: printable(&error.code),
-        message: printable(&error.message),
+        code: to_printable(&error.code),
+        message: to_printable(&error.message),
         retry_after,
     })
 }
@@ -301,7 +331,7 @@ fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// A service's text for a terminal: without control characters, and at most 1000 characters long.
-pub(crate) fn printable(text: &str) -> String {
+pub(crate) fn to_printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(1000).collect()
 }
 
@@ -335,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_addresses() {
+    fn base_addresses_are_http_urls_without_query_and_fragment() {
         for good in ["http://127.0.0.1:8082", "https://registry.example/gateway/"] {
             assert_eq!(base(good).ok().as_deref(), Some(good.trim_end_matches('/')));
         }
@@ -346,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_that_services_ask_for() {
+    fn retry_after_is_read_from_429_and_503_only() {
         let table = [
             (429, Some("7"), Some(7)),
             (503, Some("0"), Some(0)),
@@ -364,8 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_services_are_shown_without_control_characters() {
-        assert_eq!(printable("red \x1b[31malert\n"), "red [31malert");
-        assert_eq!(printable(&"x".repeat(5000)).len(), 1000);
+    fn texts_of_services_are_printed_without_control_characters() {
+        assert_eq!(to_printable("red \x1b[31malert\n"), "red [31malert");
+        assert_eq!(to_printable(&"x".repeat(5000)).len(), 1000);
     }
 }

@@ -22,7 +22,7 @@ use crate::file::{FileError, WalletFile};
 use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
-use crate::prove::{self, Asked, LegacyRequest, ProveError, SimulatedParty};
+use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
 use crate::sign_in::SignInSession;
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
@@ -190,16 +190,23 @@ enum RecoveryAgentChange {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
+    /// A wallet file cannot be created or read: this wallet's, or the new wallet's.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The random bytes for a new wallet are not a valid seed.
     #[error("no wallet can be made: {0}")]
     Seed(#[from] SeedError),
+    /// Reading an account, or building, submitting or verifying an operation failed. Holds every
+    /// [`ClientError`] and [`OperationError`] too.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// The proof for a verification request or a sign-in cannot be made.
     #[error(transparent)]
     Prove(#[from] ProveError),
+    /// The root of a legacy proof cannot be added to the daemon's trusted roots.
     #[error(transparent)]
     Operator(#[from] OperatorError),
+    /// A line of the command's output cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -232,7 +239,7 @@ pub async fn run(
     match action {
         Action::New => new(&options, random, out),
         Action::SignIn(command) => sign_in(&options, command, random, out).await,
-        Action::Prove(asked) => prove(&options, asked, random, out).await,
+        Action::Prove(command) => prove(&options, command, random, out).await,
         Action::Show { leaf_index } => show(&options, leaf_index, out).await,
         Action::Change(change) => change_account(&options, change, random, clock, out).await,
     }
@@ -261,7 +268,7 @@ async fn show(
     };
     match account {
         Ok(account) => describe_account(&registry, &account, &wallet, out).await,
-        Err(AccountError::NoAccount(_)) => Ok(writeln!(out, "an authenticator of no account")?),
+        Err(AccountError::NoAccount(_)) => Ok(writeln!(out, "this wallet is not an authenticator of an account")?),
         Err(error) => Err(error.into()),
     }
 }
@@ -275,8 +282,8 @@ async fn prove(
     let Prove { app, kind, action, signal, production, daemon } = command;
     let wallet = WalletFile::open(&options.wallet)?;
     let environment = if production { Environment::Production } else { Environment::Staging };
-    let asked = Asked { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
-    let body = proof(options, &daemon, &wallet, kind, &asked, random).await?;
+    let parameters = ProofParameters { app_id: &app, action: &action, signal: &signal, environment, nonce: None };
+    let body = proof(options, &daemon, &wallet, kind, &parameters, random).await?;
     Ok(writeln!(out, "{body}")?)
 }
 
@@ -286,21 +293,21 @@ async fn proof(
     daemon: &DaemonOptions,
     wallet: &WalletFile,
     kind: ProofKind,
-    asked: &Asked<'_>,
+    parameters: &ProofParameters<'_>,
     random: &mut Random<'_>,
 ) -> Result<Value, CommandError> {
     let operator = Operator::new(&daemon.operator)?;
     if matches!(kind, ProofKind::Legacy) {
-        let LegacyRequest { root, body } = prove::legacy(&wallet.key, asked, random)?;
-        operator.trust_legacy_root(root, asked.environment, &daemon.data).await?;
+        let LegacyRequest { root, body } = prove::legacy(&wallet.key, parameters, random)?;
+        operator.trust_legacy_root(root, parameters.environment, &daemon.data).await?;
         return Ok(body);
     }
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
     let root = Client::new(&wallet.gateway, indexer)?.root().await?.root;
-    let party = SimulatedParty::of(operator.simulation().await?, asked.app_id, root)?;
+    let party = SimulatedParty::of(operator.simulation().await?, parameters.app_id, root)?;
     Ok(match kind {
-        ProofKind::Session => prove::session(&wallet.key, asked, &party, random)?,
-        _ => prove::uniqueness(&wallet.key, asked, &party, random)?,
+        ProofKind::Session => prove::session(&wallet.key, parameters, &party, random)?,
+        _ => prove::uniqueness(&wallet.key, parameters, &party, random)?,
     })
 }
 
@@ -313,21 +320,21 @@ async fn sign_in(
     let SignIn { url, refuse, daemon } = command;
     let wallet = WalletFile::open(&options.wallet)?;
     let session = SignInSession::open(&url).await?;
-    let asked = session.asked();
-    writeln!(out, "{} asks for: {}", asked.app_name, asked.scopes)?;
+    let request = session.request();
+    writeln!(out, "{} asks for: {}", request.app_name, request.scopes)?;
     if refuse {
         session.refuse().await?;
         writeln!(out, "refused")?;
     } else {
-        let kind = if asked.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
-        let wanted = Asked {
-            app_id: &asked.app_id,
-            action: &asked.action,
-            signal: &asked.signal,
-            environment: asked.environment,
-            nonce: Some(asked.nonce),
+        let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
+        let parameters = ProofParameters {
+            app_id: &request.app_id,
+            action: &request.action,
+            signal: &request.signal,
+            environment: request.environment,
+            nonce: Some(request.nonce),
         };
-        let body = proof(options, &daemon, &wallet, kind, &wanted, random).await?;
+        let body = proof(options, &daemon, &wallet, kind, &parameters, random).await?;
         session.answer(&body).await?;
         writeln!(out, "proved")?;
     }
@@ -458,7 +465,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants() {
+    fn instants_are_printed_as_dates_up_to_the_year_9999() {
         assert_eq!(instant(UnixSeconds(0)), "1970-01-01T00:00:00Z");
         assert_eq!(instant(UnixSeconds(253_402_300_799)), "9999-12-31T23:59:59Z");
         assert_eq!(instant(UnixSeconds(253_402_300_800)), "253402300800 (Unix seconds)");

@@ -23,16 +23,37 @@ const MAX_LENGTH: usize = 16 * 1024;
 /// What is wrong with a wallet file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
+    /// A file that was to be created exists. Holds its path.
     #[error("{0} exists already; a wallet is never overwritten, choose another name with --wallet")]
     Exists(PathBuf),
+    /// There is no file at this path.
     #[error("there is no wallet {0}; make one with `selfsame wallet new --wallet {0}`")]
     Missing(PathBuf),
+    /// The file's mode gives its group or others a permission.
     #[error("{path} has mode {mode:o}, others could read its keys; run `chmod 600 {path}`")]
-    ReadableByOthers { path: PathBuf, mode: u32 },
+    ReadableByOthers {
+        /// Path of the file.
+        path: PathBuf,
+        /// The file's permission bits: its mode & 0o777.
+        mode: u32,
+    },
+    /// The path is not a regular file, or its contents are not what [`WalletFile::create`] writes.
     #[error("{path} is not a wallet: {reason}")]
-    NotAWallet { path: PathBuf, reason: String },
+    NotAWallet {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong; it contains no part of the seed.
+        reason: String,
+    },
+    /// The file cannot be read, written or made durable.
     #[error("{path}: {source}")]
-    Io { path: PathBuf, source: io::Error },
+    Io {
+        /// Path of the wallet file, also when the error occurred on the temporary file or the
+        /// folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
 }
 
 /// The contents of a wallet file.
@@ -159,37 +180,38 @@ mod tests {
 
     fn wallet(folder: &Path) -> WalletFile {
         let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
-        WalletFile::create(&folder.join("wallet.json"), key, "http://gateway", "http://indexer").expect("created")
+        WalletFile::create(&folder.join("wallet.json"), key, "http://gateway", "http://indexer")
+            .expect("the wallet is created")
     }
 
     #[test]
-    fn a_wallet_survives_its_file() {
-        let folder = tempfile::tempdir().expect("folder");
+    fn a_wallet_round_trips_through_its_file() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
         let created = wallet(folder.path());
-        let mode = fs::metadata(created.path()).expect("metadata").permissions().mode();
+        let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let opened = WalletFile::open(created.path()).expect("opened");
+        let opened = WalletFile::open(created.path()).expect("the wallet is opened");
         assert_eq!(opened.key.address(), created.key.address());
         assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
-        let files = fs::read_dir(folder.path()).expect("listing").count();
+        let files = fs::read_dir(folder.path()).expect("the folder is listed").count();
         assert_eq!(files, 1, "no temporary file is left");
     }
 
     #[test]
-    fn an_existing_file_is_never_overwritten() {
-        let folder = tempfile::tempdir().expect("folder");
+    fn an_existing_file_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
         let path = folder.path().join("wallet.json");
-        fs::write(&path, "precious").expect("written");
+        fs::write(&path, "precious").expect("the file is written");
         let key = AuthenticatorKey::from_seed(Zeroizing::new([7; 32])).expect("a key");
         assert!(matches!(WalletFile::create(&path, key, "", ""), Err(FileError::Exists(_))));
-        assert_eq!(fs::read_to_string(&path).expect("read"), "precious");
+        assert_eq!(fs::read_to_string(&path).expect("the file is read"), "precious");
     }
 
     #[test]
-    fn refused_files() {
-        let folder = tempfile::tempdir().expect("folder");
+    fn malformed_wallet_files_and_files_that_others_can_read_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
         let path = wallet(folder.path()).path().to_owned();
-        let good = fs::read_to_string(&path).expect("read");
+        let good = fs::read_to_string(&path).expect("the file is read");
         let seed = "07".repeat(32);
         let cases = [
             (String::new(), "line 1"),
@@ -201,18 +223,18 @@ mod tests {
             (" ".repeat(MAX_LENGTH + 1), "longer"),
         ];
         for (text, expected) in cases {
-            fs::write(&path, text).expect("written");
-            let message = WalletFile::open(&path).expect_err("refused").to_string();
+            fs::write(&path, text).expect("the file is written");
+            let message = WalletFile::open(&path).expect_err("the file is refused").to_string();
             assert!(message.contains(expected), "{message:?} should contain {expected:?}");
             assert!(!message.contains("0707"), "{message:?} shows the seed");
         }
-        fs::write(&path, good).expect("written");
+        fs::write(&path, good).expect("the file is written");
         for mode in [0o640, 0o604, 0o666] {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
-            let message = WalletFile::open(&path).expect_err("refused").to_string();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("the permissions are set");
+            let message = WalletFile::open(&path).expect_err("the file is refused").to_string();
             assert!(message.contains("chmod 600"), "{message}");
         }
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("chmod");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("the permissions are set");
         assert!(WalletFile::open(&path).is_ok());
         assert!(matches!(WalletFile::open(&folder.path().join("none.json")), Err(FileError::Missing(_))));
         assert!(matches!(WalletFile::open(folder.path()), Err(FileError::NotAWallet { .. })));

@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn recorded_public_keys() {
+    fn public_keys_match_the_recorded_vectors() {
         let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../../protocol/vectors/commitment.json")).expect("JSON");
         let mut compared = 0;
         for case in vectors["cases"].as_array().expect("list") {
             let seeds = case["sk_seed_bytes"].as_array().into_iter().flatten();
             for (seed, recorded) in seeds.zip(case["pubkeys"].as_array().into_iter().flatten()) {
-                // Written `01*32`: thirty-two bytes of 0x01.
+                // The vectors write `01*32` for thirty-two bytes of 0x01.
                 let (fill, _) = seed.as_str().and_then(|seed| seed.split_once("*32")).expect("byte*32");
                 let fill = u8::from_str_radix(fill, 16).expect("a byte");
                 let compressed: CompressedKey =
@@ -144,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_are_no_keys_and_seeds_in_debug_output() {
+    fn invalid_seeds_are_rejected_and_debug_output_hides_seeds() {
         for seed in [[0; 32], [0xff; 32]] {
             assert_eq!(AuthenticatorKey::from_seed(Zeroizing::new(seed)).err(), Some(SeedError));
         }
-        let shown = format!("{:?}", key(0xab));
-        assert!(!shown.contains("abab") && !shown.contains("171"), "{shown}");
+        let debug_output = format!("{:?}", key(0xab));
+        assert!(!debug_output.contains("abab") && !debug_output.contains("171"), "{debug_output}");
     }
 }

@@ -19,14 +19,35 @@ pub const UNSIGNED: Signature = Signature([0; 65]);
 /// Why an operation cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationError {
+    /// No slot of the account holds this address.
     #[error("{address:#x} is not an authenticator of the account with leaf index {leaf_index:#x}")]
-    NotAnAuthenticator { address: Address, leaf_index: LeafIndex },
+    NotAnAuthenticator {
+        /// Address of the signing key, or of the authenticator to remove.
+        address: Address,
+        /// Leaf index of the account.
+        leaf_index: LeafIndex,
+    },
+    /// The authenticator to add is in a slot of the account already.
     #[error("{address:#x} is an authenticator of the account already")]
-    AlreadyAnAuthenticator { address: Address },
+    AlreadyAnAuthenticator {
+        /// Address of the new authenticator.
+        address: Address,
+    },
+    /// The slot is beyond the last that an account can have, [`MAX_AUTHENTICATORS`] - 1.
     #[error("slot {pubkey_id} does not exist; slots are counted from 0 to {}", MAX_AUTHENTICATORS - 1)]
-    NoSuchSlot { pubkey_id: PubkeyId },
+    NoSuchSlot {
+        /// The slot that was asked for.
+        pubkey_id: PubkeyId,
+    },
+    /// The slot for the new authenticator holds another one.
     #[error("slot {pubkey_id} holds {address:#x}; choose a free slot")]
-    SlotTaken { pubkey_id: PubkeyId, address: Address },
+    SlotTaken {
+        /// The slot that was asked for, counted from 0.
+        pubkey_id: PubkeyId,
+        /// Address of the authenticator in the slot.
+        address: Address,
+    },
+    /// The operation's digest cannot be signed; see [`AuthenticatorKey::sign`].
     #[error(transparent)]
     Signing(#[from] SigningError),
 }
@@ -126,7 +147,7 @@ impl AccountState {
         pubkey_id: PubkeyId,
     ) -> Result<Step, OperationError> {
         self.authenticator(key.address())?;
-        self.refuse_known(new.address)?;
+        self.check_is_new(new.address)?;
         if pubkey_id.index() >= MAX_AUTHENTICATORS {
             return Err(OperationError::NoSuchSlot { pubkey_id });
         }
@@ -159,7 +180,7 @@ impl AccountState {
         new: Authenticator,
     ) -> Result<Step, OperationError> {
         let (pubkey_id, _) = self.authenticator(key.address())?;
-        self.refuse_known(new.address)?;
+        self.check_is_new(new.address)?;
         let after = self.with_slot(pubkey_id, Some(new));
         let operation = UpdateAuthenticator {
             leaf_index: self.leaf_index,
@@ -280,7 +301,7 @@ impl AccountState {
         Self::new(self.leaf_index, slots, self.next_nonce())
     }
 
-    fn refuse_known(&self, address: Address) -> Result<(), OperationError> {
+    fn check_is_new(&self, address: Address) -> Result<(), OperationError> {
         match self.authenticator(address) {
             Ok(_) => Err(OperationError::AlreadyAnAuthenticator { address }),
             Err(_) => Ok(()),
@@ -301,14 +322,14 @@ mod tests {
         AuthenticatorKey::from_seed(Zeroizing::new([fill; 32])).expect("a key")
     }
 
-    /// An account of keys 1 and 3 with a hole between them.
+    /// An account with key 1 in slot 0, slot 1 free, and key 3 in slot 2.
     fn account() -> AccountState {
         let slot = |fill| Some(key(fill).authenticator());
         AccountState::new(LeafIndex(4), vec![slot(1), None, slot(3)], Nonce(U256::from(7)))
     }
 
     #[test]
-    fn every_signed_kind_recovers_to_its_signer() {
+    fn every_signed_operation_recovers_to_its_signer() {
         let (account, one, new) = (account(), key(1), key(2).authenticator());
         let steps = [
             account.insert(&DOMAIN, &one, new, PubkeyId(1)),
@@ -319,7 +340,7 @@ mod tests {
             account.cancel_recovery_agent_update(&DOMAIN, &one),
         ];
         for step in steps {
-            let Step { operation, after } = step.expect("built");
+            let Step { operation, after } = step.expect("the operation is built");
             assert_eq!(recover_signer(&operation, &DOMAIN), Some(Ok(one.address())), "{operation:?}");
             assert_eq!((after.leaf_index, after.nonce), (LeafIndex(4), Nonce::from(8)));
             let elsewhere = RegistryDomain { chain_id: 1, ..DOMAIN };
@@ -332,18 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn slots_before_and_after() {
+    fn operations_change_the_slots_of_the_account_state() {
         let (account, one) = (account(), key(1));
         let addresses = |state: &AccountState| -> Vec<Option<Address>> {
             state.slots.iter().map(|slot| slot.map(|slot| slot.address)).collect()
         };
         let (first, second, third) = (one.address(), key(2).address(), key(3).address());
         assert_eq!(account.lowest_free_slot(), PubkeyId(1));
-        let inserted = account.insert(&DOMAIN, &one, key(2).authenticator(), PubkeyId(4)).expect("built").after;
+        let inserted =
+            account.insert(&DOMAIN, &one, key(2).authenticator(), PubkeyId(4)).expect("the operation is built").after;
         assert_eq!(addresses(&inserted), [Some(first), None, Some(third), None, Some(second)]);
-        let removed = account.remove(&DOMAIN, &one, third).expect("built").after;
+        let removed = account.remove(&DOMAIN, &one, third).expect("the operation is built").after;
         assert_eq!(addresses(&removed), [Some(first), None, None]);
-        let updated = account.update(&DOMAIN, &one, key(2).authenticator()).expect("built").after;
+        let updated = account.update(&DOMAIN, &one, key(2).authenticator()).expect("the operation is built").after;
         assert_eq!(addresses(&updated), [Some(second), None, Some(third)]);
         let full =
             AccountState::new(LeafIndex(1), vec![Some(one.authenticator()); MAX_AUTHENTICATORS], Nonce(U256::ZERO));
@@ -351,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn refused_operations() {
-        let (account, stranger) = (account(), key(2));
+    fn operations_that_the_registry_would_reject_are_refused() {
+        let (account, other_key) = (account(), key(2));
         let (first, third) = (key(1), key(3).authenticator());
-        let unknown = || OperationError::NotAnAuthenticator { address: stranger.address(), leaf_index: LeafIndex(4) };
+        let unknown = || OperationError::NotAnAuthenticator { address: other_key.address(), leaf_index: LeafIndex(4) };
         let known = OperationError::AlreadyAnAuthenticator { address: third.address };
-        let new = stranger.authenticator();
+        let new = other_key.authenticator();
         let table = [
-            (account.insert(&DOMAIN, &stranger, new, PubkeyId(1)), unknown()),
+            (account.insert(&DOMAIN, &other_key, new, PubkeyId(1)), unknown()),
             (account.insert(&DOMAIN, &first, third, PubkeyId(1)), known.clone()),
             (
                 account.insert(&DOMAIN, &first, new, PubkeyId(2)),
@@ -369,15 +391,15 @@ mod tests {
                 account.insert(&DOMAIN, &first, new, PubkeyId(u32::MAX)),
                 OperationError::NoSuchSlot { pubkey_id: PubkeyId(u32::MAX) },
             ),
-            (account.update(&DOMAIN, &stranger, new), unknown()),
+            (account.update(&DOMAIN, &other_key, new), unknown()),
             (account.update(&DOMAIN, &first, third), known),
-            (account.remove(&DOMAIN, &stranger, third.address), unknown()),
+            (account.remove(&DOMAIN, &other_key, third.address), unknown()),
             (account.remove(&DOMAIN, &first, new.address), unknown()),
-            (account.update_recovery_agent(&DOMAIN, &stranger, Address::ZERO), unknown()),
-            (account.cancel_recovery_agent_update(&DOMAIN, &stranger), unknown()),
+            (account.update_recovery_agent(&DOMAIN, &other_key, Address::ZERO), unknown()),
+            (account.cancel_recovery_agent_update(&DOMAIN, &other_key), unknown()),
         ];
         for (step, expected) in table {
-            assert_eq!(step.expect_err("refused"), expected);
+            assert_eq!(step.expect_err("the operation is refused"), expected);
         }
     }
 }

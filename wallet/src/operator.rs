@@ -14,10 +14,18 @@ use crate::prove::{ProveError, SimulatedParty};
 /// Why a call of the operator interface failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
+    /// The operator interface cannot be reached, or its answer is an error or cannot be read.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The operator's token cannot be read from the daemon's data folder.
     #[error("{}: {source}; give the daemon's data folder with --data", path.display())]
-    Token { path: PathBuf, source: std::io::Error },
+    Token {
+        /// Path of the token's file in the data folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The daemon's simulation lacks a value that a proof needs.
     #[error(transparent)]
     Prove(#[from] ProveError),
 }

@@ -33,21 +33,36 @@ const SESSION_PREFIX: u8 = 2;
 /// Why a proof was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum ProveError {
+    /// The prover of legacy proofs failed. Holds its error text.
     #[error("the legacy prover failed: {0}")]
     Legacy(String),
+    /// A number that the proof states, such as the request's nonce or a coordinate of a public key,
+    /// is not below the modulus of the BN254 scalar field.
     #[error("a public input is not below the modulus of the scalar field")]
     Input,
-    #[error("the simulator knows no relying party of {app_id}; is it in [[apps]] of the daemon's configuration?")]
-    UnknownApplication { app_id: String },
+    /// The daemon's simulation has no relying party of the application.
+    #[error(
+        "the simulator has no relying party for {app_id}; add the application to [[apps]] in the daemon's configuration"
+    )]
+    UnknownApplication {
+        /// Id of the application that was asked for.
+        app_id: String,
+    },
+    /// The daemon's configuration gives the application's relying party no OPRF public key, which
+    /// is a public input of current proofs.
     #[error("the relying party of {app_id} has no OPRF public key; set it in [[relying_parties]]")]
-    NoOprfKey { app_id: String },
+    NoOprfKey {
+        /// Id of the application that was asked for.
+        app_id: String,
+    },
+    /// The daemon's simulation has no issuer, or the first issuer has no identifier.
     #[error("the daemon has no issuer for staging; add one to [[issuers]]")]
     NoIssuer,
 }
 
 /// What a proof is requested for.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct ProofParameters<'a> {
     /// Id of the application that requests the proof.
     pub app_id: &'a str,
     /// The action; sessions ignore it.
@@ -64,6 +79,7 @@ pub struct Asked<'a> {
 /// the proof only when it trusts this root.
 #[derive(Clone, Debug)]
 pub struct LegacyRequest {
+    /// Root of the proof's identity tree, whose only leaf is the wallet's identity commitment.
     pub root: Root,
     /// The verification request as JSON.
     pub body: Value,
@@ -71,12 +87,16 @@ pub struct LegacyRequest {
 
 /// Makes a genuine legacy proof: the wallet's identity is the only leaf of its tree. Uses all cores
 /// for about a second.
-pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>) -> Result<LegacyRequest, ProveError> {
+pub fn legacy(
+    key: &AuthenticatorKey,
+    parameters: &ProofParameters<'_>,
+    random: &mut Random<'_>,
+) -> Result<LegacyRequest, ProveError> {
     let mut secret = Zeroizing::new(*key.seed());
     let identity = Identity::from_secret(secret.as_mut_slice(), None);
     let tree = LazyPoseidonTree::new(IDENTITY_TREE_DEPTH, U256::ZERO).derived().update(0, &identity.commitment());
-    let external_nullifier = external_nullifier(asked.app_id, asked.action);
-    let signal_hash = hash_text(asked.signal);
+    let external_nullifier = external_nullifier(parameters.app_id, parameters.action);
+    let signal_hash = hash_text(parameters.signal);
     let nullifier = generate_nullifier_hash(&identity, external_nullifier);
     let proof = generate_proof(&identity, &tree.proof(0), external_nullifier, signal_hash)
         .map_err(|error| ProveError::Legacy(error.to_string()))?;
@@ -84,9 +104,9 @@ pub fn legacy(key: &AuthenticatorKey, asked: &Asked<'_>, random: &mut Random<'_>
     let root = Root::from_number(tree.root());
     let body = json!({
         "protocol_version": "3.0",
-        "nonce": number::canonical(asked.nonce.unwrap_or_else(|| random_element(random))),
-        "action": asked.action,
-        "environment": asked.environment.name(),
+        "nonce": number::canonical(parameters.nonce.unwrap_or_else(|| random_element(random))),
+        "action": parameters.action,
+        "environment": parameters.environment.name(),
         "responses": [{
             "identifier": "orb",
             "merkle_root": padded(root.to_number()),
@@ -121,20 +141,20 @@ pub struct SimulatedParty {
 /// relying party and the action.
 pub fn uniqueness(
     key: &AuthenticatorKey,
-    asked: &Asked<'_>,
+    parameters: &ProofParameters<'_>,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
-    let action = hash_text(asked.action);
+    let action = hash_text(parameters.action);
     let nullifier = Nullifier(own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]));
     let simulated = Simulated { nullifier, action, session_commitment: U256::ZERO };
-    let (nonce, mut item) = simulated.item(asked, party, random)?;
+    let (nonce, mut item) = simulated.item(parameters, party, random)?;
     item["nullifier"] = padded(nullifier.0).into();
     Ok(json!({
         "protocol_version": "4.0",
         "nonce": number::canonical(nonce),
-        "action": asked.action,
-        "environment": asked.environment.name(),
+        "action": parameters.action,
+        "environment": parameters.environment.name(),
         "responses": [item],
     }))
 }
@@ -143,7 +163,7 @@ pub fn uniqueness(
 /// relying party.
 pub fn session(
     key: &AuthenticatorKey,
-    asked: &Asked<'_>,
+    parameters: &ProofParameters<'_>,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
@@ -155,14 +175,14 @@ pub fn session(
     let action = U256::from_be_bytes(action);
     let nullifier = Nullifier(own_number(key, &["session nullifier", &rp_id, &action.to_string()]));
     let simulated = Simulated { nullifier, action, session_commitment: commitment };
-    let (nonce, mut item) = simulated.item(asked, party, random)?;
+    let (nonce, mut item) = simulated.item(parameters, party, random)?;
     item["session_nullifier"] = json!([padded(nullifier.0), padded(action)]);
     let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(1) << 248;
     Ok(json!({
         "protocol_version": "4.0",
         "nonce": number::canonical(nonce),
         "session_id": format!("session_{commitment:064x}{seed:064x}"),
-        "environment": asked.environment.name(),
+        "environment": parameters.environment.name(),
         "responses": [item],
     }))
 }
@@ -177,12 +197,12 @@ impl Simulated {
     /// The nonce, and the fields that uniqueness and session items have in common.
     fn item(
         &self,
-        asked: &Asked<'_>,
+        parameters: &ProofParameters<'_>,
         party: &SimulatedParty,
         random: &mut Random<'_>,
     ) -> Result<(U256, Value), ProveError> {
-        let nonce = asked.nonce.unwrap_or_else(|| random_element(random));
-        let signal_hash = if asked.signal.is_empty() { U256::ZERO } else { hash_text(asked.signal) };
+        let nonce = parameters.nonce.unwrap_or_else(|| random_element(random));
+        let signal_hash = if parameters.signal.is_empty() { U256::ZERO } else { hash_text(parameters.signal) };
         let inputs = current_inputs(&CurrentInputs {
             nullifier: self.nullifier,
             issuer_schema_id: party.issuer_schema_id,

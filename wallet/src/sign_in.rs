@@ -43,7 +43,7 @@ impl SignInRequest {
 
 /// The answer to an authorization request in its JSON form.
 #[derive(Deserialize)]
-struct Begun {
+struct TransactionStart {
     request_url: String,
     secret: String,
 }
@@ -69,7 +69,7 @@ impl SignInSession {
         let (request_url, browser) = match path.ends_with("/request") {
             true => (url.to_owned(), None),
             false => {
-                let Begun { request_url, secret } = send(url, get(url)).await?;
+                let TransactionStart { request_url, secret } = send(url, get(url)).await?;
                 let base = request_url.trim_end_matches("/request").to_owned();
                 (request_url, Some((format!("{base}/complete"), secret)))
             }
@@ -79,7 +79,7 @@ impl SignInSession {
     }
 
     /// The proof request.
-    pub fn asked(&self) -> &SignInRequest {
+    pub fn request(&self) -> &SignInRequest {
         &self.request
     }
 
@@ -102,9 +102,9 @@ impl SignInSession {
         let Some((url, secret)) = &self.browser else { return Ok(None) };
         let request = self.http.get(url).bearer_auth(secret).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT);
         let unreachable = |source| ClientError::Unreachable { url: url.clone(), source };
-        let response = request.try_clone().ok_or_else(|| unreadable(url))?.send().await.map_err(unreachable)?;
+        let response = request.try_clone().ok_or_else(|| unreadable_answer(url))?.send().await.map_err(unreachable)?;
         if let Some(location) = response.headers().get(LOCATION) {
-            return location.to_str().map(|location| Some(location.to_owned())).map_err(|_| unreadable(url));
+            return location.to_str().map(|location| Some(location.to_owned())).map_err(|_| unreadable_answer(url));
         }
         if response.status().is_success() {
             return response.text().await.map(Some).map_err(unreachable);
@@ -116,6 +116,6 @@ impl SignInSession {
     }
 }
 
-fn unreadable(url: &str) -> ClientError {
-    ClientError::Unreadable { url: url.to_owned(), reason: "it sends nobody anywhere".to_owned() }
+fn unreadable_answer(url: &str) -> ClientError {
+    ClientError::Unreadable { url: url.to_owned(), reason: "it has neither a Location header nor an error".to_owned() }
 }

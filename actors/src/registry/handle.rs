@@ -65,6 +65,7 @@ pub enum WaitError {
     /// As many clients wait as [`AdmissionLimits::status_waiters`] allows.
     #[error("too many clients are waiting for final states; poll without ?wait, or try again")]
     TooMany,
+    /// The request's state could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -111,7 +111,7 @@ impl Actor for RequestTracker {
                 RequestTrackerMessage::Applied(block) => {
                     block.entries.iter().for_each(|entry| drop(state.close(&entry.request_id)));
                 }
-                RequestTrackerMessage::NotDurable(request_id) => state.forget(request_id, &myself),
+                RequestTrackerMessage::NotDurable(request_id) => state.resolve_failed_commit(request_id, &myself),
                 RequestTrackerMessage::Sweep => state.sweep(SweepProgress::default(), &myself).await?,
                 RequestTrackerMessage::ContinueSweep(swept) => state.sweep(swept, &myself).await?,
             }
@@ -147,12 +147,12 @@ impl RequestTrackerState {
     /// commit.
     fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
         let operation_hash = hash_operation(&submission.operation);
-        let judged = match self.known_request(submission.idempotency_key.as_deref(), operation_hash) {
+        let checked = match self.known_request(submission.idempotency_key.as_deref(), operation_hash) {
             Ok(Some(known)) => return self.answer_when_durable(known, reply),
-            Ok(None) => self.judge(&submission.operation, signer, operation_hash),
+            Ok(None) => self.check_admission(&submission.operation, signer, operation_hash),
             Err(error) => Err(error),
         };
-        match judged {
+        match checked {
             Ok(()) => self.accept(submission, operation_hash, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
@@ -182,7 +182,7 @@ impl RequestTrackerState {
     }
 
     /// Checks whether a new request is admitted: queue, locks, rules, limit by account.
-    fn judge(
+    fn check_admission(
         &mut self,
         operation: &Operation,
         signer: RecoveredSigner,
@@ -272,7 +272,7 @@ impl RequestTrackerState {
 
     /// Closes a request whose commit failed, unless the store has it: a failed sync may have
     /// written it. A request that was written is treated as admitted.
-    fn forget(&mut self, request_id: RequestId, myself: &ActorRef<Traced<RequestTrackerMessage>>) {
+    fn resolve_failed_commit(&mut self, request_id: RequestId, myself: &ActorRef<Traced<RequestTrackerMessage>>) {
         match self.admitter.reader.request(&request_id) {
             Ok(Some(_)) => {
                 if let Some(open) = self.open.get(&request_id) {
@@ -286,7 +286,7 @@ impl RequestTrackerState {
                 let limit = self.admitter.reader.limits.load().per_leaf_index;
                 let windows = self.per_account.under(limit);
                 if let (Some(windows), Some(leaf_index)) = (windows, closed.and_then(|closed| closed.leaf_index())) {
-                    windows.give_back(&leaf_index);
+                    windows.refund(&leaf_index);
                 }
             }
             // The store cannot be read, so it is open whether the request was written. Until that

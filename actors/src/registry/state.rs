@@ -22,8 +22,8 @@ use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, 
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_storage::{
-    AppliedBlock, BlockWriter, Durable, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError,
-    LedgerReader, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
+    AppliedBlock, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
+    OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
 };
 
 use super::messages::{BatcherMessage, RequestTrackerMessage, SweepProgress, TreeMaintainerMessage};
@@ -203,12 +203,12 @@ impl Admitter {
     }
 
     /// See [`RequestWriter::admit`].
-    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: Durable) {
+    pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: OnDurable) {
         self.writer.admit(sequence, entry, idempotency, durable);
     }
 
     /// See [`RequestWriter::after_admitted`].
-    pub fn after_admitted(&self, durable: Durable) {
+    pub fn after_admitted(&self, durable: OnDurable) {
         self.writer.after_admitted(durable);
     }
 

@@ -51,15 +51,26 @@ pub enum SubmitError {
     IdempotencyKeyReused,
     /// The source address, or the account, has used up its limit.
     #[error("{scope}; try again in {retry_after}")]
-    RateLimited { scope: RateLimitScope, retry_after: RetryAfter },
+    RateLimited {
+        /// Which of the two limits was reached.
+        scope: RateLimitScope,
+        /// Time until the next request is within the limit.
+        retry_after: RetryAfter,
+    },
     /// As many requests are open as the limit allows.
     #[error("{limit} requests are waiting, the queue is full; try again")]
-    QueueFull { limit: usize },
+    QueueFull {
+        /// The most requests that may be open: [`crate::AdmissionLimits::queue_length`].
+        limit: usize,
+    },
     /// Sealing or applying fails; or too many calls wait for the request tracker; or the tracker is
     /// not running, or did not answer; or the earlier request that the idempotency key stands for
     /// was not recorded. `reason` says which.
     #[error("the registry is not accepting requests at the moment ({reason}); try again")]
-    Unavailable { reason: String },
+    Unavailable {
+        /// Which of these causes applies, for the client.
+        reason: String,
+    },
     /// The store could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),

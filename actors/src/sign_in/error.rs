@@ -24,7 +24,13 @@ pub enum SignInError {
     TooMany(#[from] TooManyRequests),
     /// The service cannot take the step now.
     #[error("{reason}; try again in {retry_after}")]
-    Unavailable { reason: String, retry_after: RetryAfter },
+    Unavailable {
+        /// Why the service cannot take the step, for the client.
+        reason: String,
+        /// Time until another attempt may succeed. When too many sign-ins are open, time until one
+        /// of them no longer counts; otherwise [`RetryAfter::SOON`].
+        retry_after: RetryAfter,
+    },
     /// The signing keys cannot be used.
     #[error(transparent)]
     Signing(#[from] SigningError),
@@ -43,7 +49,7 @@ impl SignInError {
     /// There is no such transaction, or the caller may not use it.
     pub(super) fn no_transaction(reason: &'static str) -> Self {
         let detail = "no such sign-in is under way; it may have expired";
-        SignInRejection::new(ErrorKind::NotFound, detail).because(reason).into()
+        SignInRejection::new(ErrorKind::NotFound, detail).with_reason(reason).into()
     }
 
     /// The transaction was answered before.

@@ -37,13 +37,19 @@ impl SignInHandle {
     }
 
     /// Answers a request for a person whom the browser's session holds.
-    pub async fn grant_known(&self, request: AuthorizationRequest, person: Person) -> Result<Delivery, SignInError> {
-        let request = request.kept(None);
+    pub async fn grant_from_session(
+        &self,
+        request: AuthorizationRequest,
+        person: Person,
+    ) -> Result<Delivery, SignInError> {
+        let request = request.into_kept(None);
         let mut writes = Vec::new();
         let fields = self.grant(&request, person, &mut writes).await?;
         match self.state.write(writes).await? {
             Decision::Written => Ok(request.target.deliver(fields, &self.provider().issuer)),
-            Decision::Changed => Err(SignInError::unavailable("the random source repeats itself")),
+            Decision::Changed => {
+                Err(SignInError::unavailable("the random source returned an id or secret that is in use"))
+            }
         }
     }
 

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transaction_has_one_name() {
+    fn a_transaction_id_has_exactly_one_text() {
         let id = TransactionId([0xab; 16]);
         assert_eq!(id.to_string().parse(), Ok(id));
         for text in ["", "ab", &"AB".repeat(16), &"ab".repeat(17), &format!("+{}", "a".repeat(31)), &"é".repeat(16)] {

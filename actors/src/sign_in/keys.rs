@@ -103,7 +103,7 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
     let missing = || SignInError::from(SigningError::Missing);
     // This check comes before the new key is made, because making a key is slow.
     let stored = stored_keys(state)?.ok_or_else(missing)?;
-    if !force && let Err(error) = stored.value.is_due(state.clock.unix_seconds()) {
+    if !force && let Err(error) = stored.value.check_due(state.clock.unix_seconds()) {
         return Ok(Err(error));
     }
     let random = Arc::clone(&state.random);

@@ -50,12 +50,12 @@ impl OpenSignIns {
     }
 
     /// Takes back the last sign-in of `source`, which was not recorded.
-    pub fn give_back(&mut self, source: Option<IpAddr>, limit: usize) {
+    pub fn refund(&mut self, source: Option<IpAddr>, limit: usize) {
         if let Some(windows) = self.all(limit) {
-            windows.give_back(&());
+            windows.refund(&());
         }
         if let (Some(source), Some(windows)) = (source.map(network_of), self.of_source(limit)) {
-            windows.give_back(&source);
+            windows.refund(&source);
         }
     }
 
@@ -73,16 +73,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_may_open_a_quarter_of_the_sign_ins() {
+    fn a_source_can_open_a_quarter_of_the_sign_ins() {
         let mut open = OpenSignIns::new();
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|text| Some(text.parse().expect("an address")));
         let at = Duration::from_secs(1_800_000_000);
         assert!(open.open(one, 8, at).is_ok() && open.open(one, 8, at).is_ok());
         assert!(matches!(open.open(one, 8, at), Err(SignInError::TooMany(_))));
-        open.give_back(one, 8);
+        open.refund(one, 8);
         assert!(open.open(one, 8, at).is_ok());
         assert!(open.open(two, 8, at).is_ok() && open.open(two, 8, at).is_ok());
-        // Without a source only the limit of all counts.
+        // A sign-in without a source is limited only by the total.
         for _ in 0..4 {
             open.open(None, 8, at).expect("fewer than eight are open");
         }

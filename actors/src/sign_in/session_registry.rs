@@ -97,7 +97,7 @@ impl SessionRegistryState {
             SessionRegistryMessage::OpenSignIn(source, reply) => {
                 drop(reply.send(self.open.open(source, limit(), self.shared.clock.now())));
             }
-            SessionRegistryMessage::GiveBackSignIn(source) => self.open.give_back(source, limit()),
+            SessionRegistryMessage::GiveBackSignIn(source) => self.open.refund(source, limit()),
             SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
             SessionRegistryMessage::Unfollow(id) => self.followers.release(&id),
             SessionRegistryMessage::Answered(id) => self.followers.notify(&id),

@@ -24,7 +24,7 @@ pub enum SessionCookie<'a> {
 impl SignInHandle {
     /// The person whom a browser's session holds for a request, if the request may be answered
     /// without asking that person.
-    pub fn known_person(
+    pub fn session_person(
         &self,
         request: &AuthorizationRequest,
         expected_subject: Option<&str>,
@@ -43,7 +43,7 @@ impl SignInHandle {
 
     /// Adds the writes that put a person into the browser's session. Returns the secret of the new
     /// session; `None` for a program, and when the client is no longer configured.
-    pub(super) fn remember(
+    pub(super) fn add_session_writes(
         &self,
         request: &KeptRequest,
         person: Person,

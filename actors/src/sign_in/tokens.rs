@@ -71,7 +71,7 @@ impl SignInHandle {
                     }
                 }
                 Err(rejection) => {
-                    if self.burn(key, read).await? == Decision::Written {
+                    if self.use_up(key, read).await? == Decision::Written {
                         return Err(rejection.into());
                     }
                 }
@@ -119,7 +119,7 @@ impl SignInHandle {
     }
 
     /// Uses a code up without issuing tokens.
-    async fn burn(&self, key: RecordKey, read: ReadRecord<AuthorizationCode>) -> Result<Decision, StoreError> {
+    async fn use_up(&self, key: RecordKey, read: ReadRecord<AuthorizationCode>) -> Result<Decision, StoreError> {
         let ReadRecord { value: code, stored } = read;
         let used = AuthorizationCode { used_for: Some(B256::ZERO), ..code };
         let expires_at = self.state.clock.unix_seconds().plus(TOKEN_LIFETIME);
@@ -146,7 +146,7 @@ impl SignInHandle {
 /// other clients.
 fn invalid_code(reason: &'static str) -> SignInRejection {
     let detail = "the code is unknown, has expired, was used, or is another client's";
-    SignInRejection::of("code", ErrorKind::InvalidGrant, detail).because(reason)
+    SignInRejection::of("code", ErrorKind::InvalidGrant, detail).with_reason(reason)
 }
 
 /// Checks that the parameters of a token request match its code.

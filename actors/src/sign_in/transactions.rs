@@ -36,33 +36,43 @@ pub const SIGN_IN_ACTION: &str = "sign-in";
 
 /// A transaction that was begun.
 #[derive(Clone, Debug)]
-pub struct Begun {
+pub struct NewTransaction {
+    /// The transaction's public id, a part of its URLs. It gives no right to complete the sign-in.
     pub id: TransactionId,
     /// The secret that the browser or program presents in later requests. Only its hash is stored.
     pub secret: String,
+    /// When the transaction expires: [`TRANSACTION_LIFETIME`] after it was begun.
     pub expires_at: UnixSeconds,
 }
 
 /// The proof that a transaction asks an authenticator for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRequest {
+    /// Id of the application that the end user signs in to.
     pub app_id: String,
+    /// Name of that application, for the end user.
     pub app_name: String,
+    /// Action of the proof: [`SIGN_IN_ACTION`] for a current proof, empty for a legacy proof.
     pub action: &'static str,
     /// `0x` and 64 hex digits.
     pub signal: String,
     /// The nonce of a current proof.
     pub nonce: U256,
+    /// The only kind of proof that the application accepts.
     pub proof: ProofKind,
+    /// The only environment whose proofs the application accepts.
     pub environment: Environment,
+    /// The scopes that the end user grants with the proof.
     pub scopes: Scopes,
+    /// When the transaction expires.
     pub expires_at: UnixSeconds,
+    /// Whether a proof or a refusal was accepted. Every later answer is rejected.
     pub is_answered: bool,
 }
 
 /// A completed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completed {
+pub struct CompletedTransaction {
     /// How the response reaches the application.
     pub delivery: Delivery,
     /// The new secret of the browser's session, for its cookie; `None` when the sign-in did not
@@ -79,7 +89,7 @@ impl SignInHandle {
         request: AuthorizationRequest,
         expected_subject: Option<String>,
         source: Option<IpAddr>,
-    ) -> Result<Begun, SignInError> {
+    ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
         let mut id = TransactionId([0; 16]);
@@ -88,7 +98,7 @@ impl SignInHandle {
         state.random.fill(&mut signal.0);
         let secret = state.new_secret();
         let transaction = Transaction {
-            request: request.kept(expected_subject),
+            request: request.into_kept(expected_subject),
             secret_hash: hash_of(&secret),
             signal,
             answer: None,
@@ -96,8 +106,10 @@ impl SignInHandle {
         };
         let expires_at = state.clock.unix_seconds().plus(TRANSACTION_LIFETIME);
         match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
-            Ok(Decision::Written) => Ok(Begun { id, secret, expires_at }),
-            Ok(Decision::Changed) => Err(SignInError::unavailable("the random source repeats itself")),
+            Ok(Decision::Written) => Ok(NewTransaction { id, secret, expires_at }),
+            Ok(Decision::Changed) => {
+                Err(SignInError::unavailable("the random source returned an id or secret that is in use"))
+            }
             Err(error) => {
                 state.session_registry.cast(SessionRegistryMessage::GiveBackSignIn(source));
                 Err(error.into())
@@ -165,7 +177,7 @@ impl SignInHandle {
         id: TransactionId,
         secret: &str,
         session: SessionCookie<'_>,
-    ) -> Result<Completed, SignInError> {
+    ) -> Result<CompletedTransaction, SignInError> {
         let ReadRecord { mut value, stored } = self.transaction(id)?;
         check_secret(&value, secret)?;
         // The configuration may have changed since the transaction began.
@@ -192,16 +204,16 @@ impl SignInHandle {
         let fields = match answer {
             Answer::Refused => error("access_denied", "the person refused"),
             Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
-                error("login_required", "another person has signed in than id_token_hint names")
+                error("login_required", "the person who signed in is not the one that id_token_hint names")
             }
             Answer::Proved(person) => {
-                new_session = self.remember(&value.request, person, session, &mut writes)?;
+                new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
                 self.grant(&value.request, person, &mut writes).await?
             }
         };
         match self.state.write(writes).await? {
             Decision::Written => {
-                Ok(Completed { delivery: target.deliver(fields, &self.provider().issuer), new_session })
+                Ok(CompletedTransaction { delivery: target.deliver(fields, &self.provider().issuer), new_session })
             }
             // Another caller completed the transaction, or another tab of the browser changed the
             // session.
@@ -243,7 +255,7 @@ fn read_answer(body: &Value, client: &SignInClient, signal: &B256) -> Result<Bou
         match fields.into_iter().find(|field| *field == path) {
             Some(field) => SignInRejection::of(field, ErrorKind::InvalidRequest, detail),
             None => SignInRejection::of("responses", ErrorKind::InvalidRequest, format!("{path}: {detail}"))
-                .because("the proof is malformed"),
+                .with_reason("the proof is malformed"),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! A ledger that fails, and that others append to.
+//! A ledger that fails, and to which another appender adds blocks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,50 +9,51 @@ use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, LedgerReader, Place, StoreError};
 
-use super::chance::Chance;
-use super::people;
+use super::clients;
+use super::seeded_random::SeededRandom;
 
-/// What a simulated fault is called in errors.
+/// The error of every simulated fault.
 pub(super) const INJECTED: StoreError = StoreError::Injected { point: "the simulation" };
 
-/// An embedded ledger with faults in front.
+/// An embedded ledger with injected faults.
 pub(super) struct FaultyLedger {
     pub inner: EmbeddedLedger,
-    pub chance: Chance,
-    /// Nothing fails any more.
-    pub calm: Arc<AtomicBool>,
-    /// What strangers put into blocks of theirs.
-    pub strangers: Arc<Mutex<Vec<Entry>>>,
+    pub random: SeededRandom,
+    /// No faults are injected while this is true.
+    pub is_fault_free: Arc<AtomicBool>,
+    /// The entries of the blocks that another appender added.
+    pub foreign_entries: Arc<Mutex<Vec<Entry>>>,
     pub listeners: Mutex<Vec<Listener>>,
-    /// Listeners are told of nothing.
+    /// Listeners are not called while this is true.
     pub is_silent: Arc<AtomicBool>,
-    /// The height of a block that they were not told of; 0 if there is none.
-    pub untold: AtomicU64,
+    /// The height of a block that listeners were not called for; 0 if there is none.
+    pub unannounced: AtomicU64,
 }
 
 type Listener = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl FaultyLedger {
-    fn is_calm(&self) -> bool {
-        self.calm.load(Ordering::Relaxed)
+    fn injects_no_fault(&self) -> bool {
+        self.is_fault_free.load(Ordering::Relaxed)
     }
 
-    /// A stranger appends a block before ours.
-    fn intrude(&self, time: UnixSeconds) {
+    /// Appends a block of another appender before the service's own block.
+    fn append_foreign_block(&self, time: UnixSeconds) {
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&self.chance.next().to_le_bytes());
-        let entry = Entry { request_id: RequestId::from_random(id), operation: people::some_creation(&self.chance) };
+        id[..8].copy_from_slice(&self.random.next().to_le_bytes());
+        let entry = Entry { request_id: RequestId::from_random(id), operation: clients::random_creation(&self.random) };
         let block = Block::seal(&self.inner.head(), time, RuleParameters::default(), vec![entry.clone()]);
         if self.inner.append(&block).is_ok() {
-            self.strangers.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         }
     }
 }
 
 impl LedgerReader for FaultyLedger {
     fn head(&self) -> Seal {
-        // As the embedded ledger does, which looks at what is there when it does not know what became of a block.
-        match self.untold.swap(0, Ordering::Relaxed) {
+        // Calls the listeners for the unannounced block, as the embedded ledger does when it reads
+        // its head after an append whose result it does not have.
+        match self.unannounced.swap(0, Ordering::Relaxed) {
             0 => {}
             height => {
                 for listener in self.listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -64,7 +65,7 @@ impl LedgerReader for FaultyLedger {
     }
 
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError> {
-        if !self.is_calm() && self.chance.once_in(16) {
+        if !self.injects_no_fault() && self.random.once_in(16) {
             return Err(INJECTED);
         }
         self.inner.block(height)
@@ -75,7 +76,7 @@ impl LedgerReader for FaultyLedger {
     }
 
     fn place(&self, request_id: &RequestId) -> Result<Option<Place>, StoreError> {
-        if !self.is_calm() && self.chance.once_in(40) {
+        if !self.injects_no_fault() && self.random.once_in(40) {
             return Err(INJECTED);
         }
         self.inner.place(request_id)
@@ -95,21 +96,21 @@ impl LedgerReader for FaultyLedger {
 
 impl Ledger for FaultyLedger {
     fn append(&self, block: &Block) -> Result<(), LedgerError> {
-        if self.is_calm() {
+        if self.injects_no_fault() {
             return self.inner.append(block);
         }
-        match self.chance.below(16) {
+        match self.random.below(16) {
             0 => Err(INJECTED.into()),
             1 => {
                 self.is_silent.store(true, Ordering::Relaxed);
                 let appended = self.inner.append(block);
                 self.is_silent.store(false, Ordering::Relaxed);
                 appended?;
-                self.untold.store(block.header.height, Ordering::Relaxed);
+                self.unannounced.store(block.header.height, Ordering::Relaxed);
                 Err(INJECTED.into())
             }
             2 => {
-                self.intrude(block.header.time);
+                self.append_foreign_block(block.header.time);
                 self.inner.append(block)
             }
             _ => self.inner.append(block),

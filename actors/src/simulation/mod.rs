@@ -1,20 +1,26 @@
-//! A deterministic simulation of the registry: the real actors, with time, chance, the committing thread and the ledger in the
-//! hands of a seed.
+//! A deterministic simulation of the registry. The actors are the real ones; time, random numbers,
+//! the committing thread and the ledger follow from a seed.
 //!
-//! A history is several lives of a service on one store. In each, clients ask for things while commits are late, refused, or done
-//! and called refused; while the ledger fails before or after appending, cannot be read, or is appended to by somebody else; while
-//! actors are killed; until the process dies at some moment. In the last life nothing fails, everything unanswered is sent
-//! again, and what is there then is checked against a simple model (`model.rs`).
+//! A history is a sequence of runs of a service on one store. During a run, clients send requests
+//! while commits are late, refused, or done and reported as refused; while the ledger fails before
+//! or after appending, cannot be read, or gets blocks of another appender; while actors are killed.
+//! The process dies at a random moment, which ends the run. In the last run nothing fails: every
+//! request without an answer is sent again, and the result is checked against a simple model
+//! (`model.rs`).
 //!
-//! Everything runs on one thread in simulated time, so a seed repeats its history event by event; a test sees to that. What the
-//! simulated disk does not do is forget what was not synced: a process dies here, not a machine.
+//! Everything runs on one thread in simulated time, so a seed repeats its history event by event,
+//! which a test checks. The simulated disk does not lose unsynced data: the simulation ends
+//! processes, not machines.
 //!
-//! `SELFSAME_SIMULATION_HISTORIES` says how many, `SELFSAME_SIMULATION_SEED` which is the first.
+//! `SELFSAME_SIMULATION_HISTORIES` is the number of histories, `SELFSAME_SIMULATION_SEED` the first
+//! seed.
 
-mod chance;
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod clients;
 mod ledger;
 mod model;
-mod people;
+mod seeded_random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -27,191 +33,195 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::Entry;
-use selfsame_storage::{ByHand, Committer, EmbeddedLedger, GroupCommit, Memory, OpenOptions, Store};
+use selfsame_storage::{Committer, EmbeddedLedger, GroupCommit, ManualOutcome, MemoryDisk, OpenOptions, Store};
 use tokio::sync::watch;
 
-use self::chance::{Chance, SimulatedClock};
+use self::clients::{Answer, ClientLog};
 use self::ledger::FaultyLedger;
-use self::people::{Answer, Desk};
+use self::seeded_random::{SeededRandom, SimulatedClock};
 use crate::clock::Clock;
-use crate::supervision::service::{Machinery, Parts};
+use crate::supervision::service::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
 use crate::{BatchLimits, Service, Settings, VerificationSettings};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
-/// When a history begins.
+/// The time at which a history begins, since the Unix epoch.
 const START: Duration = Duration::from_secs(1_800_000_000);
 
-/// How long a life lasts at most, in simulated time.
-const LIFE: Duration = Duration::from_secs(2);
+/// The longest run, in simulated time.
+const MAX_RUN: Duration = Duration::from_secs(2);
 
 const CLIENTS: u64 = 4;
 
-/// One history.
+/// One history: what its runs share.
 struct History {
-    chance: Chance,
-    desk: Desk,
+    random: SeededRandom,
+    log: ClientLog,
     store: Store,
-    strangers: Arc<Mutex<Vec<Entry>>>,
+    foreign_entries: Arc<Mutex<Vec<Entry>>>,
     now: Duration,
 }
 
-/// What came of a history.
-struct Told {
+/// What happened in a history.
+struct HistoryReport {
     events: Vec<String>,
     accepted: usize,
-    lives: u64,
+    runs: u64,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
-        let memory = Memory::new().expect("memory");
+        let memory = MemoryDisk::new().expect("the memory file system is created");
         let options = OpenOptions { in_memory: Some(memory), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
         let store = Store::open(Path::new("/simulated"), &options).expect("the store opens");
-        let chance = Chance::from_seed(seed);
-        Self { chance, desk: Desk::default(), store, strangers: Arc::default(), now: START }
+        let random = SeededRandom::from_seed(seed);
+        Self { random, log: ClientLog::default(), store, foreign_entries: Arc::default(), now: START }
     }
 
-    /// Lives it from beginning to end.
-    fn play(mut self) -> Told {
-        let troubled = 1 + self.chance.below(3);
-        for _ in 0..troubled {
-            self.live(false);
+    /// Plays all runs of the history.
+    fn play(mut self) -> HistoryReport {
+        let faulty_runs = 1 + self.random.below(3);
+        for _ in 0..faulty_runs {
+            self.run_in_new_runtime(false);
         }
-        self.live(true);
-        let accepted = self.desk.sent().iter().filter(|sent| matches!(sent.answer, Some(Answer::Accepted(_)))).count();
-        Told { events: self.desk.events(), accepted, lives: troubled + 1 }
+        self.run_in_new_runtime(true);
+        let accepted =
+            self.log.requests().iter().filter(|request| matches!(request.answer, Some(Answer::Accepted(_)))).count();
+        HistoryReport { events: self.log.events(), accepted, runs: faulty_runs + 1 }
     }
 
-    /// One life of the service, in a runtime of its own: when that is dropped, everything in it is gone as with a process.
-    fn live(&mut self, calm: bool) {
+    /// Runs the service in a new runtime. Dropping the runtime ends everything in it, as the end of
+    /// a process does.
+    fn run_in_new_runtime(&mut self, is_fault_free: bool) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        let runtime = runtime.expect("a runtime");
-        self.now = runtime.block_on(self.life(calm));
+        let runtime = runtime.expect("the runtime is built");
+        self.now = runtime.block_on(self.run_service(is_fault_free));
     }
 
-    /// Returns the time at its end.
-    async fn life(&self, calm: bool) -> Duration {
-        let clock = Arc::new(SimulatedClock::showing(self.now));
-        let (group_commit, committer) = GroupCommit::by_hand(self.store.clone());
+    /// Returns the time at the end of the run.
+    async fn run_service(&self, is_fault_free: bool) -> Duration {
+        let clock = Arc::new(SimulatedClock::starting_at(self.now));
+        let (group_commit, committer) = GroupCommit::manual(self.store.clone());
         let ledger = Arc::new(FaultyLedger {
             inner: EmbeddedLedger::open(self.store.clone()).expect("the ledger opens"),
-            chance: self.chance.clone(),
-            calm: Arc::new(AtomicBool::new(calm)),
-            strangers: Arc::clone(&self.strangers),
+            random: self.random.clone(),
+            is_fault_free: Arc::new(AtomicBool::new(is_fault_free)),
+            foreign_entries: Arc::clone(&self.foreign_entries),
             listeners: Mutex::default(),
             is_silent: Arc::default(),
-            untold: AtomicU64::new(0),
+            unannounced: AtomicU64::new(0),
         });
-        let instance = instance();
-        self.desk.note(|| format!("a {} life begins", if calm { "calm" } else { "troubled" }));
+        let instance = unique_instance_name();
+        self.log.note(|| format!("a {} run begins", if is_fault_free { "fault-free" } else { "faulty" }));
         let settings = Settings {
             verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
             batch: BatchLimits {
-                max_operations: 1 + self.chance.below(6) as usize,
-                max_wait: Duration::from_micros(self.chance.below(6000)),
+                max_operations: 1 + self.random.below(6) as usize,
+                max_wait: Duration::from_micros(self.random.below(6000)),
             },
-            ..Settings::named(instance.clone())
+            ..Settings::for_instance(instance.clone())
         };
-        let committing = tokio::spawn(commit(committer.clone(), self.chance.clone(), self.desk.clone(), calm));
-        let chance = self.chance.clone();
-        let blocking = Blocking::Inline(Arc::new(move || match calm || !chance.once_in(4) {
+        let committing =
+            tokio::spawn(commit_with_faults(committer.clone(), self.random.clone(), self.log.clone(), is_fault_free));
+        let random = self.random.clone();
+        let blocking = Blocking::Inline(Arc::new(move || match is_fault_free || !random.once_in(4) {
             true => Duration::ZERO,
-            false => Duration::from_micros(chance.below(3000)),
+            false => Duration::from_micros(random.below(3000)),
         }));
-        let machinery = Machinery { group_commit, committing: None, blocking };
-        let (host, _) = Actor::spawn(None, Host, ()).await.expect("a host");
+        let blocking_parts = BlockingParts { group_commit, committing: None, blocking };
+        let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {
             settings,
             store: self.store.clone(),
             ledger: ledger.clone(),
             clock: clock.clone(),
-            random: Arc::new(self.chance.clone()),
+            random: Arc::new(self.random.clone()),
         };
-        let service = Service::start_under(parts, host.get_cell(), watch::channel(None), machinery);
-        let service = service.await.expect("it starts");
-        if calm {
-            self.settle(&service).await;
-            let strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            model::check(&service.registry(), ledger.as_ref(), &self.desk, &strangers);
+        let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
+        let service = service.await.expect("the service starts");
+        if is_fault_free {
+            self.finish_requests(&service).await;
+            let foreign_entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            model::check_history(&service.registry(), ledger.as_ref(), &self.log, &foreign_entries);
         } else {
             for _ in 0..CLIENTS {
-                tokio::spawn(people::live(service.registry(), self.chance.clone(), self.desk.clone()));
+                tokio::spawn(clients::run_client(service.registry(), self.random.clone(), self.log.clone()));
             }
-            tokio::spawn(kill(instance, self.chance.clone(), self.desk.clone()));
-            self.chance.pause(LIFE).await;
-            committer.forget_waiting();
-            self.desk.note(|| "the process dies".to_owned());
+            tokio::spawn(kill_actors(instance, self.random.clone(), self.log.clone()));
+            self.random.pause(MAX_RUN).await;
+            committer.drop_queued();
+            self.log.note(|| "the process dies".to_owned());
         }
         committing.abort();
         clock.now() + Duration::from_secs(1)
     }
 
-    /// Sends again what was not answered, and waits for the end of all that was accepted.
-    async fn settle(&self, service: &Service) {
+    /// Sends every request without an answer again, and waits until every accepted request is
+    /// final.
+    async fn finish_requests(&self, service: &Service) {
         let registry = service.registry();
-        let count = self.desk.sent().len();
+        let count = self.log.requests().len();
         for number in 0..count {
-            while self.desk.sent()[number].answer.is_none() && !people::send(&registry, &self.desk, number).await {
-                self.chance.pause(Duration::from_millis(5)).await;
+            while self.log.requests()[number].answer.is_none() && !clients::send(&registry, &self.log, number).await {
+                self.random.pause(Duration::from_millis(5)).await;
             }
         }
         for number in 0..count {
-            let mut looks = 0;
-            while !people::look(&registry, &self.desk, number) {
-                looks += 1;
-                assert!(looks < 10_000, "{number} does not become final");
+            let mut attempts = 0;
+            while !clients::observe(&registry, &self.log, number) {
+                attempts += 1;
+                assert!(attempts < 10_000, "request {number} does not become final");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        // The tracker hears of the last block a moment after its requests are final.
+        // The tracker learns of the last block shortly after its requests are final.
         while registry.statistics().open_requests > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-/// A name that no actor of this process has had.
-fn instance() -> String {
+/// An instance name that is unique in this process.
+fn unique_instance_name() -> String {
     static LIVES: AtomicU64 = AtomicU64::new(0);
     format!("simulated-{}", LIVES.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Takes the committing thread's place: late, and not always with success.
-async fn commit(committer: Committer, chance: Chance, desk: Desk, calm: bool) {
+/// Replaces the committing thread: commits are late, and some fail or are only reported as failed.
+async fn commit_with_faults(committer: Committer, random: SeededRandom, log: ClientLog, is_fault_free: bool) {
     loop {
-        chance.pause(Duration::from_millis(3)).await;
-        let how = match if calm { 9 } else { chance.below(10) } {
-            0 => ByHand::Refuse(ledger::INJECTED),
-            1 => ByHand::WriteAndRefuse(ledger::INJECTED),
+        random.pause(Duration::from_millis(3)).await;
+        let how = match if is_fault_free { 9 } else { random.below(10) } {
+            0 => ManualOutcome::Fail(ledger::INJECTED),
+            1 => ManualOutcome::WriteAndFail(ledger::INJECTED),
             2 => continue,
-            _ => ByHand::Write,
+            _ => ManualOutcome::Write,
         };
         let name = how.name();
-        if committer.commit_waiting(how) {
-            desk.note(|| format!("commit: {name}"));
+        if committer.commit_queued(how) {
+            log.note(|| format!("commit: {name}"));
         }
     }
 }
 
-/// Kills actors now and then, fewer than the supervisors bear.
-async fn kill(instance: String, chance: Chance, desk: Desk) {
+/// Kills at most three actors, fewer than the limit of restarts.
+async fn kill_actors(instance: String, random: SeededRandom, log: ClientLog) {
     let names = ["registry/tree-maintainer", "registry/batcher", "registry/request-tracker", "registry"];
-    for _ in 0..chance.below(4) {
-        chance.pause(LIFE / 3).await;
-        let name = chance.pick(&names);
+    for _ in 0..random.below(4) {
+        random.pause(MAX_RUN / 3).await;
+        let name = random.pick(&names);
         if let Some(cell) = where_is(format!("{instance}/{name}")) {
-            desk.note(|| format!("kill {name}"));
+            log.note(|| format!("kill {name}"));
             cell.kill();
         }
     }
 }
 
-/// Stands above the service.
-struct Host;
+/// The supervisor of the service's root; it ignores every event.
+struct IgnoringSupervisor;
 
-impl Actor for Host {
+impl Actor for IgnoringSupervisor {
     type Msg = ();
     type State = ();
     type Arguments = ();
@@ -230,16 +240,16 @@ impl Actor for Host {
     }
 }
 
-fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+fn number_from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Plays a history; a panic says which seed repeats it, and how it went.
-fn play(seed: u64) -> Told {
+/// Plays a history. If it panics, prints the seed that repeats it and its last events.
+fn play(seed: u64) -> HistoryReport {
     let history = History::new(seed);
-    let desk = history.desk.clone();
+    let log = history.log.clone();
     catch_unwind(AssertUnwindSafe(|| history.play())).unwrap_or_else(|panic| {
-        let events = desk.events();
+        let events = log.events();
         let last = &events[events.len().saturating_sub(60)..];
         eprintln!("history of seed {seed} (SELFSAME_SIMULATION_SEED={seed} SELFSAME_SIMULATION_HISTORIES=1):");
         eprintln!("… {}", last.join("\n  "));
@@ -249,10 +259,10 @@ fn play(seed: u64) -> Told {
 
 #[test]
 fn histories_agree_with_the_model() {
-    let histories = setting("SELFSAME_SIMULATION_HISTORIES", 2000);
-    let first = setting("SELFSAME_SIMULATION_SEED", 1);
+    let histories = number_from_environment("SELFSAME_SIMULATION_HISTORIES", 2000);
+    let first = number_from_environment("SELFSAME_SIMULATION_SEED", 1);
     let next = AtomicU64::new(first);
-    let (accepted, lives, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (accepted, runs, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -260,18 +270,18 @@ fn histories_agree_with_the_model() {
                 while let Some(seed) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + histories)
                 {
-                    let told = play(seed);
-                    accepted.fetch_add(told.accepted as u64, Ordering::Relaxed);
-                    lives.fetch_add(told.lives, Ordering::Relaxed);
-                    events.fetch_add(told.events.len() as u64, Ordering::Relaxed);
+                    let report = play(seed);
+                    accepted.fetch_add(report.accepted as u64, Ordering::Relaxed);
+                    runs.fetch_add(report.runs, Ordering::Relaxed);
+                    events.fetch_add(report.events.len() as u64, Ordering::Relaxed);
                 }
             });
         }
     });
     let count = |number: AtomicU64| number.into_inner();
-    let (accepted, lives, events) = (count(accepted), count(lives), count(events));
-    println!("{histories} histories, {lives} lives, {events} events, {accepted} requests accepted");
-    assert!(accepted > 3 * histories, "little was accepted: {accepted} in {histories} histories");
+    let (accepted, runs, events) = (count(accepted), count(runs), count(events));
+    println!("{histories} histories, {runs} runs, {events} events, {accepted} requests accepted");
+    assert!(accepted > 3 * histories, "only {accepted} requests were accepted in {histories} histories");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The simple model that a history is checked against: a list of accounts and a few lines of rules, nothing shared with the real
-//! ones.
+//! The simple model that a history is checked against: a list of accounts and a few rules. It
+//! shares no code with the real registry.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,11 +11,11 @@ use selfsame_protocol::tree::{DEPTH, Root, empty_node, hash_pair};
 use selfsame_protocol::{Address, B256};
 use selfsame_storage::{LedgerReader, Place};
 
-use super::people::{Answer, Desk};
+use super::clients::{Answer, ClientLog};
 use crate::RegistryHandle;
 
 #[derive(Default)]
-struct Account {
+struct ModelAccount {
     slots: BTreeMap<PubkeyId, Address>,
     commitment: Commitment,
     nonce: u64,
@@ -23,16 +23,16 @@ struct Account {
 
 /// All accounts; the first one has leaf index 1.
 #[derive(Default)]
-struct Model {
-    accounts: Vec<Account>,
+struct RegistryModel {
+    accounts: Vec<ModelAccount>,
 }
 
-impl Model {
+impl RegistryModel {
     fn is_taken(&self, address: Address) -> bool {
         self.accounts.iter().any(|account| account.slots.values().any(|taken| *taken == address))
     }
 
-    /// Applies an operation; whether it may be.
+    /// Applies an operation. Returns whether the rules allow it.
     fn apply(&mut self, operation: &Operation) -> bool {
         match operation {
             Operation::CreateAccount(create) => {
@@ -41,11 +41,12 @@ impl Model {
                     return false;
                 }
                 let slots = (0..).map(PubkeyId).zip(addresses.iter().copied()).collect();
-                self.accounts.push(Account { slots, commitment: create.offchain_signer_commitment, nonce: 0 });
+                self.accounts.push(ModelAccount { slots, commitment: create.offchain_signer_commitment, nonce: 0 });
             }
             Operation::InsertAuthenticator(insert) => {
                 let is_taken = self.is_taken(insert.new_authenticator_address);
-                let Some(account) = self.open(insert.leaf_index, insert.nonce, insert.old_offchain_signer_commitment)
+                let Some(account) =
+                    self.account_to_change(insert.leaf_index, insert.nonce, insert.old_offchain_signer_commitment)
                 else {
                     return false;
                 };
@@ -57,7 +58,8 @@ impl Model {
                 account.nonce += 1;
             }
             Operation::RemoveAuthenticator(remove) => {
-                let Some(account) = self.open(remove.leaf_index, remove.nonce, remove.old_offchain_signer_commitment)
+                let Some(account) =
+                    self.account_to_change(remove.leaf_index, remove.nonce, remove.old_offchain_signer_commitment)
                 else {
                     return false;
                 };
@@ -68,17 +70,22 @@ impl Model {
                 account.commitment = remove.new_offchain_signer_commitment;
                 account.nonce += 1;
             }
-            other => panic!("nobody sends {:?}", other.kind()),
+            other => panic!("no simulated client sends {:?}", other.kind()),
         }
         true
     }
 
-    fn open(&mut self, leaf_index: LeafIndex, nonce: Nonce, commitment: Commitment) -> Option<&mut Account> {
+    fn account_to_change(
+        &mut self,
+        leaf_index: LeafIndex,
+        nonce: Nonce,
+        commitment: Commitment,
+    ) -> Option<&mut ModelAccount> {
         let account = self.accounts.get_mut(leaf_index.0.checked_sub(1)? as usize)?;
         (Nonce::from(account.nonce) == nonce && account.commitment == commitment).then_some(account)
     }
 
-    /// The root, the long way: level by level.
+    /// The root by its definition, computed level by level.
     fn root(&self) -> B256 {
         let leaves = self.accounts.iter().map(|account| account.commitment.leaf());
         let mut level: Vec<_> = std::iter::once(empty_node(0)).chain(leaves).collect();
@@ -92,64 +99,77 @@ impl Model {
     }
 }
 
-/// Checks a settled registry: all that was accepted is done, once, as the model does it, and nothing else is.
-pub(super) fn check(registry: &RegistryHandle, ledger: &dyn LedgerReader, desk: &Desk, strangers: &[Entry]) {
+/// Checks a registry without open requests: every accepted request was executed exactly once with
+/// the result of the model, and nothing else was executed.
+pub(super) fn check_history(
+    registry: &RegistryHandle,
+    ledger: &dyn LedgerReader,
+    log: &ClientLog,
+    foreign_entries: &[Entry],
+) {
     let mut expected: HashMap<RequestId, Operation> =
-        strangers.iter().map(|entry| (entry.request_id, entry.operation.clone())).collect();
-    let mut ends = HashMap::new();
-    for (number, sent) in desk.sent().iter().enumerate() {
-        if let Some(Answer::Accepted(request_id)) = sent.answer {
-            let other = expected.insert(request_id, sent.operation.clone());
-            assert!(other.is_none(), "{number}: {request_id} was given twice");
-            ends.insert(request_id, sent.end.clone().expect("everything accepted has ended"));
+        foreign_entries.iter().map(|entry| (entry.request_id, entry.operation.clone())).collect();
+    let mut final_states = HashMap::new();
+    for (number, request) in log.requests().iter().enumerate() {
+        if let Some(Answer::Accepted(request_id)) = request.answer {
+            let other = expected.insert(request_id, request.operation.clone());
+            assert!(other.is_none(), "{number}: {request_id} was assigned twice");
+            final_states.insert(request_id, request.final_state.clone().expect("every accepted request is final"));
         }
     }
-    let mut model = Model::default();
+    let mut model = RegistryModel::default();
     let mut walked = HashSet::new();
     let head = ledger.head();
     let mut previous = selfsame_protocol::ledger::Seal::default();
     for height in 1..=head.height {
-        let block = ledger.block(height).expect("read").expect("a block");
-        assert!(block.follows(&previous), "block {height} does not follow the one before");
+        let block = ledger.block(height).expect("the read succeeds").expect("the block exists");
+        assert!(block.follows(&previous), "block {height} does not follow the previous block");
         previous = selfsame_protocol::ledger::Seal::of(&block.header);
         for (position, entry) in (0..).zip(&block.entries) {
             let Entry { request_id, operation } = entry;
             assert!(walked.insert(*request_id), "{request_id} is in two blocks");
-            assert_eq!(expected.get(request_id), Some(operation), "{request_id} is in block {height}; nobody sent it");
+            assert_eq!(
+                expected.get(request_id),
+                Some(operation),
+                "{request_id} is in block {height}, but no client request it"
+            );
             let place = Place { height, position, block_hash: previous.hash };
-            assert_eq!(ledger.place(request_id).expect("read"), Some(place));
+            assert_eq!(ledger.place(request_id).expect("the read succeeds"), Some(place));
             let is_applied = model.apply(operation);
-            let receipt = registry.receipt(request_id).expect("read").expect("a receipt");
-            receipt.verify().expect("it holds");
-            if let Some(end) = ends.get(request_id) {
-                let is_finalized = matches!(end, GatewayRequestState::Finalized { .. });
-                assert_eq!(is_finalized, is_applied, "{request_id} of block {height}: {end:?}; the model disagrees");
+            let receipt = registry.receipt(request_id).expect("the read succeeds").expect("the receipt exists");
+            receipt.verify().expect("the receipt verifies");
+            if let Some(final_state) = final_states.get(request_id) {
+                let is_finalized = matches!(final_state, GatewayRequestState::Finalized { .. });
+                assert_eq!(
+                    is_finalized, is_applied,
+                    "{request_id} of block {height}: {final_state:?}, but the model has another result"
+                );
             }
         }
         if height == head.height {
             assert_eq!(registry.snapshot().tip().root, Root(model.root()), "the root after block {height}");
         }
     }
-    assert_eq!(walked.len(), expected.len(), "something accepted is in no block");
-    compare(registry, &model);
+    assert_eq!(walked.len(), expected.len(), "an accepted request is in no block");
+    check_accounts(registry, &model);
 }
 
-/// The accounts that readers see are the model's.
-fn compare(registry: &RegistryHandle, model: &Model) {
+/// Checks that the published accounts are those of the model.
+fn check_accounts(registry: &RegistryHandle, model: &RegistryModel) {
     let snapshot = registry.snapshot();
     assert_eq!(snapshot.next_leaf_index(), LeafIndex(model.accounts.len() as u64 + 1));
     for (leaf_index, expected) in (1..).zip(&model.accounts) {
-        let account = snapshot.account(LeafIndex(leaf_index)).expect("read").expect("an account");
+        let account = snapshot.account(LeafIndex(leaf_index)).expect("the read succeeds").expect("the account exists");
         assert_eq!((account.nonce, account.commitment), (expected.nonce, expected.commitment), "account {leaf_index}");
         let slots = (0..).map(PubkeyId).zip(&account.slots);
         let held = slots.filter_map(|(slot, held)| Some((slot, held.as_ref()?.address))).collect();
         assert_eq!(expected.slots, held, "account {leaf_index}");
         for address in expected.slots.values() {
-            let packed = snapshot.packed_account(*address).expect("read").expect("known");
+            let packed = snapshot.packed_account(*address).expect("the read succeeds").expect("the address is in use");
             assert_eq!(packed.leaf_index, LeafIndex(leaf_index));
         }
-        let path = snapshot.inclusion_path(LeafIndex(leaf_index)).expect("a path");
+        let path = snapshot.inclusion_path(LeafIndex(leaf_index)).expect("the path exists");
         assert_eq!(path.root_from(&expected.commitment.leaf()), snapshot.tip().root);
     }
-    assert_eq!(registry.statistics().open_requests, 0, "nothing is open");
+    assert_eq!(registry.statistics().open_requests, 0, "no request is open");
 }

@@ -28,7 +28,7 @@ use crate::verification::state::VerifierState;
 
 /// How long [`Service::stop`] waits for an actor, which may be stuck, and again for handles that
 /// other parts of the process still hold.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a service.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Settings {
 
 impl Settings {
     /// The default settings, under an instance name.
-    pub fn named(instance: impl Into<String>) -> Self {
+    pub fn for_instance(instance: impl Into<String>) -> Self {
         Self {
             instance: instance.into(),
             rules: RuleParameters::default(),
@@ -70,15 +70,26 @@ pub enum ServiceError {
     /// An actor could not be started, usually because a service of the same instance name is
     /// running.
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
-    Start { instance: String, reason: String },
+    Start {
+        /// [`Settings::instance`] of the service.
+        instance: String,
+        /// Error text of the actor that did not start.
+        reason: String,
+    },
     /// Actors failed more often than their supervisors restart them.
     #[error("the supervisors gave up, actors failed too often within {} s: {reason}", RESTART_WINDOW.as_secs())]
-    GaveUp { reason: String },
+    GaveUp {
+        /// Why the root of the supervision tree ended.
+        reason: String,
+    },
     /// An actor gave no answer for [`crate::STUCK_AFTER`]; or a verifier worker's batch, or a
     /// commit (`group-commit`), took as long; or the task that detects these failures panicked
     /// (`heartbeat`).
     #[error("{actor} is stuck")]
-    Stuck { actor: String },
+    Stuck {
+        /// The actor's name in the actor registry, `group-commit` or `heartbeat`.
+        actor: String,
+    },
 }
 
 /// A running service. A service continues to run when it is dropped; [`Service::stop`] stops it.
@@ -104,15 +115,15 @@ pub(crate) struct Parts {
 }
 
 /// The group commit, and where blocking work runs.
-pub(crate) struct Machinery {
+pub(crate) struct BlockingParts {
     pub group_commit: GroupCommit,
     /// The committing thread; `None` in a simulation, which calls the committer itself.
     pub committing: Option<JoinHandle<()>>,
     pub blocking: Blocking,
 }
 
-impl Machinery {
-    fn threads(store: &Store) -> Result<Self, StoreError> {
+impl BlockingParts {
+    fn with_threads(store: &Store) -> Result<Self, StoreError> {
         let (group_commit, committing) = GroupCommit::start(store.clone())?;
         Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads })
     }
@@ -136,9 +147,9 @@ impl Service {
         let name = format!("{}/guardian", settings.instance);
         let (guardian, _) = Actor::spawn(Some(name), Guardian, outcome.0.clone()).await.map_err(refused)?;
         let guardian = guardian.get_cell();
-        let machinery = Machinery::threads(&store)?;
+        let blocking_parts = BlockingParts::with_threads(&store)?;
         let parts = Parts { settings, store, ledger, clock, random };
-        let mut service = Self::start_under(parts, guardian.clone(), outcome, machinery).await?;
+        let mut service = Self::start_under(parts, guardian.clone(), outcome, blocking_parts).await?;
         service.guardian = Some(guardian);
         Ok(service)
     }
@@ -156,9 +167,9 @@ impl Service {
         random: Arc<dyn Random>,
         supervisor: ActorCell,
     ) -> Result<Self, ServiceError> {
-        let machinery = Machinery::threads(&store)?;
+        let blocking_parts = BlockingParts::with_threads(&store)?;
         let parts = Parts { settings, store, ledger, clock, random };
-        Self::start_under(parts, supervisor, watch::channel(None), machinery).await
+        Self::start_under(parts, supervisor, watch::channel(None), blocking_parts).await
     }
 
     /// Starts a service under a supervisor, with the given group commit and threads.
@@ -166,10 +177,10 @@ impl Service {
         parts: Parts,
         supervisor: ActorCell,
         (failed, failure): (watch::Sender<Option<ServiceError>>, watch::Receiver<Option<ServiceError>>),
-        machinery: Machinery,
+        blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let Machinery { group_commit, committing, blocking } = machinery;
+        let BlockingParts { group_commit, committing, blocking } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in } = settings;
         let state = RegistryState::new(RegistryParts {
@@ -275,7 +286,7 @@ impl Service {
     pub async fn stop_actors(&self) {
         self.watching.abort();
         for cell in [Some(self.root.get_cell()), self.guardian.clone()].into_iter().flatten() {
-            if let Err(error) = cell.stop_and_wait(None, Some(STOP_PATIENCE)).await {
+            if let Err(error) = cell.stop_and_wait(None, Some(STOP_TIMEOUT)).await {
                 tracing::debug!(%error, "an actor had stopped before");
             }
         }
@@ -292,8 +303,8 @@ impl Service {
             // The thread ends when the last handle of the group commit is dropped. Every part that
             // uses the store holds such a handle.
             let joined = spawn_blocking(move || thread.join());
-            if tokio::time::timeout(STOP_PATIENCE, joined).await.is_err() {
-                tracing::debug!("handles of the service outlive it");
+            if tokio::time::timeout(STOP_TIMEOUT, joined).await.is_err() {
+                tracing::debug!("the committing thread did not end in time: a handle of the service is still held");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The service under failing actors: every call is answered, nothing accepted is lost, everything comes back.
+//! The service while actors fail: every call gets an answer, no accepted request is lost, and every
+//! actor is restarted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,16 +25,16 @@ use crate::{RegistryHandle, Service, ServiceError, Settings, Submission, SubmitE
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
-/// Longer than any answer takes: a call that is not answered by then never is.
+/// Longer than any answer takes. A test that waits longer fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const ACTORS: [&str; 3] = ["tree-maintainer", "batcher", "request-tracker"];
 
-/// Random bytes that repeat in every run.
+/// A counter as the source of random bytes, so that every run has the same bytes.
 #[derive(Default)]
-struct Counting(AtomicU64);
+struct CountingRandom(AtomicU64);
 
-impl Random for Counting {
+impl Random for CountingRandom {
     fn fill(&self, bytes: &mut [u8]) {
         let number = self.0.fetch_add(1, Ordering::Relaxed).to_le_bytes();
         for (byte, digit) in bytes.iter_mut().zip(number.into_iter().cycle()) {
@@ -42,38 +43,38 @@ impl Random for Counting {
     }
 }
 
-/// A service on a store of its own.
-struct Running {
+/// A service with its own store.
+struct SupervisedService {
     instance: &'static str,
     service: Service,
     ledger: Arc<EmbeddedLedger>,
     _folder: TempDir,
 }
 
-/// What a service is started from.
-fn parts(instance: &'static str) -> (TempDir, Settings, Store, Arc<EmbeddedLedger>) {
+/// The folder, settings, store and ledger with which a service starts.
+fn service_parts(instance: &'static str) -> (TempDir, Settings, Store, Arc<EmbeddedLedger>) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let store = Store::open(folder.path(), &OpenOptions::new(DOMAIN)).expect("the store opens");
     let ledger = Arc::new(EmbeddedLedger::open(store.clone()).expect("the ledger opens"));
-    (folder, Settings::named(instance), store, ledger)
+    (folder, Settings::for_instance(instance), store, ledger)
 }
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)))
 }
 
-async fn start_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> Running {
-    let (folder, mut settings, store, ledger) = parts(instance);
+async fn start_with(instance: &'static str, change: impl FnOnce(&mut Settings)) -> SupervisedService {
+    let (folder, mut settings, store, ledger) = service_parts(instance);
     change(&mut settings);
-    let service = Service::start(settings, store, ledger.clone(), clock(), Arc::new(Counting::default()));
-    Running { instance, service: service.await.expect("it starts"), ledger, _folder: folder }
+    let service = Service::start(settings, store, ledger.clone(), clock(), Arc::new(CountingRandom::default()));
+    SupervisedService { instance, service: service.await.expect("the service starts"), ledger, _folder: folder }
 }
 
-async fn start(instance: &'static str) -> Running {
+async fn start(instance: &'static str) -> SupervisedService {
     start_with(instance, |_| {}).await
 }
 
-impl Running {
+impl SupervisedService {
     /// Kills an actor and returns when it is dead.
     async fn kill(&self, actor: &str) {
         kill(&format!("{}/registry/{actor}", self.instance)).await;
@@ -81,43 +82,43 @@ impl Running {
 
     fn restarts(&self, actor: &str) -> u64 {
         let health = self.service.actors();
-        health.iter().find(|health| health.name.ends_with(actor)).expect("an actor").restarts
+        health.iter().find(|health| health.name.ends_with(actor)).expect("the actor exists").restarts
     }
 
-    /// Stops the service. Handles that were cloned before have to be dropped, or it waits for them.
+    /// Stops the service. It waits until all clones of its handles are dropped.
     async fn stop(self) {
-        timeout(PATIENCE, self.service.stop()).await.expect("it stops");
+        timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
     }
 
-    /// The ids of all requests in blocks, in their order.
+    /// The ids of all requests in blocks, in block order.
     fn in_blocks(&self) -> Vec<RequestId> {
-        let block = |height| self.ledger.block(height).expect("read").expect("a block");
+        let block = |height| self.ledger.block(height).expect("the read succeeds").expect("the block exists");
         (1..=self.ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
     }
 }
 
-/// Kills the actor of this name. One that is restarting has no name for a moment.
+/// Kills the actor of this name. An actor that is being restarted has no name for a moment.
 async fn kill(name: &str) {
     loop {
         match where_is(name) {
             Some(cell) if cell.kill_and_wait(Some(PATIENCE)).await.is_ok() => return,
-            // It was dying already, or is starting.
+            // The actor is already dying, or is starting.
             _ => tokio::task::yield_now().await,
         }
     }
 }
 
-/// Returns once `condition` holds.
-async fn until(condition: impl Fn() -> bool) {
+/// Waits until `condition` holds.
+async fn wait_until(condition: impl Fn() -> bool) {
     let holding = async {
         while !condition() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, holding).await.expect("it comes to hold");
+    timeout(PATIENCE, holding).await.expect("the condition holds in time");
 }
 
-/// The creation of an account that is not like any other.
+/// The creation of an account; each number has other authenticators.
 fn create(number: u64) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
@@ -132,11 +133,11 @@ fn submission(number: u64, idempotency_key: &str) -> Submission {
     Submission { operation: create(number), source: None, idempotency_key: Some(idempotency_key.to_owned()) }
 }
 
-/// Submits until the request is accepted. Each call is answered, if only by a refusal.
+/// Submits the operation until it is accepted. Each call must get an answer, which can be an error.
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     loop {
         let call = registry.submit(submission(number, &format!("key {number}")));
-        match timeout(PATIENCE, call).await.expect("every call is answered") {
+        match timeout(PATIENCE, call).await.expect("every call gets an answer") {
             Ok(accepted) => return accepted.request_id,
             Err(SubmitError::Unavailable { .. }) => {}
             Err(error) => panic!("{error}"),
@@ -145,8 +146,8 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
 }
 
 async fn final_state(registry: &RegistryHandle, request_id: &RequestId) -> GatewayRequestState {
-    let status = registry.wait_until_final(request_id, Instant::now() + PATIENCE).await.expect("read");
-    status.expect("a request that was accepted is known").status
+    let status = registry.wait_until_final(request_id, Instant::now() + PATIENCE).await.expect("the read succeeds");
+    status.expect("an accepted request has a status").status
 }
 
 async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
@@ -154,29 +155,29 @@ async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
     assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
 }
 
-/// Kills one actor again and again while eight clients create accounts.
-async fn killed_under_load(instance: &'static str, actor: &'static str) {
+/// Kills one actor five times while eight clients create accounts.
+async fn kill_under_load(instance: &'static str, actor: &'static str) {
     const CLIENTS: u64 = 8;
     const EACH: u64 = 50;
     const KILLS: usize = 5;
     let running = start(instance).await;
     let accepted = Arc::new(AtomicUsize::new(0));
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let (registry, accepted, tell) = (running.service.registry(), Arc::clone(&accepted), tell.clone());
+            let (registry, accepted, sender) = (running.service.registry(), Arc::clone(&accepted), sender.clone());
             tokio::spawn(async move {
                 let mut request_ids = Vec::new();
                 for number in 0..EACH {
                     request_ids.push(submit(&registry, client * EACH + number).await);
-                    tell.send(accepted.fetch_add(1, Ordering::Relaxed)).expect("the test listens");
+                    sender.send(accepted.fetch_add(1, Ordering::Relaxed)).expect("the test receives the count");
                 }
                 request_ids
             })
         })
         .collect();
-    drop(tell);
-    while let Some(count) = told.recv().await {
+    drop(sender);
+    while let Some(count) = receiver.recv().await {
         if count % 60 == 30 && count / 60 < KILLS {
             running.kill(actor).await;
         }
@@ -184,14 +185,14 @@ async fn killed_under_load(instance: &'static str, actor: &'static str) {
     let registry = running.service.registry();
     let mut all = HashSet::new();
     for client in clients {
-        all.extend(client.await.expect("every call was answered"));
+        all.extend(client.await.expect("every call got an answer"));
     }
     assert_eq!(all.len() as u64, CLIENTS * EACH, "no two requests share an id");
     for request_id in &all {
         expect_finalized(&registry, request_id).await;
     }
     let in_blocks = running.in_blocks();
-    assert_eq!(in_blocks.len(), all.len(), "nothing is in two blocks");
+    assert_eq!(in_blocks.len(), all.len(), "each request is in one block");
     assert_eq!(HashSet::from_iter(in_blocks), all);
     assert_eq!(registry.statistics().accounts, CLIENTS * EACH);
     assert_eq!(running.restarts(actor), KILLS as u64);
@@ -200,29 +201,29 @@ async fn killed_under_load(instance: &'static str, actor: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tree_maintainer_dies_under_load() {
-    killed_under_load("dying-maintainer", "tree-maintainer").await;
+async fn no_request_is_lost_when_the_tree_maintainer_dies_under_load() {
+    kill_under_load("dying-maintainer", "tree-maintainer").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_batcher_dies_under_load() {
-    killed_under_load("dying-batcher", "batcher").await;
+async fn no_request_is_lost_when_the_batcher_dies_under_load() {
+    kill_under_load("dying-batcher", "batcher").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_request_tracker_dies_under_load() {
-    killed_under_load("dying-tracker", "request-tracker").await;
+async fn no_request_is_lost_when_the_request_tracker_dies_under_load() {
+    kill_under_load("dying-tracker", "request-tracker").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_after_a_dead_actor_start_again_with_it() {
+async fn actors_after_a_dead_actor_restart_with_it() {
     let running = start("rest-for-one").await;
     let registry = running.service.registry();
     for (number, (actor, expected)) in (0..).zip(ACTORS.iter().zip([[1, 1, 1], [1, 2, 2], [1, 2, 3]])) {
         running.kill(actor).await;
         let request_id = submit(&registry, number).await;
         expect_finalized(&registry, &request_id).await;
-        until(|| running.restarts("request-tracker") >= expected[2]).await;
+        wait_until(|| running.restarts("request-tracker") >= expected[2]).await;
         assert_eq!(ACTORS.map(|actor| running.restarts(actor)), expected, "{actor} was killed");
     }
     drop(registry);
@@ -231,14 +232,14 @@ async fn those_after_a_dead_actor_start_again_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_request_tracker_keeps_locks_and_idempotency_keys() {
-    // Nothing is sealed, so requests stay open.
+    // No block is sealed, so requests stay open.
     let running = start_with("keeps-locks", |settings| settings.batch.max_wait = Duration::from_secs(3600)).await;
     let registry = running.service.registry();
-    let first = registry.submit(submission(1, "one")).await.expect("accepted");
+    let first = registry.submit(submission(1, "one")).await.expect("the request is accepted");
     let GatewayStatusResponse { request_id, .. } = first;
     for _ in 0..2 {
         running.kill("request-tracker").await;
-        let again = registry.submit(submission(1, "one")).await.expect("the same request");
+        let again = registry.submit(submission(1, "one")).await.expect("the repeated request is accepted");
         assert_eq!(again.request_id, request_id);
         let reused = registry.submit(submission(2, "one")).await;
         assert!(matches!(reused, Err(SubmitError::IdempotencyKeyReused)), "{reused:?}");
@@ -272,8 +273,8 @@ async fn a_final_request_holds_no_locks_after_any_restart() {
         let request_id = submit(&registry, number).await;
         running.kill(actor).await;
         expect_finalized(&registry, &request_id).await;
-        until(|| registry.statistics().open_requests == 0).await;
-        // The address belongs to an account now: the rule says no, not a lock.
+        wait_until(|| registry.statistics().open_requests == 0).await;
+        // The address belongs to an account now, so the rule rejects the request, not a lock.
         let again = loop {
             match registry.submit(create(number).into()).await {
                 Err(SubmitError::Unavailable { .. }) => {}
@@ -287,48 +288,54 @@ async fn a_final_request_holds_no_locks_after_any_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocks_that_others_append_are_followed() {
+async fn blocks_of_another_appender_are_applied() {
     let running = start("follower").await;
     let registry = running.service.registry();
     let own = submit(&registry, 0).await;
     expect_finalized(&registry, &own).await;
-    // One good request among them, and one that repeats an account.
+    // The entries with numbers 1 and 2 are valid; the entry with number 0 repeats an account.
     let foreign: Vec<_> = [1, 0, 2]
         .into_iter()
         .map(|number| Entry { request_id: RequestId::from_random([100 + number as u8; 16]), operation: create(number) })
         .collect();
     let block =
         Block::seal(&running.ledger.head(), UnixSeconds(1_800_000_100), RuleParameters::default(), foreign.clone());
-    running.ledger.append(&block).expect("appended");
+    running.ledger.append(&block).expect("the block is appended");
     let next = submit(&registry, 3).await;
     expect_finalized(&registry, &next).await;
     for (entry, good) in foreign.iter().zip([true, false, true]) {
         let state = final_state(&registry, &entry.request_id).await;
         assert_eq!(matches!(state, GatewayRequestState::Finalized { .. }), good, "{state:?}");
-        registry.receipt(&entry.request_id).expect("read").expect("a receipt").verify().expect("it holds");
+        registry
+            .receipt(&entry.request_id)
+            .expect("the read succeeds")
+            .expect("the receipt exists")
+            .verify()
+            .expect("the receipt verifies");
     }
     assert_eq!(registry.statistics().accounts, 4);
     drop(registry);
     running.stop().await;
 }
 
-/// A loss of power leaves this behind: applied blocks are not synced, sealed ones are. Their requests may have been shown as final.
+/// A loss of power leaves this state: sealed blocks are synced, applied blocks are not. Clients may
+/// have seen the requests of these blocks as final.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sealed_blocks_are_applied_before_anybody_is_answered() {
-    let (_folder, settings, store, ledger) = parts("catches-up");
+async fn sealed_blocks_are_applied_before_the_first_answer() {
+    let (_folder, settings, store, ledger) = service_parts("catches-up");
     for number in 0..20 {
         let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: create(number.into()) };
         let block = Block::seal(&ledger.head(), UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
-        ledger.append(&block).expect("appended");
+        ledger.append(&block).expect("the block is appended");
     }
-    let service = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default()));
-    let service = service.await.expect("it starts");
+    let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
+    let service = service.await.expect("the service starts");
     assert_eq!(service.registry().snapshot().next_leaf_index(), LeafIndex(21));
-    timeout(PATIENCE, service.stop()).await.expect("it stops");
+    timeout(PATIENCE, service.stop()).await.expect("the service stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_failures_end_the_service_and_say_so() {
+async fn too_many_failures_end_the_service_with_an_error() {
     let running = start("failing").await;
     let killing = async {
         loop {
@@ -338,19 +345,19 @@ async fn too_many_failures_end_the_service_and_say_so() {
     let ending = async {
         tokio::select! {
             error = running.service.failed() => error,
-            () = killing => unreachable!("it kills forever"),
+            () = killing => unreachable!("the loop does not end"),
         }
     };
-    let error = timeout(PATIENCE, ending).await.expect("it does not go on for ever");
+    let error = timeout(PATIENCE, ending).await.expect("the service ends");
     assert!(matches!(error, ServiceError::GaveUp { .. }), "{error}");
     assert!(error.to_string().contains("gave up"), "{error}");
     let refused = timeout(PATIENCE, running.service.registry().submit(create(1).into())).await;
-    assert!(matches!(refused.expect("answered"), Err(SubmitError::Unavailable { .. })));
+    assert!(matches!(refused.expect("the call gets an answer"), Err(SubmitError::Unavailable { .. })));
     running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_supervisor_comes_back_with_its_actors() {
+async fn a_dead_supervisor_is_restarted_with_its_actors() {
     let running = start("dead-supervisor").await;
     let registry = running.service.registry();
     for number in 0..3 {
@@ -363,7 +370,7 @@ async fn a_dead_supervisor_comes_back_with_its_actors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_services_live_in_one_process_under_names_of_their_own() {
+async fn two_services_run_in_one_process_under_different_names() {
     let (one, two) = (start("one").await, start("two").await);
     for running in [&one, &two] {
         let registry = running.service.registry();
@@ -371,8 +378,8 @@ async fn two_services_live_in_one_process_under_names_of_their_own() {
         expect_finalized(&registry, &request_id).await;
         assert_eq!(registry.statistics().accounts, 1);
     }
-    let (_folder, settings, store, ledger) = parts("one");
-    let again = Service::start(settings, store, ledger, clock(), Arc::new(Counting::default())).await;
+    let (_folder, settings, store, ledger) = service_parts("one");
+    let again = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default())).await;
     assert!(matches!(&again, Err(ServiceError::Start { instance, .. }) if instance == "one"), "{:?}", again.err());
     one.kill("batcher").await;
     one.stop().await;
@@ -384,27 +391,27 @@ async fn two_services_live_in_one_process_under_names_of_their_own() {
     two.stop().await;
 }
 
-/// An embedder's supervisor: passes on what it is told of.
-struct Host;
+/// An embedder's supervisor: reports the name of every actor that ends.
+struct ReportingSupervisor;
 
-impl Actor for Host {
+impl Actor for ReportingSupervisor {
     type Msg = ();
     type State = mpsc::UnboundedSender<String>;
     type Arguments = mpsc::UnboundedSender<String>;
 
-    async fn pre_start(&self, _: ActorRef<()>, told: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
-        Ok(told)
+    async fn pre_start(&self, _: ActorRef<()>, sender: Self::Arguments) -> Result<Self::State, ActorProcessingErr> {
+        Ok(sender)
     }
 
     async fn handle_supervisor_evt(
         &self,
         _: ActorRef<()>,
         event: SupervisionEvent,
-        told: &mut Self::State,
+        sender: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         let name = event.actor_cell().and_then(ractor::ActorCell::get_name).unwrap_or_default();
         match event {
-            SupervisionEvent::ActorFailed(..) | SupervisionEvent::ActorTerminated(..) => told.send(name)?,
+            SupervisionEvent::ActorFailed(..) | SupervisionEvent::ActorTerminated(..) => sender.send(name)?,
             _ => {}
         }
         Ok(())
@@ -412,26 +419,35 @@ impl Actor for Host {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_embedders_supervisor_is_told_and_lives_on() {
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let (host, _) = Actor::spawn(None, Host, tell).await.expect("the host starts");
-    let (_folder, settings, store, ledger) = parts("embedded");
-    let service =
-        Service::start_linked(settings, store, ledger, clock(), Arc::new(Counting::default()), host.get_cell())
-            .await
-            .expect("it starts");
+async fn an_embedders_supervisor_learns_of_the_end_of_the_service_and_survives() {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let (supervisor, _) = Actor::spawn(None, ReportingSupervisor, sender).await.expect("the supervisor starts");
+    let (_folder, settings, store, ledger) = service_parts("embedded");
+    let service = Service::start_linked(
+        settings,
+        store,
+        ledger,
+        clock(),
+        Arc::new(CountingRandom::default()),
+        supervisor.get_cell(),
+    )
+    .await
+    .expect("the service starts");
     let registry = service.registry();
     kill("embedded/registry/request-tracker").await;
     let request_id = submit(&registry, 1).await;
     expect_finalized(&registry, &request_id).await;
-    assert!(told.is_empty(), "what the service mends itself is its own business");
+    assert!(receiver.is_empty(), "a restart inside the service is not reported to its supervisor");
 
-    service.root().kill_and_wait(Some(PATIENCE)).await.expect("it dies");
-    assert_eq!(timeout(PATIENCE, told.recv()).await.expect("told").as_deref(), Some("embedded/root"));
-    assert_eq!(host.get_status(), ractor::ActorStatus::Running);
-    let refused = timeout(PATIENCE, registry.submit(create(2).into())).await.expect("answered");
+    service.root().kill_and_wait(Some(PATIENCE)).await.expect("the root dies");
+    assert_eq!(
+        timeout(PATIENCE, receiver.recv()).await.expect("the supervisor reports").as_deref(),
+        Some("embedded/root")
+    );
+    assert_eq!(supervisor.get_status(), ractor::ActorStatus::Running);
+    let refused = timeout(PATIENCE, registry.submit(create(2).into())).await.expect("the call gets an answer");
     assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");
     drop(registry);
     service.stop().await;
-    host.stop_and_wait(None, None).await.expect("it stops");
+    supervisor.stop_and_wait(None, None).await.expect("the supervisor stops");
 }

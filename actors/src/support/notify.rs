@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiters_of_a_key_share_a_channel_that_goes_with_the_last_of_them() {
+    fn waiters_of_a_key_share_a_channel_until_the_last_one_is_dropped() {
         let mut notifiers = Notifiers::default();
         let (one, two) = (notifiers.register("a"), notifiers.register("a"));
         let other = notifiers.register("b");
         notifiers.notify(&"a");
         notifiers.notify(&"c");
-        let woken = [&one, &two, &other].map(|waiter| waiter.has_changed().expect("the map is there"));
+        let woken = [&one, &two, &other].map(|waiter| waiter.has_changed().expect("the channel is open"));
         assert_eq!(woken, [true, true, false]);
         drop(one);
         notifiers.release(&"a");
@@ -66,8 +66,8 @@ mod tests {
         notifiers.release(&"a");
         assert_eq!(notifiers.channels.len(), 1);
         notifiers.notify_all();
-        assert!(other.has_changed().expect("the map is there"));
+        assert!(other.has_changed().expect("the channel is open"));
         drop(notifiers);
-        assert!(other.has_changed().is_err(), "a waiter learns that it has to register again");
+        assert!(other.has_changed().is_err(), "the closed channel tells the waiter to register again");
     }
 }

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_waits_for_the_work_of_a_caller_that_was_killed() {
+    async fn work_waits_for_the_work_of_a_killed_caller() {
         let serial = Arc::new(SerialBlocking::default());
         let (begin, begun) = channel();
         let (finish, finished) = channel::<()>();
@@ -58,17 +58,17 @@ mod tests {
             let serial = Arc::clone(&serial);
             async move {
                 let work = move || {
-                    begin.send(()).expect("the test listens");
+                    begin.send(()).expect("the test receives the start");
                     finished.recv().expect("the test finishes it");
                 };
                 serial.run(work).await.expect("no panic");
             }
         });
-        spawn_blocking(move || begun.recv().expect("begun")).await.expect("no panic");
+        spawn_blocking(move || begun.recv().expect("the work has started")).await.expect("no panic");
         caller.abort();
-        assert!(caller.await.expect_err("killed").is_cancelled());
+        assert!(caller.await.expect_err("the caller was killed").is_cancelled());
         assert!(serial.permit.try_lock().is_err(), "the work continues");
-        finish.send(()).expect("the work listens");
+        finish.send(()).expect("the work waits for its end");
         serial.until_idle().await;
         assert_eq!(serial.run(|| 7).await.expect("no panic"), 7);
     }

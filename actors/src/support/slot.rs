@@ -97,7 +97,7 @@ impl<M: Send + 'static> Slot<M> {
         message: impl FnOnce(RpcReplyPort<R>) -> M,
         deadline: Instant,
     ) -> Result<R, CallError> {
-        let actor = self.running(deadline).await?;
+        let actor = self.wait_until_running(deadline).await?;
         let patience = deadline.saturating_duration_since(Instant::now());
         match actor.call(|reply| Traced::call(message(reply)), Some(patience)).await {
             Ok(CallResult::Success(answer)) => Ok(answer),
@@ -108,7 +108,7 @@ impl<M: Send + 'static> Slot<M> {
     }
 
     /// The actor, once it runs.
-    async fn running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
+    async fn wait_until_running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
         let is_alive = |occupant: &Option<ActorRef<Traced<M>>>| {
             occupant.as_ref().is_some_and(|actor| actor.get_status() <= ractor::ActorStatus::Running)
         };

@@ -13,15 +13,28 @@ pub enum VerificationError {
     Admission(#[from] AdmissionError),
     /// No proof verified.
     #[error("no proof of the request verified; results says why for each")]
-    AllFailed { app_id: String, results: Vec<ItemResult> },
+    AllFailed {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+        /// The failure of each item, in the order of the request.
+        results: Vec<ItemResult>,
+    },
     /// A nullifier has been verified as often as its action allows.
     #[error("{limit}")]
-    MaxVerifications { app_id: String, limit: MaxVerificationsReached },
+    MaxVerifications {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+        /// How often the action allows a nullifier to be verified.
+        limit: MaxVerificationsReached,
+    },
     /// Too many proofs or requests wait; or the verifier is not running or did not answer; or the
     /// checks or the recording took longer than the deadline allows. When the recording took too
     /// long, the nullifiers may have been recorded. `reason` says which.
     #[error("{reason}; try again")]
-    Unavailable { reason: String },
+    Unavailable {
+        /// Which of these causes applies, for the client.
+        reason: String,
+    },
     /// The store could not be read or written. After a failed write the nullifiers may have been
     /// recorded all the same.
     #[error(transparent)]

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::VerificationError;
 use super::messages::{Job, VerifierPoolMessage};
-use super::recording::{NullifierRecorder, ProvedAction, Recorded, SeenNullifier};
+use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNullifier};
 use super::roots::{RootList, RootsAt};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::VerifierState;
@@ -165,8 +165,8 @@ impl VerificationHandle {
         if results.iter().all(|result| !result.success) {
             return Err(VerificationError::AllFailed { app_id, results });
         }
-        let Recorded { first, is_reuse } = match request.proofs.action() {
-            None => Recorded { first: None, is_reuse: false },
+        let RecordingResult { first, is_reuse } = match request.proofs.action() {
+            None => RecordingResult { first: None, is_reuse: false },
             Some(text) => {
                 let proved = ProvedAction {
                     app_id: &app_id,
@@ -328,13 +328,13 @@ fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {
         Ok(()) => ItemResult::verified(identifier.to_owned(), nullifier.text.clone()),
         Err(failure) => ItemResult::failed(identifier.to_owned(), failure),
     };
-    proofs.named().into_iter().zip(verdicts).map(result).collect()
+    proofs.identifiers_and_nullifiers().into_iter().zip(verdicts).map(result).collect()
 }
 
 /// The nullifiers of the verified items, each once, in the items' order.
 fn verified_nullifiers(proofs: &Proofs, results: &[ItemResult]) -> Vec<Nullifier> {
     let mut verified = Vec::new();
-    for ((_, nullifier), result) in proofs.named().into_iter().zip(results) {
+    for ((_, nullifier), result) in proofs.identifiers_and_nullifiers().into_iter().zip(results) {
         if result.success && !verified.contains(&nullifier.value) {
             verified.push(nullifier.value);
         }

@@ -158,7 +158,11 @@ impl VerifierPoolState {
             self.failures.pop_front();
         }
         if self.failures.len() > MAX_RESTARTS {
-            return Err(format!("verifier workers failed {MAX_RESTARTS} times in a minute: {reason}").into());
+            return Err(format!(
+                "verifier workers failed more than {MAX_RESTARTS} times within {} s: {reason}",
+                RESTART_WINDOW.as_secs()
+            )
+            .into());
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::verification::directory::{Action, ActionKey};
 use selfsame_protocol::verification::nullifiers::{
-    ActionRecord, MaxVerificationsReached, NullifierKey, verified_again,
+    ActionRecord, MaxVerificationsReached, NullifierKey, count_verification,
 };
 use selfsame_storage::{Decision, NullifierWrite, StoreError, VerificationRecords};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
@@ -43,7 +43,7 @@ pub struct SeenNullifier {
 }
 
 /// The outcome of recording.
-pub(super) struct Recorded {
+pub(super) struct RecordingResult {
     /// The first nullifier of the request.
     pub first: Option<SeenNullifier>,
     /// Whether any of the nullifiers had been seen before.
@@ -77,7 +77,11 @@ impl NullifierRecorder {
     }
 
     /// Records the nullifiers of a request. When this returns success, they are durable.
-    pub async fn record(&self, proved: &ProvedAction<'_>, deadline: Instant) -> Result<Recorded, VerificationError> {
+    pub async fn record(
+        &self,
+        proved: &ProvedAction<'_>,
+        deadline: Instant,
+    ) -> Result<RecordingResult, VerificationError> {
         let too_long = |_| {
             let reason = "recording the nullifiers took too long; they may have been recorded all the same";
             VerificationError::unavailable(reason)
@@ -96,11 +100,11 @@ impl NullifierRecorder {
             self.records.write(&write, Box::new(move |result| drop(decided.send(result))));
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
             match decision.unwrap_or(Err(StoreError::Closing))? {
-                Decision::Written => return Ok(recorded(&write)),
+                Decision::Written => return Ok(recording_result(&write)),
                 // Another request has recorded the same nullifier or action in the meantime.
                 Decision::Changed if Instant::now() < deadline => {}
                 Decision::Changed => {
-                    return Err(VerificationError::unavailable("the nullifier is being verified by many at once"));
+                    return Err(VerificationError::unavailable("many requests record the nullifier at the same time"));
                 }
             }
         }
@@ -125,7 +129,7 @@ impl NullifierRecorder {
         let verified = |nullifier: &Nullifier| {
             let key = NullifierKey { action: proved.key, nullifier: *nullifier };
             let before = self.records.nullifier(&key)?;
-            let after = verified_again(before.as_ref(), max_verifications, now, proved.user_presence_completed);
+            let after = count_verification(before.as_ref(), max_verifications, now, proved.user_presence_completed);
             Ok((key, before, after.map_err(RecordError::Limit)?))
         };
         let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
@@ -138,9 +142,9 @@ impl NullifierRecorder {
     }
 }
 
-fn recorded(write: &NullifierWrite) -> Recorded {
+fn recording_result(write: &NullifierWrite) -> RecordingResult {
     let first = write.nullifiers.first();
-    Recorded {
+    RecordingResult {
         first: first.map(|(key, _, after)| SeenNullifier { nullifier: key.nullifier, created_at: after.created_at }),
         is_reuse: write.nullifiers.iter().any(|(_, before, _)| before.is_some()),
     }

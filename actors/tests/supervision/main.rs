@@ -1,7 +1,11 @@
-//! The service while faults strike at every step of every actor: callers are answered in bounded time, nothing accepted is lost or
-//! doubled, and the tree returns to service, or ends with a reason.
+//! The service while faults are injected at every step of every actor: callers get answers in
+//! bounded time, no accepted request is lost or executed twice, and the supervision tree recovers
+//! or ends with a reason.
 //!
-//! A process has one set of fault points, so these tests are a binary of their own, and each waits for the plan of the one before.
+//! A process has one set of fault points. Therefore these tests are a binary of their own and run
+//! one after another.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod registry;
 mod stuck;
@@ -27,20 +31,20 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 
-/// One test at a time: a fault strikes whatever service runs in this process.
-async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+/// Lets one test run at a time, because a fault applies to every service of the process.
+async fn lock_exclusive() -> MutexGuard<'static, ()> {
+    static EXCLUSIVE: Mutex<()> = Mutex::const_new(());
+    EXCLUSIVE.lock().await
 }
 
-/// Longer than any answer takes, retries of failed steps included.
+/// Longer than any answer takes, including the retries of failed steps.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How soon every call is answered, if only by a refusal.
+/// The longest time until a call gets an answer, which can be an error.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A service on a store of its own.
-struct Running {
+/// A service with its own store.
+struct FaultTestService {
     service: Service,
     store: Store,
     ledger: Arc<EmbeddedLedger>,
@@ -48,7 +52,7 @@ struct Running {
     folder: TempDir,
 }
 
-async fn start_with(change: impl FnOnce(&mut Settings)) -> Running {
+async fn start_with(change: impl FnOnce(&mut Settings)) -> FaultTestService {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
@@ -58,34 +62,34 @@ async fn start_with(change: impl FnOnce(&mut Settings)) -> Running {
         verification: VerificationSettings { workers: 2, ..VerificationSettings::default() },
         // Small blocks, so that each step runs many times.
         batch: BatchLimits { max_operations: 3, ..BatchLimits::default() },
-        ..Settings::named(format!("supervised-{}", STARTED.fetch_add(1, Ordering::Relaxed)))
+        ..Settings::for_instance(format!("supervised-{}", STARTED.fetch_add(1, Ordering::Relaxed)))
     };
     change(&mut settings);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let service = Service::start(settings, store.clone(), ledger.clone(), clock.clone(), Arc::new(SystemRandom));
-    Running { service: service.await.expect("it starts"), store, ledger, clock, folder }
+    FaultTestService { service: service.await.expect("the service starts"), store, ledger, clock, folder }
 }
 
-async fn start() -> Running {
+async fn start() -> FaultTestService {
     start_with(|_| {}).await
 }
 
-impl Running {
-    /// The ids of all requests in blocks, in their order.
+impl FaultTestService {
+    /// The ids of all requests in blocks, in block order.
     fn in_blocks(&self) -> Vec<RequestId> {
-        let block = |height| self.ledger.block(height).expect("read").expect("a block");
+        let block = |height| self.ledger.block(height).expect("the read succeeds").expect("the block exists");
         (1..=self.ledger.head().height).flat_map(|height| block(height).entries).map(|entry| entry.request_id).collect()
     }
 
-    /// Stops the service; the store must be sound.
+    /// Stops the service, and checks the store with fsck.
     async fn stop(self) {
-        timeout(PATIENCE, self.service.stop()).await.expect("it stops");
-        let report = selfsame_storage::fsck(&self.store, &self.folder.path().join("scratch")).expect("checked");
-        assert!(report.faults.is_empty(), "{:?}", report.faults);
+        timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
+        let report = selfsame_storage::fsck(&self.store, &self.folder.path().join("scratch")).expect("fsck runs");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }
 
-/// The creation of an account that is not like any other.
+/// The creation of an account; each number has other authenticators.
 fn create(number: u64) -> Operation {
     let operation = CreateAccount {
         recovery_address: Address::ZERO,
@@ -96,14 +100,15 @@ fn create(number: u64) -> Operation {
     operation.into()
 }
 
-/// Submits until the request is accepted, under one key. Each call is answered, if only by a refusal.
+/// Submits the operation under one idempotency key until it is accepted. Each call must get an
+/// answer, which can be an error.
 async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     loop {
         let idempotency_key = Some(format!("key {number}"));
         let submission = Submission { operation: create(number), source: None, idempotency_key };
-        match timeout(ANSWERED_WITHIN, registry.submit(submission)).await.expect("every call is answered") {
+        match timeout(ANSWERED_WITHIN, registry.submit(submission)).await.expect("every call gets an answer") {
             Ok(accepted) => return accepted.request_id,
-            // A moment before trying again, as clients have it.
+            // Clients wait a moment before they retry, too.
             Err(SubmitError::Unavailable { .. } | SubmitError::Store(_)) => {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
@@ -112,14 +117,14 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
     }
 }
 
-/// Returns once the request is finalized.
+/// Waits until the request is finalized.
 async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        // Reading the state may fail, too: then it is asked for again.
+        // Reading the state can fail because of an injected fault. Then it is read again.
         match registry.wait_until_final(request_id, deadline).await {
             Ok(status) => {
-                let state = status.expect("a request that was accepted is known").status;
+                let state = status.expect("an accepted request has a status").status;
                 assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{request_id}: {state:?}");
                 return;
             }
@@ -128,8 +133,9 @@ async fn expect_finalized(registry: &RegistryHandle, request_id: &RequestId) {
     }
 }
 
-/// Four clients create ten accounts each, all at once; each account is made once, by one block.
-async fn work(running: &Running) {
+/// Four clients create ten accounts each at the same time. Each account must be created once, by
+/// one block.
+async fn create_accounts(running: &FaultTestService) {
     const CLIENTS: u64 = 4;
     const EACH: u64 = 10;
     let clients = (0..CLIENTS).map(|client| {
@@ -146,14 +152,14 @@ async fn work(running: &Running) {
     let registry = running.service.registry();
     let mut all = HashSet::new();
     for client in clients {
-        all.extend(client.await.expect("every call was answered"));
+        all.extend(client.await.expect("every call got an answer"));
     }
     assert_eq!(all.len() as u64, CLIENTS * EACH, "no two requests share an id");
     for request_id in &all {
         expect_finalized(&registry, request_id).await;
     }
     let in_blocks = running.in_blocks();
-    assert_eq!(in_blocks.len(), all.len(), "nothing is in two blocks");
+    assert_eq!(in_blocks.len(), all.len(), "each request is in one block");
     assert_eq!(HashSet::from_iter(in_blocks), all);
     assert_eq!(registry.statistics().accounts, CLIENTS * EACH);
 }

@@ -7,9 +7,11 @@ use selfsame_actors::{ServiceError, SubmitError};
 use selfsame_protocol::ids::LeafIndex;
 use tokio::time::timeout;
 
-use super::{ANSWERED_WITHIN, PATIENCE, create, expect_finalized, start, start_with, submit, turn, work};
+use super::{
+    ANSWERED_WITHIN, PATIENCE, create, create_accounts, expect_finalized, lock_exclusive, start, start_with, submit,
+};
 
-/// Every step of a request's way.
+/// The fault points that a request passes on its way into a published block.
 const STEPS: [FaultPoint; 14] = [
     FaultPoint::GroupCommitBefore,
     FaultPoint::GroupCommitAfter,
@@ -27,12 +29,13 @@ const STEPS: [FaultPoint; 14] = [
     FaultPoint::TreeMaintainerPublished,
 ];
 
-/// Lets a few visits pass, then strikes twice, while accounts are being created.
-async fn struck(fault: Fault) {
+/// For each step: injects the fault twice, after zero or more visits without a fault, while clients
+/// create accounts.
+async fn inject_at_each_step(fault: Fault) {
     for (number, point) in STEPS.into_iter().enumerate() {
-        let plan = Plan::new().strike(point, fault, 1 + number % 3, 2).run();
+        let plan = Plan::new().strike_times(point, fault, 1 + number % 3, 2).run();
         let running = start().await;
-        work(&running).await;
+        create_accounts(&running).await;
         assert_eq!(plan.strikes(point), 2, "{}", point.name());
         drop(plan);
         running.stop().await;
@@ -40,34 +43,35 @@ async fn struck(fault: Fault) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_step_panics() {
-    let _turn = turn().await;
-    struck(Fault::Panic).await;
+async fn no_request_is_lost_when_any_step_panics() {
+    let _guard = lock_exclusive().await;
+    inject_at_each_step(Fault::Panic).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_step_fails() {
-    let _turn = turn().await;
-    struck(Fault::Error).await;
+async fn no_request_is_lost_when_any_step_fails() {
+    let _guard = lock_exclusive().await;
+    inject_at_each_step(Fault::Error).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_step_is_slow() {
-    let _turn = turn().await;
-    struck(Fault::Delay(Duration::from_millis(100))).await;
+async fn no_request_is_lost_when_any_step_is_slow() {
+    let _guard = lock_exclusive().await;
+    inject_at_each_step(Fault::Delay(Duration::from_millis(100))).await;
 }
 
-/// The block takes a request along that became durable after the batcher had decided to seal, is written and called failed, and is
-/// not applied by the time that sealing is tried again.
+/// The block contains a request that became durable after the batcher had decided to seal. It is
+/// written although the write is reported as failed, and it is not yet applied when the batcher
+/// tries to seal again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_block_that_was_written_and_called_failed_is_not_written_again() {
-    let _turn = turn().await;
+async fn a_block_that_was_written_although_the_write_failed_is_not_written_again() {
+    let _guard = lock_exclusive().await;
     let while_sealing = Fault::Delay(Duration::from_millis(300));
     let while_applying = Fault::Delay(Duration::from_millis(1500));
     let plan = Plan::new()
-        .strike(FaultPoint::BatcherSeal, while_sealing, 0, 1)
-        .strike(FaultPoint::LedgerAppendAfter, Fault::Error, 0, 1)
-        .strike(FaultPoint::TreeMaintainerApply, while_applying, 0, 1)
+        .strike_times(FaultPoint::BatcherSeal, while_sealing, 0, 1)
+        .strike_times(FaultPoint::LedgerAppendAfter, Fault::Error, 0, 1)
+        .strike_times(FaultPoint::TreeMaintainerApply, while_applying, 0, 1)
         .run();
     let running = start_with(|settings| settings.batch.max_operations = 100).await;
     let registry = running.service.registry();
@@ -78,7 +82,7 @@ async fn a_block_that_was_written_and_called_failed_is_not_written_again() {
     for request_id in [&first, &second] {
         expect_finalized(&registry, request_id).await;
     }
-    // Behind whatever would be sealed a second time.
+    // The third request comes after any block that would be sealed a second time.
     let third = submit(&registry, 2).await;
     for request_id in [&third, &first, &second] {
         expect_finalized(&registry, request_id).await;
@@ -88,23 +92,24 @@ async fn a_block_that_was_written_and_called_failed_is_not_written_again() {
     running.stop().await;
 }
 
-/// Whoever looks does not wait for a disk that does not answer.
+/// Reading statistics does not wait for a disk that does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statistics_are_there_while_a_block_is_being_written() {
-    let _turn = turn().await;
+async fn statistics_are_available_while_a_block_is_being_written() {
+    let _guard = lock_exclusive().await;
     let running = start().await;
     let registry = running.service.registry();
     let before = submit(&registry, 0).await;
     expect_finalized(&registry, &before).await;
-    let plan = Plan::new().always(FaultPoint::LedgerAppendBefore, Fault::Stall).run();
+    let plan = Plan::new().strike_always(FaultPoint::LedgerAppendBefore, Fault::Stall).run();
     let accepted = submit(&registry, 1).await;
     plan.struck(FaultPoint::LedgerAppendBefore, 1).await;
-    let asking = registry.clone();
-    let looking = tokio::task::spawn_blocking(move || (asking.statistics(), asking.failures()));
-    let (statistics, failures) = timeout(PATIENCE, looking).await.expect("at once").expect("no panic");
+    let handle = registry.clone();
+    let reading = tokio::task::spawn_blocking(move || (handle.statistics(), handle.failures()));
+    let (statistics, failures) =
+        timeout(PATIENCE, reading).await.expect("the statistics do not wait for the disk").expect("no panic");
     assert_eq!((statistics.ledger_height, statistics.open_requests), (1, 1));
-    assert_eq!(failures, Vec::<String>::new(), "it may only be slow");
-    let status = registry.status(&accepted).expect("read").expect("known").status;
+    assert_eq!(failures, Vec::<String>::new(), "a slow disk is not a failure");
+    let status = registry.status(&accepted).expect("the read succeeds").expect("the request has a status").status;
     assert!(!status.is_final(), "{status:?}");
     drop(plan);
     expect_finalized(&registry, &accepted).await;
@@ -113,26 +118,29 @@ async fn statistics_are_there_while_a_block_is_being_written() {
     running.stop().await;
 }
 
-/// A panic while conditions are looked at costs one commit and not the thread that makes them all.
+/// A panic during the check of a commit's conditions fails that commit and does not end the
+/// committing thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_go_on_after_a_panic_in_one_of_them() {
-    let _turn = turn().await;
-    // Somebody else may read at the same moment, and be struck instead; or be passed by, and we are.
+async fn commits_continue_after_one_commit_panics() {
+    let _guard = lock_exclusive().await;
+    // Another actor may read at the same moment and get the panic instead, so the test repeats
+    // until the commit gets it.
     for _ in 0..20 {
         let running = start().await;
         let registry = running.service.registry();
         let keys = running.service.sign_in();
         let before = submit(&registry, 1).await;
         expect_finalized(&registry, &before).await;
-        // The first keys are written under the condition that there are none. The session registry and its task read that first, then
-        // the committing thread does.
-        let plan = Plan::new().strike(FaultPoint::StoreRead, Fault::Panic, 2, 1).run();
-        let asking = keys.clone();
-        let made = tokio::spawn(async move { asking.published_keys().await }).await;
+        // The first keys are written under the condition that there are no keys. The session
+        // registry and its task read that record first, then the committing thread does.
+        let plan = Plan::new().strike_times(FaultPoint::StoreRead, Fault::Panic, 2, 1).run();
+        let handle = keys.clone();
+        let first_try = tokio::spawn(async move { handle.published_keys().await }).await;
         assert_eq!(plan.strikes(FaultPoint::StoreRead), 1);
         drop(plan);
-        // The panic may have struck the session registry, which is then restarted: its calls fail until it runs again.
-        let made_again = async {
+        // The panic may have hit the session registry, which is then restarted. Its calls fail
+        // until it runs again.
+        let second_try = async {
             loop {
                 match keys.published_keys().await {
                     Ok(published) => return published,
@@ -140,22 +148,22 @@ async fn commits_go_on_after_a_panic_in_one_of_them() {
                 }
             }
         };
-        assert_eq!(timeout(PATIENCE, made_again).await.expect("made").len(), 2);
+        assert_eq!(timeout(PATIENCE, second_try).await.expect("the keys are created").len(), 2);
         let accepted = submit(&registry, 0).await;
         expect_finalized(&registry, &accepted).await;
         drop((registry, keys));
         running.stop().await;
-        if let Ok(Err(refused)) = made {
-            assert!(refused.to_string().contains("panicked"), "{refused}");
+        // Another error means that another reader of the store was hit.
+        if first_try.is_ok_and(|made| made.is_err_and(|error| error.to_string().contains("panicked"))) {
             return;
         }
     }
-    panic!("it was always somebody else");
+    panic!("the panic never hit the committing thread");
 }
 
 #[tokio::test]
-async fn expired_requests_are_deleted_though_it_fails_at_first() {
-    let _turn = turn().await;
+async fn expired_requests_are_deleted_after_a_failed_deletion() {
+    let _guard = lock_exclusive().await;
     let running = start_with(|settings| settings.limits.request_retention = Duration::from_secs(10)).await;
     let registry = running.service.registry();
     let mut all = Vec::new();
@@ -165,8 +173,8 @@ async fn expired_requests_are_deleted_though_it_fails_at_first() {
     for request_id in &all {
         expect_finalized(&registry, request_id).await;
     }
-    let is_known = |request_id| registry.status(request_id).expect("read").is_some();
-    let plan = Plan::new().strike(FaultPoint::SweepBefore, Fault::Error, 1, 1).strike(
+    let is_known = |request_id| registry.status(request_id).expect("the read succeeds").is_some();
+    let plan = Plan::new().strike_times(FaultPoint::SweepBefore, Fault::Error, 1, 1).strike_times(
         FaultPoint::SweepAfter,
         Fault::Error,
         1,
@@ -178,14 +186,15 @@ async fn expired_requests_are_deleted_though_it_fails_at_first() {
         tokio::time::advance(Duration::from_secs(61)).await;
         tokio::time::resume();
     };
-    // Requests, then keys: the keys fail, and nothing has expired yet.
+    // Each sweep deletes requests, then idempotency keys. This sweep fails at the keys, and nothing
+    // has expired yet.
     pass_a_minute().await;
-    timeout(PATIENCE, plan.struck(FaultPoint::SweepBefore, 1)).await.expect("struck");
+    timeout(PATIENCE, plan.struck(FaultPoint::SweepBefore, 1)).await.expect("the fault is injected");
     assert!(all.iter().all(is_known));
     running.clock.advance(Duration::from_secs(11));
-    // The requests are deleted, and it is said that they cannot be.
+    // The requests are deleted although the sweep reports a failure.
     pass_a_minute().await;
-    timeout(PATIENCE, plan.struck(FaultPoint::SweepAfter, 1)).await.expect("struck");
+    timeout(PATIENCE, plan.struck(FaultPoint::SweepAfter, 1)).await.expect("the fault is injected");
     assert_eq!(plan.visits(FaultPoint::SweepAfter), 2);
     assert!(!all.iter().any(is_known));
     let more = submit(&registry, 9).await;
@@ -195,12 +204,12 @@ async fn expired_requests_are_deleted_though_it_fails_at_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_fails_now_and_then() {
-    let _turn = turn().await;
+async fn no_request_is_lost_when_some_reads_fail() {
+    let _guard = lock_exclusive().await;
     for point in [FaultPoint::StoreRead, FaultPoint::SnapshotRead] {
-        let plan = Plan::new().strike(point, Fault::Error, 20, 3).run();
+        let plan = Plan::new().strike_times(point, Fault::Error, 20, 3).run();
         let running = start().await;
-        work(&running).await;
+        create_accounts(&running).await;
         assert_eq!(plan.strikes(point), 3, "{}", point.name());
         drop(plan);
         running.stop().await;
@@ -208,8 +217,8 @@ async fn reading_fails_now_and_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_actor_dies_and_does_not_start_at_once() {
-    let _turn = turn().await;
+async fn no_request_is_lost_when_the_restart_of_an_actor_fails() {
+    let _guard = lock_exclusive().await;
     let pairs = [
         (FaultPoint::RequestTrackerHandle, FaultPoint::RequestTrackerStart),
         (FaultPoint::BatcherHandle, FaultPoint::BatcherStart),
@@ -217,10 +226,11 @@ async fn an_actor_dies_and_does_not_start_at_once() {
     ];
     for (handle, begin) in pairs {
         for fault in [Fault::Panic, Fault::Error] {
-            // The first start is the service's own; the next one, after the death, fails too.
-            let plan = Plan::new().strike(handle, Fault::Panic, 3, 1).strike(begin, fault, 1, 1).run();
+            // The first start belongs to the start of the service. The next start, after the death
+            // of the actor, fails as well.
+            let plan = Plan::new().strike_times(handle, Fault::Panic, 3, 1).strike_times(begin, fault, 1, 1).run();
             let running = start().await;
-            work(&running).await;
+            create_accounts(&running).await;
             assert_eq!((plan.strikes(handle), plan.strikes(begin)), (1, 1), "{}", begin.name());
             drop(plan);
             running.stop().await;
@@ -229,44 +239,46 @@ async fn an_actor_dies_and_does_not_start_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_actor_that_always_dies_ends_the_service_with_a_reason() {
-    let _turn = turn().await;
+async fn an_actor_that_keeps_dying_ends_the_service_with_a_reason() {
+    let _guard = lock_exclusive().await;
     let points = [
         FaultPoint::RequestTrackerHandle,
         FaultPoint::BatcherHandle,
         FaultPoint::TreeMaintainerHandle,
         FaultPoint::BatcherSeal,
-        // These are asked for an answer every second.
+        // The heartbeat sends these actors a message every second.
         FaultPoint::VerifierPoolHandle,
         FaultPoint::SessionRegistryHandle,
     ];
     for point in points {
-        let plan = Plan::new().strike(point, Fault::Panic, 3, 10_000).run();
+        let plan = Plan::new().strike_times(point, Fault::Panic, 3, 10_000).run();
         let running = start().await;
         let registry = running.service.registry();
-        let asking = async {
+        let submitting = async {
             for number in 0.. {
-                // Whatever the answer is, there is one.
+                // Every call gets an answer of some kind.
                 let answer = registry.submit(create(number).into());
-                let _ = timeout(ANSWERED_WITHIN, answer).await.expect("every call is answered");
+                let _ = timeout(ANSWERED_WITHIN, answer).await.expect("every call gets an answer");
             }
         };
         let error = tokio::select! {
             error = running.service.failed() => error,
-            () = asking => unreachable!("it asks for ever"),
+            () = submitting => unreachable!("the loop does not end"),
         };
         assert!(matches!(error, ServiceError::GaveUp { .. }), "{}: {error}", point.name());
-        let answer = timeout(ANSWERED_WITHIN, registry.submit(create(u64::MAX - 1).into())).await.expect("answered");
+        let answer = timeout(ANSWERED_WITHIN, registry.submit(create(u64::MAX - 1).into()))
+            .await
+            .expect("the call gets an answer");
         let is_of_registry = ![FaultPoint::VerifierPoolHandle, FaultPoint::SessionRegistryHandle].contains(&point);
         assert!(!is_of_registry || matches!(answer, Err(SubmitError::Unavailable { .. })), "{answer:?}");
         drop((plan, registry));
-        timeout(PATIENCE, running.service.stop()).await.expect("it stops");
+        timeout(PATIENCE, running.service.stop()).await.expect("the service stops");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() {
-    let _turn = turn().await;
+async fn a_failing_step_makes_the_registry_read_only_until_the_step_succeeds() {
+    let _guard = lock_exclusive().await;
     for (point, step) in [
         (FaultPoint::LedgerAppendBefore, "sealing a block"),
         (FaultPoint::LedgerRead, "applying a block"),
@@ -279,16 +291,16 @@ async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() 
         expect_finalized(&registry, &first).await;
         assert_eq!(registry.failures(), Vec::<String>::new());
 
-        let plan = Plan::new().always(point, Fault::Error).run();
+        let plan = Plan::new().strike_always(point, Fault::Error).run();
         let second = submit(&registry, 1).await;
         while registry.failures().is_empty() {
             tokio::task::yield_now().await;
         }
         let failure = registry.failures().concat();
         assert!(failure.contains(step) && failure.contains(point.name()), "{failure}");
-        let refused = registry.submit(create(2).into()).await.expect_err("read-only").to_string();
+        let refused = registry.submit(create(2).into()).await.expect_err("the registry is read-only").to_string();
         assert!(refused.contains("read-only") && refused.contains(step), "{refused}");
-        assert!(registry.snapshot().next_leaf_index() >= LeafIndex(2), "reading goes on");
+        assert!(registry.snapshot().next_leaf_index() >= LeafIndex(2), "reads continue");
         let restarts: u64 = running.service.actors().iter().map(|actor| actor.restarts).sum();
         plan.struck(point, 2).await;
         drop(plan);
@@ -300,29 +312,29 @@ async fn a_step_that_cannot_be_done_makes_the_registry_read_only_until_it_can() 
         let third = submit(&registry, 2).await;
         expect_finalized(&registry, &third).await;
         let after: u64 = running.service.actors().iter().map(|actor| actor.restarts).sum();
-        assert_eq!(restarts, after, "{}: nobody had to die for it", point.name());
+        assert_eq!(restarts, after, "{}: no actor was restarted", point.name());
         drop(registry);
         running.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failing_commits_are_refused_and_noticed_when_they_work_again() {
-    let _turn = turn().await;
+async fn requests_are_accepted_again_when_commits_stop_failing() {
+    let _guard = lock_exclusive().await;
     let running = start().await;
     let registry = running.service.registry();
     let before = submit(&registry, 7).await;
     expect_finalized(&registry, &before).await;
-    let plan = Plan::new().always(FaultPoint::GroupCommitBefore, Fault::Error).run();
+    let plan = Plan::new().strike_always(FaultPoint::GroupCommitBefore, Fault::Error).run();
     let refused = registry.submit(create(0).into()).await;
     assert!(matches!(refused, Err(SubmitError::Store(_))), "{refused:?}");
     assert!(registry.failures().concat().contains("committing"), "{:?}", registry.failures());
     drop(plan);
-    // Nobody asks for anything: the service tries by itself.
+    // No client sends a request: the service itself retries the commit.
     while !registry.failures().is_empty() {
         tokio::task::yield_now().await;
     }
-    // What was refused left no lock behind.
+    // The rejected request left no lock.
     let request_id = submit(&registry, 0).await;
     expect_finalized(&registry, &request_id).await;
     drop(registry);

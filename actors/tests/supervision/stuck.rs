@@ -1,4 +1,5 @@
-//! Actors that are stuck rather than dead; where half a minute would have to pass, in simulated time.
+//! Actors that are stuck instead of dead. A test that has to wait for half a minute runs in
+//! simulated time.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{STUCK_AFTER, ServiceError, SubmitError, UNREADY_AFTER, VerificationError};
 use tokio::time::Instant;
 
-use super::{create, expect_finalized, start, start_with, submit, turn, verification};
+use super::{create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
 
 const HANDLING: [(FaultPoint, &str); 5] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
@@ -18,15 +19,15 @@ const HANDLING: [(FaultPoint, &str); 5] = [
 
 #[tokio::test(start_paused = true)]
 async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
-    let _turn = turn().await;
+    let _guard = lock_exclusive().await;
     for (point, name) in HANDLING {
         let running = start().await;
-        let plan = Plan::new().always(point, Fault::Stall).run();
+        let plan = Plan::new().strike_always(point, Fault::Stall).run();
         plan.struck(point, 1).await;
         let since = Instant::now();
         let is_stuck = |service: &selfsame_actors::Service| {
             let actors = service.actors();
-            let actor = actors.iter().find(|actor| actor.name.ends_with(name)).expect("the actor");
+            let actor = actors.iter().find(|actor| actor.name.ends_with(name)).expect("the actor exists");
             !actor.is_responsive()
         };
         while !is_stuck(&running.service) {
@@ -41,18 +42,19 @@ async fn a_stuck_actor_makes_the_service_unready_and_then_ends_it() {
     }
 }
 
-/// A worker is asked for nothing while it works: what counts is how long one batch takes.
+/// The heartbeat sends a worker no message while it works; the time of one batch counts.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_verifier_worker_ends_the_service() {
-    let _turn = turn().await;
-    let running = start_with(verification::verifying).await;
-    let plan = Plan::new().always(FaultPoint::VerifierWorkerCheck, Fault::Stall).run();
+    let _guard = lock_exclusive().await;
+    let running = start_with(verification::configure_verification).await;
+    let plan = Plan::new().strike_always(FaultPoint::VerifierWorkerCheck, Fault::Stall).run();
     let handle = running.service.verification();
     let call =
         tokio::spawn(
             async move { handle.verify(verification::APP, verification::request(1), handle.deadline()).await },
         );
-    // It works on a thread of its own, which keeps simulated time from passing by itself; the others' threads have to keep up.
+    // The worker runs on its own thread, which stops simulated time from advancing by itself. The
+    // other threads have to keep up with the advances.
     let pass_time = async {
         loop {
             tokio::time::advance(Duration::from_millis(100)).await;
@@ -65,7 +67,7 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     let since = Instant::now();
     let error = tokio::select! {
         error = running.service.failed() => error,
-        () = pass_time => unreachable!("it passes for ever"),
+        () = pass_time => unreachable!("the loop does not end"),
     };
     assert!(matches!(&error, ServiceError::Stuck { actor } if actor.contains("verifier")), "{error}");
     assert!(since.elapsed() <= STUCK_AFTER * 2, "{:?}", since.elapsed());
@@ -79,11 +81,11 @@ async fn a_stuck_verifier_worker_ends_the_service() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_to_a_stuck_actor_is_answered_and_the_actor_goes_on_when_it_can() {
-    let _turn = turn().await;
+async fn a_call_to_a_stuck_actor_gets_an_answer_and_the_actor_resumes_later() {
+    let _guard = lock_exclusive().await;
     let running = start().await;
     let registry = running.service.registry();
-    let plan = Plan::new().always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();
+    let plan = Plan::new().strike_always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();
     let since = Instant::now();
     let refused = registry.submit(create(0).into()).await;
     assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");

@@ -19,7 +19,7 @@ use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{ANSWERED_WITHIN, PATIENCE, Running, start, start_with, turn};
+use super::{ANSWERED_WITHIN, FaultTestService, PATIENCE, lock_exclusive, start, start_with};
 
 pub const APP: &str = "app_staging_tests";
 const HERE: (Environment, ProofKind) = (Environment::Staging, ProofKind::Legacy);
@@ -28,13 +28,14 @@ fn simulator() -> Simulator {
     Simulator::from_seed(b"supervision tests", LEGACY_INPUTS)
 }
 
-/// A request with one good proof of this person.
+/// A request with one valid proof of this person.
 pub fn request(person: u64) -> VerificationRequest {
     let nullifier = U256::from(person + 1);
     let numbers = [U256::from(5), nullifier, hash_text(""), external_nullifier(APP, "a")];
-    let inputs = numbers.map(|number| field_element(&number).expect("an element"));
-    let scalar = |number: u64| field_element(&U256::from(number)).expect("an element");
-    let proof = simulator().prove(&inputs, [scalar(person * 2 + 3), scalar(person * 2 + 4)]).expect("4 inputs");
+    let inputs = numbers.map(|number| field_element(&number).expect("the number is a field element"));
+    let scalar = |number: u64| field_element(&U256::from(number)).expect("the number is a field element");
+    let proof =
+        simulator().prove(&inputs, [scalar(person * 2 + 3), scalar(person * 2 + 4)]).expect("the proof has 4 inputs");
     let words: String = proof.to_legacy().iter().map(|word| format!("{word:064x}")).collect();
     let item = json!({
         "identifier": "orb", "merkle_root": "0x5", "nullifier": format!("{nullifier:#x}"), "proof": format!("0x{words}"),
@@ -42,11 +43,11 @@ pub fn request(person: u64) -> VerificationRequest {
     let body = json!({
         "protocol_version": "3.0", "nonce": "n", "action": "a", "environment": "staging", "responses": [item],
     });
-    VerificationRequest::read(&body).expect("a request")
+    VerificationRequest::read(&body).expect("the request is well-formed")
 }
 
-pub fn verifying(settings: &mut Settings) {
-    let party = RelyingParty {
+pub fn configure_verification(settings: &mut Settings) {
+    let relying_party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
         is_active: true,
@@ -57,7 +58,7 @@ pub fn verifying(settings: &mut Settings) {
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];
-    settings.verification.directory = Directory::new([party], [], [], [HERE]);
+    settings.verification.directory = Directory::new([relying_party], [], [], [HERE]);
     settings.verification.trusted_roots = vec![TrustedRoot {
         environment: HERE.0,
         kind: HERE.1,
@@ -66,11 +67,12 @@ pub fn verifying(settings: &mut Settings) {
     }];
 }
 
-/// Asks until the proof is verified. Each call is answered, and a good proof is never called bad.
+/// Sends the request until the proof is verified. Each call must get an answer, and a valid proof
+/// must not be reported as invalid. Returns whether the proof was verified before.
 async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     loop {
         let call = verification.verify(APP, request(person), verification.deadline());
-        match timeout(ANSWERED_WITHIN, call).await.expect("every call is answered") {
+        match timeout(ANSWERED_WITHIN, call).await.expect("every call gets an answer") {
             Ok(verified) => return verified.is_reuse,
             Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}
             Err(error) => panic!("{person}: {error}"),
@@ -78,25 +80,25 @@ async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     }
 }
 
-async fn work(running: &Running) {
+async fn verify_proofs(running: &FaultTestService) {
     let calls = (0..12).map(|person| {
         let verification = running.service.verification();
         tokio::spawn(async move { verify(&verification, person).await })
     });
     let calls: Vec<_> = calls.collect();
     for call in calls {
-        call.await.expect("every call was answered");
+        call.await.expect("every call got an answer");
     }
-    // Each is recorded: whoever comes again is known.
+    // Each proof has a record, so the second request is a reuse.
     let verification = running.service.verification();
     for person in 0..12 {
-        assert!(verify(&verification, person).await, "{person} was verified and is not known");
+        assert!(verify(&verification, person).await, "{person} was verified but has no record");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pool_and_workers_die_at_every_step() {
-    let _turn = turn().await;
+async fn proofs_are_verified_when_the_pool_or_a_worker_dies_at_any_step() {
+    let _guard = lock_exclusive().await;
     for (point, skip) in [
         (FaultPoint::VerifierPoolHandle, 3),
         (FaultPoint::VerifierWorkerCheck, 1),
@@ -106,9 +108,9 @@ async fn pool_and_workers_die_at_every_step() {
         (FaultPoint::GroupCommitAfter, 1),
     ] {
         for fault in [Fault::Panic, Fault::Error, Fault::Delay(Duration::from_millis(50))] {
-            let plan = Plan::new().strike(point, fault, skip, 2).run();
-            let running = start_with(verifying).await;
-            work(&running).await;
+            let plan = Plan::new().strike_times(point, fault, skip, 2).run();
+            let running = start_with(configure_verification).await;
+            verify_proofs(&running).await;
             assert_eq!(plan.strikes(point), 2, "{}", point.name());
             drop(plan);
             running.stop().await;
@@ -117,12 +119,12 @@ async fn pool_and_workers_die_at_every_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn recording_a_nullifier_fails_or_is_slow() {
-    let _turn = turn().await;
+async fn proofs_are_verified_when_recording_a_nullifier_fails_or_is_slow() {
+    let _guard = lock_exclusive().await;
     for fault in [Fault::Error, Fault::Delay(Duration::from_millis(50))] {
-        let plan = Plan::new().strike(FaultPoint::NullifierWrite, fault, 1, 3).run();
-        let running = start_with(verifying).await;
-        work(&running).await;
+        let plan = Plan::new().strike_times(FaultPoint::NullifierWrite, fault, 1, 3).run();
+        let running = start_with(configure_verification).await;
+        verify_proofs(&running).await;
         assert_eq!(plan.strikes(FaultPoint::NullifierWrite), 3);
         drop(plan);
         running.stop().await;
@@ -130,8 +132,8 @@ async fn recording_a_nullifier_fails_or_is_slow() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pool_and_workers_do_not_start_at_once() {
-    let _turn = turn().await;
+async fn proofs_are_verified_when_the_restart_of_the_pool_or_a_worker_fails() {
+    let _guard = lock_exclusive().await;
     let pairs = [
         (FaultPoint::VerifierPoolHandle, FaultPoint::VerifierPoolStart, 1),
         // Two workers start with the service.
@@ -139,9 +141,9 @@ async fn pool_and_workers_do_not_start_at_once() {
     ];
     for (handle, begin, skip) in pairs {
         for fault in [Fault::Panic, Fault::Error] {
-            let plan = Plan::new().strike(handle, Fault::Panic, 1, 1).strike(begin, fault, skip, 1).run();
-            let running = start_with(verifying).await;
-            work(&running).await;
+            let plan = Plan::new().strike_times(handle, Fault::Panic, 1, 1).strike_times(begin, fault, skip, 1).run();
+            let running = start_with(configure_verification).await;
+            verify_proofs(&running).await;
             assert_eq!((plan.strikes(handle), plan.strikes(begin)), (1, 1), "{}", begin.name());
             drop(plan);
             running.stop().await;
@@ -150,16 +152,17 @@ async fn pool_and_workers_do_not_start_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_session_registry_dies_and_comes_back() {
-    let _turn = turn().await;
+async fn the_session_registry_is_restarted_after_a_failure() {
+    let _guard = lock_exclusive().await;
     for fault in [Fault::Panic, Fault::Error] {
-        // It is asked for a sign of life every second; the first start is the service's own.
+        // The heartbeat sends it a message every second. The first start belongs to the start of
+        // the service.
         let plan = Plan::new()
-            .strike(FaultPoint::SessionRegistryHandle, fault, 0, 1)
-            .strike(FaultPoint::SessionRegistryStart, fault, 1, 1)
+            .strike_times(FaultPoint::SessionRegistryHandle, fault, 0, 1)
+            .strike_times(FaultPoint::SessionRegistryStart, fault, 1, 1)
             .run();
         let running = start().await;
-        timeout(PATIENCE, plan.struck(FaultPoint::SessionRegistryStart, 1)).await.expect("struck");
+        timeout(PATIENCE, plan.struck(FaultPoint::SessionRegistryStart, 1)).await.expect("the fault is injected");
         let is_back = || {
             let actors = running.service.actors();
             actors.iter().any(|actor| actor.name.ends_with("session-registry") && actor.restarts >= 1)

@@ -28,7 +28,9 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found} public inputs are given; proofs of this key have {expected}")]
 pub struct InputCountError {
+    /// Number of public inputs of the claim.
     pub found: usize,
+    /// Number of public inputs that the key needs.
     pub expected: usize,
 }
 
@@ -45,7 +47,7 @@ impl PreparedKey {
     /// # Errors
     /// The claim has the wrong number of public inputs.
     pub fn holds(&self, claim: &Claim) -> Result<bool, InputCountError> {
-        self.count_inputs(claim)?;
+        self.check_input_count(claim)?;
         Ok(self.holds_alone(claim))
     }
 
@@ -59,13 +61,13 @@ impl PreparedKey {
         claims: &[Claim],
         coefficient: &mut impl FnMut() -> u128,
     ) -> Result<Vec<bool>, InputCountError> {
-        claims.iter().try_for_each(|claim| self.count_inputs(claim))?;
+        claims.iter().try_for_each(|claim| self.check_input_count(claim))?;
         let mut hold = Vec::with_capacity(claims.len());
         self.divide(claims, false, coefficient, &mut hold);
         Ok(hold)
     }
 
-    fn count_inputs(&self, claim: &Claim) -> Result<(), InputCountError> {
+    fn check_input_count(&self, claim: &Claim) -> Result<(), InputCountError> {
         let (found, expected) = (claim.inputs.len(), self.input_count());
         if found == expected { Ok(()) } else { Err(InputCountError { found, expected }) }
     }

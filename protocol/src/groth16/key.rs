@@ -36,20 +36,55 @@ pub struct VerificationKey {
 /// Why a text is not a valid verification key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
+    /// The text is not JSON, or lacks a field of a key. Holds the message of the JSON reader.
     #[error("it is not the JSON of a Groth16 verification key: {0}")]
     NotJson(String),
+    /// The key is not for Groth16 on BN254.
     #[error("it is a key of {protocol} on {curve}; only groth16 on bn128 is checked here")]
-    OtherScheme { protocol: String, curve: String },
+    OtherScheme {
+        /// The field `protocol`, which must be `groth16`.
+        protocol: String,
+        /// The field `curve`, which must be `bn128` or `bn254`, two names of one curve.
+        curve: String,
+    },
+    /// `IC` does not have one point more than `nPublic`, or `nPublic` is more than 64.
     #[error("nPublic is {announced}, but IC has {points} points; it must have one more than there are public inputs")]
-    InputCount { announced: usize, points: usize },
+    InputCount {
+        /// The number in `nPublic`.
+        announced: usize,
+        /// Number of points in `IC`.
+        points: usize,
+    },
+    /// The key is for another number of public inputs than proofs of its kind have.
     #[error("it is for {found} public inputs; proofs of its kind have {expected}")]
-    OtherInputs { found: usize, expected: usize },
+    OtherInputs {
+        /// Number of public inputs of the key.
+        found: usize,
+        /// Number of public inputs of a proof: [`LEGACY_INPUTS`] or [`CURRENT_INPUTS`].
+        expected: usize,
+    },
+    /// A coordinate is not a number of at most 256 bits.
     #[error("{point}: {error}")]
-    Number { point: String, error: NumberError },
+    Number {
+        /// Name of the point in the JSON, such as `vk_alpha_1` or `IC[3]`.
+        point: String,
+        /// Why the text is not a number.
+        error: NumberError,
+    },
+    /// The third coordinate of a point is not 1.
     #[error("{point}: the third coordinate must be 1")]
-    NotAffine { point: String },
+    NotAffine {
+        /// Name of the point in the JSON, such as `vk_alpha_1` or `IC[3]`.
+        point: String,
+    },
+    /// The coordinates are numbers and not those of a valid point.
     #[error("{point}: {error}")]
-    Point { point: String, error: PointError },
+    Point {
+        /// Name of the point in the JSON, such as `vk_alpha_1` or `IC[3]`.
+        point: String,
+        /// Why the point is not valid.
+        error: PointError,
+    },
 }
 
 /// The JSON that circuit tools write: numbers as decimal texts, points with a third coordinate that

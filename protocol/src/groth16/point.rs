@@ -17,12 +17,18 @@ use crate::U256;
 /// Why numbers are not a point that a proof or a key can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PointError {
+    /// A coordinate is not below the modulus of the curve's base field.
     #[error("a coordinate is not below the modulus of the curve's base field")]
     NotCanonical,
+    /// The coordinates are not those of a point of the curve; in the compressed form, no point has
+    /// this x coordinate.
     #[error("the point is not on the curve")]
     NotOnCurve,
+    /// A G2 point is on the curve and outside the subgroup. Every point of G1's curve is in its
+    /// subgroup.
     #[error("the point is not in the subgroup")]
     NotInSubgroup,
+    /// All words of the point are zero, which is the form of the point at infinity.
     #[error("it is the point at infinity")]
     Infinity,
 }

@@ -25,6 +25,7 @@ pub struct Proof {
 pub struct ProofError {
     /// `A`, `B` or `C`.
     pub point: char,
+    /// Why the point is not valid.
     pub error: PointError,
 }
 
@@ -37,17 +38,17 @@ impl Proof {
         if [by1, by0, cx, cy].into_iter().all(U256::is_zero) {
             return Self::from_current(&[*ax, *ay, *bx1, *bx0]);
         }
-        let a = point::g1(ax, ay).map_err(fault_of('A'))?;
-        let b = point::g2([bx0, bx1], [by0, by1]).map_err(fault_of('B'))?;
-        let c = point::g1(cx, cy).map_err(fault_of('C'))?;
+        let a = point::g1(ax, ay).map_err(proof_error('A'))?;
+        let b = point::g2([bx0, bx1], [by0, by1]).map_err(proof_error('B'))?;
+        let c = point::g1(cx, cy).map_err(proof_error('C'))?;
         Ok(Self { a, b, c })
     }
 
     /// Reads the compressed encoding of the current protocol: A, B.x1, B.x0 with hint and sign, C.
     pub fn from_current([a, b1, b0, c]: &[U256; CURRENT_WORDS]) -> Result<Self, ProofError> {
-        let a = point::decompress_g1(a).map_err(fault_of('A'))?;
-        let b = point::decompress_g2(b0, b1).map_err(fault_of('B'))?;
-        let c = point::decompress_g1(c).map_err(fault_of('C'))?;
+        let a = point::decompress_g1(a).map_err(proof_error('A'))?;
+        let b = point::decompress_g2(b0, b1).map_err(proof_error('B'))?;
+        let c = point::decompress_g1(c).map_err(proof_error('C'))?;
         Ok(Self { a, b, c })
     }
 
@@ -69,6 +70,6 @@ impl Proof {
     }
 }
 
-fn fault_of(point: char) -> impl FnOnce(PointError) -> ProofError {
+fn proof_error(point: char) -> impl FnOnce(PointError) -> ProofError {
     move |error| ProofError { point, error }
 }

@@ -44,11 +44,11 @@ fn current(text: &str) -> Claim {
     Claim::new(Proof::from_current(&words).expect("a proof"), inputs)
 }
 
-fn prepared(key: &VerificationKey) -> PreparedKey {
+fn prepare(key: &VerificationKey) -> PreparedKey {
     PreparedKey::new(key)
 }
 
-/// Numbers that nobody foresees, again and again the same.
+/// Pseudo-random coefficients that repeat for the same seed.
 fn coefficients(seed: u64) -> impl FnMut() -> u128 {
     let mut drawn = 0u64;
     move || {
@@ -63,13 +63,13 @@ fn scalar(seed: u64) -> Fr {
 }
 
 #[test]
-fn the_builtin_keys_are_those_of_the_verifier_contract() {
+fn the_built_in_keys_match_the_verifier_contract() {
     let constants = &json(include_str!("../../vectors/vk_v4_verifier_sol.json"))["constants"];
     let number = |name: &str| value(&constants[name]);
     let key = VerificationKey::current();
     assert_eq!(key.input_count(), CURRENT_INPUTS);
     assert_eq!(g1(&number("ALPHA_X"), &number("ALPHA_Y")), Ok(key.alpha));
-    // The contract has the other three negated.
+    // The contract holds the other three points negated.
     for (name, point) in [("BETA", key.beta), ("GAMMA", key.gamma), ("DELTA", key.delta)] {
         let [x0, x1, y0, y1] =
             ["X_0", "X_1", "Y_0", "Y_1"].map(|coordinate| number(&format!("{name}_NEG_{coordinate}")));
@@ -84,8 +84,8 @@ fn the_builtin_keys_are_those_of_the_verifier_contract() {
 }
 
 #[test]
-fn recorded_legacy_proofs() {
-    let key = prepared(VerificationKey::legacy());
+fn recorded_legacy_proofs_hold() {
+    let key = prepare(VerificationKey::legacy());
     for (text, expected) in [(SIGN_IN, true), (VERIFY_USER, true), (UNVERIFIED, false)] {
         assert_eq!(key.holds(&legacy(text)), Ok(expected));
     }
@@ -94,13 +94,13 @@ fn recorded_legacy_proofs() {
 }
 
 #[test]
-fn recorded_current_proofs() {
-    let key = prepared(VerificationKey::current());
+fn recorded_current_proofs_hold() {
+    let key = prepare(VerificationKey::current());
     let session = current(SESSION);
     assert_eq!(key.holds(&session), Ok(true));
     let bound = current(BOUND);
     assert_eq!(key.holds(&bound), Ok(true));
-    // Bound to a session, it is no uniqueness proof.
+    // A proof that is bound to a session is not a uniqueness proof.
     let mut unbound = bound.clone();
     unbound.inputs[14] = Fr::ZERO;
     assert_eq!(key.holds(&unbound), Ok(false));
@@ -109,13 +109,13 @@ fn recorded_current_proofs() {
 }
 
 #[test]
-fn every_input_counts() {
+fn a_proof_fails_when_any_input_changes() {
     for (key, claim) in [
         (VerificationKey::legacy(), legacy(VERIFY_USER)),
         (VerificationKey::legacy(), legacy(SIGN_IN)),
         (VerificationKey::current(), current(SESSION)),
     ] {
-        let key = prepared(key);
+        let key = prepare(key);
         for index in 0..key.input_count() {
             let mut changed = claim.clone();
             changed.inputs[index] += Fr::from(1u64);
@@ -125,8 +125,8 @@ fn every_input_counts() {
 }
 
 #[test]
-fn inputs_are_counted() {
-    let key = prepared(VerificationKey::current());
+fn a_wrong_number_of_inputs_is_an_error() {
+    let key = prepare(VerificationKey::current());
     let claim = current(SESSION);
     let mut fewer = claim.clone();
     fewer.inputs.pop();
@@ -140,9 +140,9 @@ fn inputs_are_counted() {
 }
 
 #[test]
-fn a_proof_of_another_key() {
+fn a_proof_fails_under_another_key() {
     let simulator = Simulator::from_seed(b"seed", CURRENT_INPUTS);
-    let key = prepared(&simulator.verification_key());
+    let key = prepare(&simulator.verification_key());
     let strange = current(SESSION);
     let prove = |number: u64| {
         let inputs: Vec<Fr> = (0..15).map(|index| scalar(number * 100 + index)).collect();
@@ -151,18 +151,18 @@ fn a_proof_of_another_key() {
     };
     assert_eq!(key.holds(&prove(1)), Ok(true));
     assert_eq!(key.holds(&strange), Ok(false));
-    assert_eq!(prepared(VerificationKey::current()).holds(&prove(1)), Ok(false));
+    assert_eq!(prepare(VerificationKey::current()).holds(&prove(1)), Ok(false));
     let batch = [prove(1), prove(2), strange, prove(3)];
     assert_eq!(key.which_hold(&batch, &mut coefficients(4)), Ok(vec![true, true, false, true]));
     let other = Simulator::from_seed(b"another seed", CURRENT_INPUTS);
-    assert_eq!(prepared(&other.verification_key()).holds(&prove(1)), Ok(false));
+    assert_eq!(prepare(&other.verification_key()).holds(&prove(1)), Ok(false));
     assert_eq!(simulator.prove(&[], [scalar(1); 2]), Err(InputCountError { found: 0, expected: 15 }));
 }
 
 #[test]
-fn one_bad_proof_among_sixty_four() {
+fn one_bad_proof_among_sixty_four_is_found() {
     let simulator = Simulator::from_seed(b"batch", 4);
-    let key = prepared(&simulator.verification_key());
+    let key = prepare(&simulator.verification_key());
     let mut claims: Vec<Claim> = (0..64u64)
         .map(|number| {
             let inputs: Vec<Fr> = (0..4).map(|index| scalar(number * 10 + index)).collect();
@@ -174,7 +174,7 @@ fn one_bad_proof_among_sixty_four() {
     claims[37].inputs[2] += Fr::from(1u64);
     let expected: Vec<bool> = (0..64).map(|index| index != 37).collect();
     assert_eq!(key.which_hold(&claims, &mut coefficients(5)), Ok(expected));
-    // Two wrongs that would cancel out without coefficients.
+    // Two errors that would cancel out without coefficients.
     let (c0, c1) = (claims[0].proof.c, claims[1].proof.c);
     let shift = G1Affine::generator() * scalar(9);
     claims[0].proof.c = (c0.into_group() + shift).into_affine();
@@ -184,8 +184,8 @@ fn one_bad_proof_among_sixty_four() {
 }
 
 #[test]
-fn malleated_copies_hold_too() {
-    let key = prepared(VerificationKey::legacy());
+fn malleated_copies_of_a_proof_hold() {
+    let key = prepare(VerificationKey::legacy());
     let mut claim = legacy(VERIFY_USER);
     let original = claim.proof;
     claim.proof = Proof { a: -original.a, b: -original.b, c: original.c };
@@ -194,7 +194,7 @@ fn malleated_copies_hold_too() {
 }
 
 #[test]
-fn the_recorded_compression() {
+fn compression_matches_the_recorded_proof() {
     let case = json(include_str!("../../vectors/v3_compression_roundtrip.json"));
     let flat: [U256; 8] = std::array::from_fn(|index| value(&case["flat"][index]));
     let compressed: [U256; 4] = std::array::from_fn(|index| value(&case["compressed"][index]));
@@ -208,7 +208,7 @@ fn the_recorded_compression() {
 }
 
 #[test]
-fn swapped_words_are_no_proof() {
+fn a_proof_with_swapped_words_is_rejected() {
     let [ax, ay, bx1, bx0, by1, by0, cx, cy] = legacy(VERIFY_USER).proof.to_legacy();
     let real_first = [ax, ay, bx0, bx1, by0, by1, cx, cy];
     let off_curve = |point| proof::ProofError { point, error: PointError::NotOnCurve };
@@ -229,7 +229,7 @@ fn outside_the_subgroup() -> G2Affine {
 }
 
 #[test]
-fn points_that_are_refused() {
+fn invalid_points_are_rejected() {
     let modulus = U256::from_limbs(Fq::MODULUS.0);
     let (zero, one, two) = (U256::ZERO, U256::from(1), U256::from(2));
     assert_eq!(g1(&one, &two), Ok(G1Affine::generator()));
@@ -245,7 +245,7 @@ fn points_that_are_refused() {
     }
     for (word, error) in [
         (zero, PointError::Infinity),
-        // Another way to write infinity: no point has x = 0.
+        // Another text of infinity: no point has x = 0.
         (one, PointError::NotOnCurve),
         (modulus << 1, PointError::NotCanonical),
         (U256::MAX, PointError::NotCanonical),
@@ -284,16 +284,16 @@ proptest! {
     }
 
     #[test]
-    fn no_words_panic(words: [[u64; 4]; 8]) {
+    fn reading_any_words_does_not_panic(words: [[u64; 4]; 8]) {
         let words = words.map(U256::from_limbs);
         let [a, b1, b0, c, ..] = words;
         prop_assert!(Proof::from_legacy(&words).is_err());
-        // A random word is a point's now and then.
+        // Some random words are the words of a point.
         let _ = Proof::from_current(&[a >> 2, b1 >> 3, b0 >> 1, c >> 2]);
     }
 
     #[test]
-    fn exactly_the_bad_ones_of_a_batch_fail(bad: [bool; 9], seed: u64) {
+    fn exactly_the_bad_proofs_of_a_batch_fail(bad: [bool; 9], seed: u64) {
         let simulator = Simulator::from_seed(b"pattern", 2);
         let claims = bad.iter().zip(0u64..).map(|(bad, number)| {
             let mut inputs = vec![scalar(number), scalar(number + 100)];
@@ -302,22 +302,22 @@ proptest! {
             Claim::new(proof, inputs)
         });
         let claims: Vec<Claim> = claims.collect();
-        let key = prepared(&simulator.verification_key());
+        let key = prepare(&simulator.verification_key());
         let hold = key.which_hold(&claims, &mut coefficients(seed)).expect("2 inputs");
         prop_assert_eq!(hold, bad.map(|bad| !bad).to_vec());
     }
 }
 
 #[test]
-fn keys_that_are_refused() {
+fn malformed_keys_are_rejected() {
     let good = json(include_str!("../../keys/legacy.json"));
     let read =
         |json: &Value| VerificationKey::from_json(&json.to_string(), LEGACY_INPUTS).map_err(|error| error.to_string());
     assert_eq!(read(&good).as_ref(), Ok(VerificationKey::legacy()));
     let changed = |pointer: &str, value: Value| {
         let mut key = good.clone();
-        *key.pointer_mut(pointer).expect("a place") = value;
-        read(&key).expect_err("refused")
+        *key.pointer_mut(pointer).expect("the key has this value") = value;
+        read(&key).expect_err("the key is rejected")
     };
     for (pointer, value, message) in [
         ("/protocol", json!("plonk"), "it is a key of plonk on bn128"),

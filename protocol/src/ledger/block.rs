@@ -76,7 +76,9 @@ impl Encoding for RequestId {
 /// One request in a block. Its encoding is a leaf of the operations tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Id of the request that carried the operation, 16 bytes in the encoding.
     pub request_id: RequestId,
+    /// The operation, which the rules check when the block is applied.
     pub operation: Operation,
 }
 
@@ -116,7 +118,10 @@ impl BlockHeader {
 /// A header and its operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
+    /// The header; its hash is the hash of the block.
     pub header: BlockHeader,
+    /// The requests in the order in which their operations are applied; the header holds their
+    /// number.
     pub entries: Vec<Entry>,
 }
 

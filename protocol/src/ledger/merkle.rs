@@ -88,7 +88,7 @@ mod tests {
     use alloy_primitives::keccak256;
 
     #[test]
-    fn the_rule_written_out() {
+    fn merkle_roots_match_the_definition() {
         let leaf = |text: &str| keccak256([&[0], text.as_bytes()].concat());
         let node = |left: B256, right: B256| keccak256([&[1], left.as_slice(), right.as_slice()].concat());
         assert_eq!(merkle_root(&["a"]), leaf("a"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_the_root_from_their_own_leaf_only() {
+    fn a_path_leads_to_the_root_only_from_its_own_leaf() {
         for count in 1..20usize {
             let leaves: Vec<String> = (0..count).map(|leaf| format!("leaf {leaf}")).collect();
             let root = merkle_root(&leaves);

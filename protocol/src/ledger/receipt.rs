@@ -13,6 +13,7 @@ use crate::registry::OperationKind;
 /// A header with its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SealedHeader {
+    /// The fields of the header.
     #[serde(flatten)]
     pub header: BlockHeader,
     /// keccak256 of the header's encoding.
@@ -29,6 +30,7 @@ impl From<BlockHeader> for SealedHeader {
 /// A result with its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SealedResult {
+    /// The fields of the result.
     #[serde(flatten)]
     pub result: BlockResult,
     /// keccak256 of the result's encoding.
@@ -62,6 +64,7 @@ pub struct ReceiptOperation {
 /// The outcome of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReceiptOutcome {
+    /// Whether the operation was applied, and the account or the broken rule.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The outcome's encoding. A leaf of the result's outcomes tree.
@@ -95,18 +98,28 @@ pub struct Receipt {
 /// The check of a receipt that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiptError {
+    /// `block.hash` is not keccak256 of the encoding of the header's fields.
     #[error("the block's hash is not that of its header")]
     BlockHash,
+    /// `result.hash` is not keccak256 of the encoding of the result's fields.
     #[error("the result's hash is not that of its fields")]
     ResultHash,
+    /// `block_hash` of the result is not the hash of the block.
     #[error("the result belongs to another block")]
     OtherBlock,
+    /// The hashes from `operation.encoding` along `operation.path` do not end in the header's
+    /// `operations_root`.
     #[error("the operation's path does not lead to the block's operations root")]
     OperationPath,
+    /// The hashes from `outcome.encoding` along `outcome.path` do not end in the result's
+    /// `outcomes_root`.
     #[error("the outcome's path does not lead to the result's outcomes root")]
     OutcomePath,
+    /// `operation.encoding` does not decode, or decodes to another request id, kind or body than
+    /// the receipt shows.
     #[error("the operation's encoding is not that of the request id, kind and body shown")]
     OperationEncoding,
+    /// `outcome.encoding` is not the encoding of the outcome that the receipt shows.
     #[error("the outcome's encoding is not that of the outcome shown")]
     OutcomeEncoding,
 }

@@ -6,7 +6,9 @@ use crate::time::UnixSeconds;
 /// The record of a value that is or was the tree's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootRecord {
-    /// Height of the block that last made the root the newest; 0 for the root of the empty tree.
+    /// While the root is the newest, height of the block that made it the newest. Afterwards,
+    /// height of the block before the one that replaced it; 0 when block 1 replaced the root of
+    /// the empty tree.
     pub height: u64,
     /// Time of the block that replaced the root; `None` while the root is the newest.
     pub replaced_at: Option<UnixSeconds>,
@@ -30,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn validity() {
+    fn a_replaced_root_is_valid_until_its_window_ends() {
         let replaced = RootRecord { height: 1, replaced_at: Some(UnixSeconds(1000)) };
         let newest = RootRecord { height: 2, replaced_at: None };
         let table = [

@@ -1,4 +1,5 @@
-//! Blocks, results and receipts: linked, stable in their encoding, and refused when anything in them is touched.
+//! Blocks, results and receipts: their links, the stability of their encodings, and the rejection
+//! of changed ones.
 
 mod steps;
 
@@ -39,8 +40,8 @@ fn create(number: u8) -> Entry {
     entry(number, operation)
 }
 
-/// An operation that fails: account 9 does not exist.
-fn failing(number: u8) -> Entry {
+/// An operation that fails, because account 9 does not exist.
+fn failing_entry(number: u8) -> Entry {
     entry(number, ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(9) })
 }
 
@@ -56,7 +57,7 @@ fn apply_unsigned(block: &Block) -> BlockEffects {
 }
 
 #[test]
-fn a_sealed_block_follows_what_it_was_sealed_after() {
+fn a_sealed_block_follows_only_its_predecessor() {
     let first = seal(vec![create(1), create(2)]);
     let seal_of_first = Seal::of(&first.header);
     assert!(first.follows(&Seal::default()));
@@ -64,7 +65,7 @@ fn a_sealed_block_follows_what_it_was_sealed_after() {
     assert_eq!((first.header.height, first.header.previous_hash), (1, B256::ZERO));
     assert_eq!(seal_of_first, Seal { height: 1, hash: first.header.hash(), time: TIME });
 
-    // The clock went back: the block keeps the time of the one before.
+    // The clock went back, so the block takes the time of its predecessor.
     let second = Block::seal(&seal_of_first, TIME.minus(5), RuleParameters::default(), vec![create(3)]);
     assert_eq!((second.header.height, second.header.time), (2, TIME));
     assert_eq!(second.header.previous_hash, first.header.hash());
@@ -73,7 +74,7 @@ fn a_sealed_block_follows_what_it_was_sealed_after() {
     assert_eq!((empty.header.time, empty.header.operations_root), (TIME.plus(9), B256::ZERO));
     assert!(empty.follows(&seal_of_first));
 
-    let tampered: [fn(&mut Block); 9] = [
+    let changes: [fn(&mut Block); 9] = [
         |block| block.header.height += 1,
         |block| block.header.previous_hash = B256::ZERO,
         |block| block.header.time.0 -= 1,
@@ -84,7 +85,7 @@ fn a_sealed_block_follows_what_it_was_sealed_after() {
         |block| block.entries.clear(),
         |block| block.entries.push(create(9)),
     ];
-    for (position, tamper) in tampered.iter().enumerate() {
+    for (position, tamper) in changes.iter().enumerate() {
         let mut block = second.clone();
         tamper(&mut block);
         assert!(!block.follows(&seal_of_first), "tampering {position}");
@@ -92,7 +93,7 @@ fn a_sealed_block_follows_what_it_was_sealed_after() {
 }
 
 #[test]
-fn rules_and_order_are_part_of_the_hash() {
+fn the_hash_of_a_block_covers_rules_and_order() {
     let block = seal(vec![create(1), create(2)]);
     let swapped = seal(vec![create(2), create(1)]);
     assert_ne!(block.header.hash(), swapped.header.hash());
@@ -110,8 +111,8 @@ fn rules_and_order_are_part_of_the_hash() {
 }
 
 #[test]
-fn the_encoding_of_a_block_is_written_in_stone() {
-    let block = seal(vec![create(1), failing(2)]);
+fn the_encoding_of_a_block_is_stable() {
+    let block = seal(vec![create(1), failing_entry(2)]);
     let effects = apply_unsigned(&block);
     let entry = encode(&block.entries[1]);
     // Request id (a version 4 UUID), tag of the kind, leaf index.
@@ -149,8 +150,8 @@ fn the_encoding_of_a_block_is_written_in_stone() {
 }
 
 #[test]
-fn a_receipt_is_written_in_stone() {
-    let block = seal(vec![create(1), failing(2)]);
+fn the_json_of_a_receipt_is_stable() {
+    let block = seal(vec![create(1), failing_entry(2)]);
     let effects = apply_unsigned(&block);
     let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 1).expect("two entries");
     let recorded = json!({
@@ -200,9 +201,9 @@ fn a_receipt_is_written_in_stone() {
 }
 
 #[test]
-fn one_bad_operation_fails_alone() {
+fn a_failing_operation_does_not_affect_the_others() {
     let mut entries: Vec<Entry> = (1..=99).map(create).collect();
-    // The same address as the first account's.
+    // The address of the first account.
     entries.insert(40, Entry { request_id: request_id(200), ..create(1) });
     let effects = apply_unsigned(&seal(entries));
     assert_eq!(effects.outcomes.len(), 100);
@@ -232,13 +233,13 @@ fn one_bad_operation_fails_alone() {
 
 #[test]
 fn applying_is_deterministic_and_keeps_the_order() {
-    let block = seal(vec![create(1), create(2), failing(3)]);
+    let block = seal(vec![create(1), create(2), failing_entry(3)]);
     let (once, again) = (apply_unsigned(&block), apply_unsigned(&block));
     assert_eq!(
         (once.outcomes, once.accounts, once.addresses, once.pages, once.result, once.tip),
         (again.outcomes, again.accounts, again.addresses, again.pages, again.result, again.tip),
     );
-    let swapped = apply_unsigned(&seal(vec![create(2), create(1), failing(3)]));
+    let swapped = apply_unsigned(&seal(vec![create(2), create(1), failing_entry(3)]));
     assert_ne!(swapped.tip.root, once.tip.root);
     assert_eq!(swapped.accounts[&LeafIndex(1)].commitment, Commitment(U256::from(1002)));
 }
@@ -256,17 +257,17 @@ fn results_are_linked_and_carry_the_roots() {
         assert_eq!((result.block_hash, result.hash()), (registry.tip.seal.hash, registry.tip.result_hash));
         before = registry.tip;
     }
-    // A block in which nothing works leaves the root, and still moves the chain on.
-    let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![failing(4)]);
+    // A block of failing operations keeps the root, and still extends the chain of results.
+    let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![failing_entry(4)]);
     let effects = registry.apply(&block, &domain);
     assert_eq!((effects.result.root_before, effects.result.root_after), (before.root, before.root));
     assert_eq!((effects.accounts.len(), effects.pages.len(), registry.next_leaf_index), (0, 0, LeafIndex(4)));
     assert_ne!(registry.tip.result_hash, before.result_hash);
 }
 
-/// A receipt from the middle of a block, of an applied or a failed operation.
+/// A receipt from the middle of a block, for an applied or a failed operation.
 fn receipt(of_failed: bool) -> Receipt {
-    let block = seal(vec![create(1), create(2), failing(3), create(4), create(5)]);
+    let block = seal(vec![create(1), create(2), failing_entry(3), create(4), create(5)]);
     let effects = apply_unsigned(&block);
     Receipt::new(&block, &effects.result, &effects.outcomes, 1 + u32::from(of_failed)).expect("five entries")
 }
@@ -274,7 +275,8 @@ fn receipt(of_failed: bool) -> Receipt {
 #[test]
 fn every_receipt_of_a_block_verifies() {
     for count in 1..=9 {
-        let block = seal((1..=count).map(|number| if number == 2 { failing(2) } else { create(number) }).collect());
+        let block =
+            seal((1..=count).map(|number| if number == 2 { failing_entry(2) } else { create(number) }).collect());
         let effects = apply_unsigned(&block);
         for position in 0..u32::from(count) {
             let receipt =
@@ -288,13 +290,13 @@ fn every_receipt_of_a_block_verifies() {
     }
 }
 
-/// Every value of a JSON tree, with something else in its place; and every list, longer and shorter.
-fn tampered(value: &Value) -> Vec<Value> {
+/// All variants of a JSON tree with one changed value, or one list made longer or shorter.
+fn tampered_variants(value: &Value) -> Vec<Value> {
     match value {
         Value::Object(fields) => fields
             .iter()
             .flat_map(|(key, field)| {
-                tampered(field).into_iter().map(move |field| {
+                tampered_variants(field).into_iter().map(move |field| {
                     let mut fields = fields.clone();
                     fields.insert(key.clone(), field);
                     Value::Object(fields)
@@ -304,7 +306,7 @@ fn tampered(value: &Value) -> Vec<Value> {
         Value::Array(items) => {
             let mut lists: Vec<Value> = (0..items.len())
                 .flat_map(|position| {
-                    tampered(&items[position]).into_iter().map(move |item| {
+                    tampered_variants(&items[position]).into_iter().map(move |item| {
                         let mut items = items.clone();
                         items[position] = item;
                         Value::Array(items)
@@ -332,13 +334,13 @@ fn tampered(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_receipt_that_was_touched_anywhere_is_refused() {
+fn a_receipt_with_any_change_is_rejected() {
     for original in [receipt(false), receipt(true)] {
-        let variants = tampered(&serde_json::to_value(&original).expect("JSON"));
+        let variants = tampered_variants(&serde_json::to_value(&original).expect("JSON"));
         assert!(variants.len() > 50);
         let mut readable = 0;
         for variant in variants {
-            // Many tampered texts are no receipts at all; the others must not verify.
+            // Many changed texts are not receipts; those that are must not verify.
             if let Ok(receipt) = serde_json::from_value::<Receipt>(variant.clone()) {
                 assert!(receipt.verify().is_err(), "{variant:#}");
                 readable += 1;
@@ -349,7 +351,7 @@ fn a_receipt_that_was_touched_anywhere_is_refused() {
 }
 
 #[test]
-fn receipts_say_what_does_not_hold() {
+fn the_error_of_a_receipt_names_the_failed_check() {
     type Tampering = fn(&mut Receipt);
     let table: [(Tampering, ReceiptError); 14] = [
         (|receipt| receipt.block.hash = B256::ZERO, ReceiptError::BlockHash),
@@ -385,8 +387,8 @@ fn receipts_say_what_does_not_hold() {
 }
 
 #[test]
-fn a_receipt_with_consistent_lies_still_needs_the_path() {
-    // A forger who also fixes the encoding is left with a leaf that is not in the tree.
+fn a_consistently_forged_receipt_fails_at_its_path() {
+    // A forger who also corrects the encoding gets a leaf that is not in the tree.
     let mut forged = receipt(true);
     let applied = Outcome::Applied { leaf_index: LeafIndex(9) };
     forged.outcome.encoding = encode(&applied).into();
@@ -446,8 +448,8 @@ fn any_block() -> impl Strategy<Value = Block> {
         .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, UnixSeconds(now), rules, entries))
 }
 
-/// The value comes back from its encoding, and from nothing shorter or longer.
-fn survives<T: Encoding + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), TestCaseError> {
+/// Checks that the encoding decodes to the value, and that no shorter or longer bytes decode.
+fn check_round_trip<T: Encoding + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), TestCaseError> {
     let mut bytes = encode(value);
     let decoded = decode::<T>(&bytes);
     prop_assert_eq!(decoded.as_ref(), Ok(value));
@@ -463,21 +465,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn operations_survive_their_encoding(operation in any_operation()) {
-        survives(&operation)?;
-        survives(&Entry { request_id: request_id(1), operation: operation.clone() })?;
-        survives(&operation.kind())?;
-        survives(&operation.locks())?;
+    fn operations_round_trip_through_their_encoding(operation in any_operation()) {
+        check_round_trip(&operation)?;
+        check_round_trip(&Entry { request_id: request_id(1), operation: operation.clone() })?;
+        check_round_trip(&operation.kind())?;
+        check_round_trip(&operation.locks())?;
     }
 
     #[test]
-    fn blocks_and_results_survive_their_encoding(
+    fn blocks_and_results_round_trip_through_their_encoding(
         block in any_block(), outcome in any_outcome(), result in any_result(),
     ) {
-        survives(&block.header)?;
-        survives(&block)?;
-        survives(&outcome)?;
-        survives(&result)?;
+        check_round_trip(&block.header)?;
+        check_round_trip(&block)?;
+        check_round_trip(&outcome)?;
+        check_round_trip(&result)?;
     }
 
     #[test]
@@ -489,8 +491,8 @@ proptest! {
 }
 
 #[test]
-fn other_versions_and_tags_are_refused() {
-    let block = seal(vec![failing(1)]);
+fn unknown_versions_and_tags_are_rejected() {
+    let block = seal(vec![failing_entry(1)]);
     let mut header = encode(&block.header);
     header[0] = 2;
     let error = DecodeError::UnknownVersion { kind: "block header", found: 2, known: 1 };

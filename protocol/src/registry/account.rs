@@ -77,7 +77,9 @@ pub struct PackedAccount {
     /// The account's recovery counter when the address was added. When it is less than the
     /// account's, a recovery revoked the address.
     pub recovery_counter: u32,
+    /// The authenticator's slot in the account.
     pub pubkey_id: PubkeyId,
+    /// Leaf index of the account.
     pub leaf_index: LeafIndex,
 }
 

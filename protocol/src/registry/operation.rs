@@ -231,13 +231,21 @@ encode_fields!(ExecuteRecoveryAgentUpdate { leaf_index });
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum OperationKind {
+    /// Creates an account; not signed.
     CreateAccount,
+    /// Replaces the authenticator that signs.
     UpdateAuthenticator,
+    /// Adds an authenticator in a free slot; any authenticator of the account signs.
     InsertAuthenticator,
+    /// Empties a slot; any authenticator of the account signs.
     RemoveAuthenticator,
+    /// Starts an update of the recovery agent; any authenticator of the account signs.
     UpdateRecoveryAgent,
+    /// Drops the pending update of the recovery agent; any authenticator of the account signs.
     CancelRecoveryAgentUpdate,
+    /// Makes the pending recovery agent the recovery agent after the cooldown; not signed.
     ExecuteRecoveryAgentUpdate,
+    /// Replaces all authenticators by a new one; the recovery agent signs.
     RecoverAccount,
 }
 
@@ -245,13 +253,21 @@ pub enum OperationKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Operation {
+    /// The body of `POST /create-account`.
     CreateAccount(CreateAccount),
+    /// The body of `POST /update-authenticator`.
     UpdateAuthenticator(UpdateAuthenticator),
+    /// The body of `POST /insert-authenticator`.
     InsertAuthenticator(InsertAuthenticator),
+    /// The body of `POST /remove-authenticator`.
     RemoveAuthenticator(RemoveAuthenticator),
+    /// The body of `POST /initiate-recovery-agent-update` and of `POST /update-recovery-agent`.
     UpdateRecoveryAgent(UpdateRecoveryAgent),
+    /// The body of `POST /cancel-recovery-agent-update`.
     CancelRecoveryAgentUpdate(CancelRecoveryAgentUpdate),
+    /// The body of `POST /execute-recovery-agent-update`.
     ExecuteRecoveryAgentUpdate(ExecuteRecoveryAgentUpdate),
+    /// The body of `POST /recover-account`.
     RecoverAccount(RecoverAccount),
 }
 

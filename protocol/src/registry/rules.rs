@@ -226,7 +226,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         let address = operation.authenticator_address;
         let Signer { mut account, .. } = self.signer_of(leaf_index)?;
         use_nonce(&mut account, operation.nonce)?;
-        let target = self.packed(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
+        let target = self.packed_account(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
         if target.leaf_index != leaf_index {
             let actual = target.leaf_index;
             return Err(RuleViolation::AuthenticatorDoesNotBelongToAccount { address, actual, leaf_index }.into());
@@ -320,7 +320,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         self.state.account(leaf_index).map_err(ApplyError::View)
     }
 
-    fn packed(&self, address: Address) -> Result<Option<PackedAccount>, ApplyError<V::Error>> {
+    fn packed_account(&self, address: Address) -> Result<Option<PackedAccount>, ApplyError<V::Error>> {
         self.state.packed_account(address).map_err(ApplyError::View)
     }
 
@@ -335,7 +335,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
             Some(Err(error)) => return Err(RuleViolation::from(error).into()),
             None => return Err(RuleViolation::ECDSAInvalidSignature.into()),
         };
-        let packed = self.packed(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
+        let packed = self.packed_account(address)?.ok_or(RuleViolation::AuthenticatorDoesNotExist { address })?;
         let account = self.existing_account(packed.leaf_index)?;
         if packed.recovery_counter != account.recovery_counter {
             return Err(RuleViolation::MismatchedRecoveryCounter { address }.into());
@@ -351,7 +351,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
     /// authenticator. An address that a recovery revoked can be added again.
     fn check_unused(&self, address: Address) -> Result<(), ApplyError<V::Error>> {
         check_not_zero(address)?;
-        if let Some(packed) = self.packed(address)?
+        if let Some(packed) = self.packed_account(address)?
             && packed.recovery_counter >= self.existing_account(packed.leaf_index)?.recovery_counter
         {
             return Err(RuleViolation::AuthenticatorAddressAlreadyInUse { address }.into());

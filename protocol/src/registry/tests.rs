@@ -1,9 +1,10 @@
-//! The rules by tables. For each operation there is a good [`Case`] and a list of faults in the contract's order: each breaks one
-//! check and names the violation; with two of them in place the earlier check is the one reported.
+//! The rules in tables. For each operation there is a valid [`OperationCase`] and a list of
+//! [`BrokenRule`]s in the contract's order. Each of them breaks one rule and names the violation;
+//! when two rules are broken, the earlier check reports its violation.
 
 pub(crate) mod arbitrary;
+mod broken_rules;
 mod cases;
-mod faults;
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,8 @@ use proptest::prelude::*;
 use strum::VariantNames;
 
 use self::arbitrary::{any_address, any_operation};
+use self::broken_rules::*;
 use self::cases::*;
-use self::faults::*;
 use super::*;
 use crate::commitment::PublicKeyError;
 use crate::gateway::{GatewayErrorCode, RequestError, check_request};
@@ -24,7 +25,7 @@ use crate::tree::CAPACITY;
 
 #[test]
 fn good_operations_change_their_account() {
-    let after = |mut case: Case| {
+    let after = |mut case: OperationCase| {
         assert_eq!(case.apply(), Ok(case.operation.leaf_index().unwrap_or(LeafIndex(3))));
         case.registry
     };
@@ -74,7 +75,7 @@ fn good_operations_change_their_account() {
     assert_eq!(removed.accounts[&LeafIndex(1)], Account { commitment, slots, nonce: 7, ..alice.clone() });
     assert_eq!(removed.addresses.get(&ALICE_TABLET), None);
 
-    let recovered = after(recover().with(pending));
+    let recovered = after(recover().with(start_agent_update));
     assert_eq!(
         recovered.accounts[&LeafIndex(1)],
         Account {
@@ -86,13 +87,13 @@ fn good_operations_change_their_account() {
             recovery_counter: 3,
         }
     );
-    // The old addresses stay mapped, with the old counter.
+    // The old addresses keep their mapping with the old counter.
     assert_eq!((recovered.addresses[&ALICE], recovered.addresses[&NEW]), (packed(2, 0), packed(3, 0)));
 
-    let asked = after(ask().with(pending));
+    let initiated = after(initiate().with(start_agent_update));
     let execute_after = NOW.plus(14 * 24 * 3600);
     let pending_recovery_agent = Some(PendingRecoveryAgent { agent: NEW, execute_after });
-    assert_eq!(asked.accounts[&LeafIndex(1)], Account { pending_recovery_agent, nonce: 7, ..alice.clone() });
+    assert_eq!(initiated.accounts[&LeafIndex(1)], Account { pending_recovery_agent, nonce: 7, ..alice.clone() });
 
     let executed = after(execute());
     assert_eq!(executed.accounts[&LeafIndex(1)], Account { recovery_agent: NEW, ..alice.clone() });
@@ -102,24 +103,24 @@ fn good_operations_change_their_account() {
 }
 
 #[test]
-fn each_check_reports_its_own_violation() {
-    for (good, faults) in tables() {
-        assert!(good.clone().with(Case::enforce).apply().is_ok(), "the good case is good: {good:?}");
-        for (position, (fault, violation)) in faults.iter().enumerate() {
-            let found = good.clone().with(fault).apply();
-            assert_eq!(found.as_ref(), Err(violation), "fault {position} of {:?}", good.operation.kind());
+fn each_check_reports_its_violation() {
+    for (good, broken_rules) in tables() {
+        assert!(good.clone().with(OperationCase::enforce).apply().is_ok(), "the valid case is applied: {good:?}");
+        for (position, (break_rule, violation)) in broken_rules.iter().enumerate() {
+            let found = good.clone().with(break_rule).apply();
+            assert_eq!(found.as_ref(), Err(violation), "rule {position} of {:?}", good.operation.kind());
         }
     }
 }
 
 #[test]
-fn the_first_broken_rule_is_the_one_reported() {
-    for (good, faults) in tables() {
-        for (later, (later_fault, _)) in faults.iter().enumerate() {
-            for (earlier, (earlier_fault, violation)) in faults[..later].iter().enumerate() {
-                let found = good.clone().with(later_fault).with(earlier_fault).apply();
+fn the_first_broken_rule_is_reported() {
+    for (good, broken_rules) in tables() {
+        for (later, (break_later, _)) in broken_rules.iter().enumerate() {
+            for (earlier, (break_earlier, violation)) in broken_rules[..later].iter().enumerate() {
+                let found = good.clone().with(break_later).with(break_earlier).apply();
                 let kind = good.operation.kind();
-                assert_eq!(found.as_ref(), Err(violation), "faults {earlier} and {later} of {kind:?}");
+                assert_eq!(found.as_ref(), Err(violation), "rules {earlier} and {later} of {kind:?}");
             }
         }
     }
@@ -135,10 +136,10 @@ fn stateless_checks_find_the_same_violations() {
         "NewLeafCannotEqualOldLeaf",
         "ValueGreaterThanSnarkScalarField",
     ];
-    for (good, faults) in tables() {
+    for (good, broken_rules) in tables() {
         assert_eq!(check_stateless(&good.operation, &good.parameters), Ok(()));
-        for (fault, violation) in faults {
-            let case = good.clone().with(fault);
+        for (break_rule, violation) in broken_rules {
+            let case = good.clone().with(break_rule);
             let found = check_stateless(&case.operation, &case.parameters);
             if stateless.contains(&violation.name()) || violation == in_use(NEW) {
                 assert_eq!(found, Err(violation));
@@ -150,7 +151,7 @@ fn stateless_checks_find_the_same_violations() {
 }
 
 #[test]
-fn a_failed_operation_leaves_earlier_changes_alone() {
+fn a_failed_operation_keeps_earlier_changes() {
     let before = update();
     let failing = insert().with(|case| {
         case.insert().new_authenticator_address = NEW_TOO;
@@ -182,7 +183,7 @@ fn a_failed_creation_takes_no_leaf_index() {
 }
 
 #[test]
-fn an_account_that_does_not_exist_has_no_authenticators_to_add_to_or_remove() {
+fn operations_on_an_account_that_does_not_exist_are_rejected() {
     let expected =
         |leaf_index| Err(RuleViolation::MismatchedLeafIndex { signer: ALICE, actual: LeafIndex(1), leaf_index });
     for leaf_index in [0, 3, CAPACITY, u64::MAX].map(LeafIndex) {
@@ -208,17 +209,17 @@ fn addresses_left_behind_by_a_recovery_can_be_used_again() {
 }
 
 #[test]
-fn the_recovery_revokes_every_authenticator_at_once() {
+fn a_recovery_revokes_every_authenticator() {
     let recovered = recover().with(|case| assert_eq!(case.apply(), Ok(LeafIndex(1)))).registry;
     for address in [ALICE, ALICE_TABLET, ALICE_PHONE] {
-        let mut case = ask().with(|case| case.signer = Some(Ok(address)));
+        let mut case = initiate().with(|case| case.signer = Some(Ok(address)));
         case.registry = recovered.clone();
         assert_eq!(case.apply(), Err(RuleViolation::MismatchedRecoveryCounter { address }));
     }
 }
 
 #[test]
-fn the_last_authenticator_may_go_and_slots_keep_their_places() {
+fn the_last_authenticator_can_be_removed_and_slots_keep_their_numbers() {
     let mut case = remove();
     for (address, pubkey_id) in [(ALICE_PHONE, PubkeyId(3)), (ALICE_TABLET, PubkeyId(1)), (ALICE, PubkeyId(0))] {
         let account = case.alice();
@@ -234,8 +235,8 @@ fn the_last_authenticator_may_go_and_slots_keep_their_places() {
         assert_eq!(case.alice().slots[pubkey_id.index()], None);
     }
     assert_eq!(case.alice().addresses(), [None; 4]);
-    // Nobody is left to sign, but the recovery agent can bring the account back.
-    let mut case = recover().with(|back| back.registry = case.registry.clone());
+    // No authenticator is left to sign, but the recovery agent can recover the account.
+    let mut case = recover().with(|recovery| recovery.registry = case.registry.clone());
     case.recover().nonce = Nonce::from(9);
     case.recover().old_offchain_signer_commitment = Commitment(U256::from(100));
     assert_eq!(case.apply(), Ok(LeafIndex(1)));
@@ -243,7 +244,7 @@ fn the_last_authenticator_may_go_and_slots_keep_their_places() {
 }
 
 #[test]
-fn an_authenticator_may_go_far_behind_the_last_slot() {
+fn an_authenticator_can_be_inserted_beyond_the_last_slot() {
     let mut case = insert().with(|case| case.insert().pubkey_id = PubkeyId(6));
     assert_eq!(case.apply(), Ok(LeafIndex(1)));
     let used: Vec<bool> = case.alice().slots.iter().map(Option::is_some).collect();
@@ -251,29 +252,29 @@ fn an_authenticator_may_go_far_behind_the_last_slot() {
 }
 
 #[test]
-fn the_number_of_slots_is_a_setting() {
-    let three = |case: &mut Case| case.parameters.max_authenticators = 3;
+fn the_rule_parameters_limit_the_number_of_slots() {
+    let three = |case: &mut OperationCase| case.parameters.max_authenticators = 3;
     assert_eq!(insert().with(three).apply(), Ok(LeafIndex(1)));
     let beyond = insert().with(three).with(|case| case.insert().pubkey_id = PubkeyId(4)).apply();
     assert_eq!(beyond, Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 4, max: 3 }));
-    let one = |case: &mut Case| case.parameters.max_authenticators = 1;
+    let one = |case: &mut OperationCase| case.parameters.max_authenticators = 1;
     assert_eq!(create().with(one).apply(), Err(RuleViolation::PubkeyIdOutOfBounds { pubkey_id: 1, max: 1 }));
 }
 
 #[test]
-fn counters_end_instead_of_starting_over() {
-    let worn_out = |case: &mut Case| case.alice().recovery_counter = u32::MAX;
+fn counters_do_not_wrap_around() {
+    let exhaust_counter = |case: &mut OperationCase| case.alice().recovery_counter = u32::MAX;
     let violation = RuleViolation::CounterExhausted { counter: "recovery counter" };
-    assert_eq!(recover().with(worn_out).apply(), Err(violation));
-    let mut case = ask().with(|case| case.alice().nonce = u64::MAX);
-    case.ask().nonce = Nonce::from(u64::MAX);
+    assert_eq!(recover().with(exhaust_counter).apply(), Err(violation));
+    let mut case = initiate().with(|case| case.alice().nonce = u64::MAX);
+    case.initiate().nonce = Nonce::from(u64::MAX);
     assert_eq!(case.apply(), Err(RuleViolation::CounterExhausted { counter: "signature nonce" }));
-    // A nonce that only looks right in its low 64 bits.
+    // A nonce whose low 64 bits are the expected nonce.
     let wide = Nonce(U256::from(6) + (U256::from(1) << 64));
     let expected = Err(RuleViolation::MismatchedSignatureNonce { stated: wide, expected: 6 });
-    assert_eq!(ask().with(|case| case.ask().nonce = wide).apply(), expected);
-    // The end of time is the latest that a cooldown can end.
-    let mut case = ask().with(|case| case.time = UnixSeconds::NEVER);
+    assert_eq!(initiate().with(|case| case.initiate().nonce = wide).apply(), expected);
+    // A cooldown ends at the greatest number of seconds at the latest.
+    let mut case = initiate().with(|case| case.time = UnixSeconds::NEVER);
     assert_eq!(case.apply(), Ok(LeafIndex(1)));
     assert_eq!(
         case.alice().pending_recovery_agent.as_ref().map(|pending| pending.execute_after),
@@ -282,9 +283,10 @@ fn counters_end_instead_of_starting_over() {
 }
 
 #[test]
-fn a_commitment_mismatch_says_what_would_be_right() {
-    let mut case =
-        create().with(Case::enforce).with(|case| case.create().offchain_signer_commitment = Commitment(U256::from(5)));
+fn a_commitment_mismatch_names_the_expected_commitment() {
+    let mut case = create()
+        .with(OperationCase::enforce)
+        .with(|case| case.create().offchain_signer_commitment = Commitment(U256::from(5)));
     let message = case.apply().expect_err("another commitment").message();
     let expected = crate::number::canonical(commitment_of(&[30, 31]));
     assert_eq!(
@@ -294,7 +296,7 @@ fn a_commitment_mismatch_says_what_would_be_right() {
 }
 
 #[test]
-fn every_violation_has_its_code() {
+fn every_violation_has_a_code() {
     use GatewayErrorCode as Code;
     let (address, signer, agent, expected) = (ALICE, ALICE, ALICE, ALICE);
     let (leaf_index, actual) = (LeafIndex(1), LeafIndex(2));
@@ -353,7 +355,7 @@ fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
     let table = [
         (create(), Ok(())),
         (update(), Ok(())),
-        (ask(), Ok(())),
+        (initiate(), Ok(())),
         (
             create().with(|case| case.create().offchain_signer_commitment = zero),
             Err(RequestError::ZeroCommitment("offchain_signer_commitment")),
@@ -365,7 +367,7 @@ fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
         (recover().with(|case| case.recover().new_offchain_signer_commitment = zero), Err(new.clone())),
         (recover().with(|case| case.recover().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
         (insert().with(|case| case.insert().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
-        (ask().with(|case| case.ask().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
+        (initiate().with(|case| case.initiate().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
         (cancel().with(|case| case.cancel().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
         (execute().with(|case| case.execute().leaf_index = LeafIndex(0)), Err(RequestError::LeafIndexZero)),
     ];
@@ -375,7 +377,7 @@ fn the_gateway_refuses_leaf_zero_and_zero_commitments() {
 }
 
 #[test]
-fn locks_are_the_account_and_the_addresses_named_or_added() {
+fn an_operation_locks_its_account_and_the_addresses_it_names_or_adds() {
     use Lock::Address as Addressed;
     let account = Lock::LeafIndex(LeafIndex(1));
     let table = [
@@ -387,7 +389,7 @@ fn locks_are_the_account_and_the_addresses_named_or_added() {
         (insert(), vec![account, Addressed(NEW)]),
         (remove(), vec![account, Addressed(ALICE_TABLET)]),
         (recover(), vec![account, Addressed(NEW)]),
-        (ask(), vec![account]),
+        (initiate(), vec![account]),
         (execute(), vec![account]),
         (cancel(), vec![account]),
     ];
@@ -400,8 +402,8 @@ fn locks_are_the_account_and_the_addresses_named_or_added() {
 
 proptest! {
     #[test]
-    fn what_fails_stateless_fails_on_every_state(operation in any_operation(), signer in any_address()) {
-        let case = Case::new(operation, Some(signer));
+    fn an_operation_that_fails_its_stateless_checks_fails_on_every_state(operation in any_operation(), signer in any_address()) {
+        let case = OperationCase::new(operation, Some(signer));
         if let Err(violation) = check_stateless(&case.operation, &case.parameters) {
             prop_assert!(case.clone().apply().is_err(), "{violation}");
         }

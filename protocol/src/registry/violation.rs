@@ -12,73 +12,194 @@ use crate::time::UnixSeconds;
 /// service's own. The text contains the values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum RuleViolation {
+    /// No account has the leaf index that the operation names.
     #[error("no account has leaf index {leaf_index:#x}")]
-    AccountDoesNotExist { leaf_index: LeafIndex },
+    AccountDoesNotExist {
+        /// The leaf index that the operation names.
+        leaf_index: LeafIndex,
+    },
+    /// The new address is an authenticator of an account, or occurs twice in a creation. An address
+    /// that a recovery revoked is not in use.
     #[error("address {address:#x} already belongs to an account")]
-    AuthenticatorAddressAlreadyInUse { address: Address },
+    AuthenticatorAddressAlreadyInUse {
+        /// The new address.
+        address: Address,
+    },
+    /// The signer, or the address to remove, is not an authenticator of any account.
     #[error("address {address:#x} is not an authenticator of any account")]
-    AuthenticatorDoesNotExist { address: Address },
+    AuthenticatorDoesNotExist {
+        /// The address of the signer, or the address to remove.
+        address: Address,
+    },
+    /// The address to remove is an authenticator of another account.
     #[error("address {address:#x} belongs to the account with leaf index {actual:#x}, not {leaf_index:#x}")]
-    AuthenticatorDoesNotBelongToAccount { address: Address, actual: LeafIndex, leaf_index: LeafIndex },
+    AuthenticatorDoesNotBelongToAccount {
+        /// The address to remove.
+        address: Address,
+        /// Leaf index of the account that the address belongs to.
+        actual: LeafIndex,
+        /// The leaf index that the operation names.
+        leaf_index: LeafIndex,
+    },
+    /// A creation has no authenticator address.
     #[error("an account needs at least one authenticator address")]
     EmptyAddressArray,
+    /// A creation does not have one public key for each address.
     #[error(
         "there are {addresses} authenticator_addresses and {pubkeys} authenticator_pubkeys; each address needs one key"
     )]
-    MismatchingArrayLengths { addresses: usize, pubkeys: usize },
+    MismatchingArrayLengths {
+        /// Number of addresses in the request.
+        addresses: usize,
+        /// Number of public keys in the request.
+        pubkeys: usize,
+    },
+    /// A new authenticator address is the zero address.
     #[error("the zero address cannot be an authenticator")]
     ZeroAddress,
+    /// An update replaces an address by the same address.
     #[error("the new authenticator address is the old one, {address:#x}")]
-    ReusedAuthenticatorAddress { address: Address },
+    ReusedAuthenticatorAddress {
+        /// The old and new address.
+        address: Address,
+    },
+    /// The slot of an insertion does not exist, or a creation has more addresses than an account
+    /// has slots.
     #[error("pubkey id {pubkey_id} is out of bounds; an account has {max} slots, counted from 0")]
-    PubkeyIdOutOfBounds { pubkey_id: u64, max: u32 },
+    PubkeyIdOutOfBounds {
+        /// The slot of the insertion, or the slot that the last address of the creation would take.
+        pubkey_id: u64,
+        /// Number of slots of an account; the greatest slot is `max` − 1.
+        max: u32,
+    },
+    /// The slot of an insertion holds an authenticator.
     #[error("slot {pubkey_id} already holds an authenticator")]
-    PubkeyIdInUse { pubkey_id: PubkeyId },
+    PubkeyIdInUse {
+        /// The slot that the operation names.
+        pubkey_id: PubkeyId,
+    },
+    /// The address to replace maps to an empty slot, or the address to remove to a slot beyond the
+    /// account's list.
     #[error("slot {pubkey_id} holds no authenticator")]
-    PubkeyIdDoesNotExist { pubkey_id: PubkeyId },
+    PubkeyIdDoesNotExist {
+        /// The slot that the address maps to.
+        pubkey_id: PubkeyId,
+    },
+    /// The slot that an update or a removal names is not that of the authenticator.
     #[error("pubkey id is {stated}, the authenticator's slot is {actual}")]
-    MismatchedPubkeyId { stated: PubkeyId, actual: PubkeyId },
+    MismatchedPubkeyId {
+        /// The slot that the operation names.
+        stated: PubkeyId,
+        /// The slot of the authenticator.
+        actual: PubkeyId,
+    },
+    /// The signer is an authenticator of another account.
     #[error(
         "the signature recovers to {signer:#x}, which is an authenticator of leaf index {actual:#x}, not {leaf_index:#x}"
     )]
-    MismatchedLeafIndex { signer: Address, actual: LeafIndex, leaf_index: LeafIndex },
+    MismatchedLeafIndex {
+        /// The address that the signature recovers to.
+        signer: Address,
+        /// Leaf index of the signer's account.
+        actual: LeafIndex,
+        /// The leaf index that the operation names.
+        leaf_index: LeafIndex,
+    },
+    /// An update is not signed by the authenticator that it replaces.
     #[error("the signature recovers to {signer:#x}, not to the old authenticator {expected:#x}")]
-    MismatchedAuthenticatorSigner { signer: Address, expected: Address },
+    MismatchedAuthenticatorSigner {
+        /// The address that the signature recovers to.
+        signer: Address,
+        /// The old address that the operation names.
+        expected: Address,
+    },
+    /// The operation does not carry the account's next nonce.
     #[error("nonce is {stated}, the account's next nonce is {expected}")]
-    MismatchedSignatureNonce { stated: Nonce, expected: u64 },
+    MismatchedSignatureNonce {
+        /// The nonce that the operation carries.
+        stated: Nonce,
+        /// The account's next nonce.
+        expected: u64,
+    },
+    /// A recovery of the account revoked the signer or the address to remove.
     #[error("address {address:#x} was revoked when its account was recovered")]
-    MismatchedRecoveryCounter { address: Address },
+    MismatchedRecoveryCounter {
+        /// The revoked address.
+        address: Address,
+    },
+    /// The account to recover has no recovery agent.
     #[error("the account has no recovery agent")]
     RecoveryNotEnabled,
+    /// A recovery is not signed by the recovery agent.
     #[error("the signature is not the recovery agent's, {agent:#x}")]
-    InvalidSignature { agent: Address },
+    InvalidSignature {
+        /// The account's recovery agent.
+        agent: Address,
+    },
+    /// The operation cancels or executes an update of the recovery agent, and none is pending.
     #[error("no recovery agent update is pending")]
     NoPendingRecoveryAgentUpdate,
-    #[error("the recovery agent update can be executed from {execute_after} on, it is {now} (Unix seconds)")]
-    RecoveryAgentUpdateStillInCooldown { execute_after: UnixSeconds, now: UnixSeconds },
+    /// The block's time is before the end of the cooldown.
+    #[error(
+        "the recovery agent update can be executed from {execute_after} on; the block's time is {now} (Unix seconds)"
+    )]
+    RecoveryAgentUpdateStillInCooldown {
+        /// The earliest block time of the execution, inclusive.
+        execute_after: UnixSeconds,
+        /// The time of the block.
+        now: UnixSeconds,
+    },
+    /// The old and the new commitment of the operation are equal.
     #[error("the new commitment equals the old one")]
     NewLeafCannotEqualOldLeaf,
+    /// The new commitment is not below the modulus of BN254's scalar field.
     #[error("the commitment {commitment:#x} is not below the scalar field's modulus")]
-    ValueGreaterThanSnarkScalarField { commitment: Commitment },
+    ValueGreaterThanSnarkScalarField {
+        /// The new commitment that the operation states.
+        commitment: Commitment,
+    },
+    /// The old commitment of the operation is not the account's.
     #[error("the account's commitment is {actual:#x}, not {stated:#x}")]
-    LeafDoesNotExist { stated: Commitment, actual: Commitment },
+    LeafDoesNotExist {
+        /// The old commitment that the operation states.
+        stated: Commitment,
+        /// The account's commitment.
+        actual: Commitment,
+    },
+    /// The signature does not recover to an address ([`SignatureError::Invalid`]).
     #[error("{}", SignatureError::Invalid)]
     ECDSAInvalidSignature,
+    /// The signature's s is in the upper half of the group order ([`SignatureError::HighS`]).
     #[error("{}", SignatureError::HighS)]
     ECDSAInvalidSignatureS,
 
-    /// Only with [`super::CommitmentCheck::Enforce`].
+    /// The stated commitment is not the commitment to the account's public keys. Checked only with
+    /// [`super::CommitmentCheck::Enforce`].
     #[error("the commitment is {stated:#x}, that of the account's public keys would be {expected:#x}")]
-    MismatchedCommitment { stated: Commitment, expected: Commitment },
-    /// Only with [`super::CommitmentCheck::Enforce`].
+    MismatchedCommitment {
+        /// The commitment that the operation states.
+        stated: Commitment,
+        /// The commitment to the account's public keys after the operation.
+        expected: Commitment,
+    },
+    /// A public key of the account does not decode. Checked only with
+    /// [`super::CommitmentCheck::Enforce`].
     #[error("the public key of slot {pubkey_id} does not decode: {error}")]
-    InvalidAuthenticatorPubkey { pubkey_id: PubkeyId, error: PublicKeyError },
+    InvalidAuthenticatorPubkey {
+        /// The first slot whose key does not decode.
+        pubkey_id: PubkeyId,
+        /// Why the key does not decode.
+        error: PublicKeyError,
+    },
     /// The tree has 2³⁰ leaves.
     #[error("the registry's tree is full")]
     TreeIsFull,
     /// A counter is at its greatest value and cannot grow.
     #[error("the account's {counter} cannot grow any further")]
-    CounterExhausted { counter: &'static str },
+    CounterExhausted {
+        /// The counter: `recovery counter` or `signature nonce`.
+        counter: &'static str,
+    },
 }
 
 impl From<SignatureError> for RuleViolation {

@@ -40,6 +40,7 @@ pub const LONGEST_KEPT: usize = 2048;
 /// An application as an OAuth client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
+    /// The `client_id`: the application's id.
     pub id: String,
     /// Absolute URIs; a request's URI is compared with them byte for byte.
     pub redirect_uris: Vec<String>,
@@ -52,10 +53,16 @@ pub struct Client {
 /// A valid authorization request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationRequest {
+    /// The client that sent the request.
     pub client_id: String,
+    /// Where the response is sent, and how.
     pub target: Target,
+    /// The codes and tokens that the response carries.
     pub response_type: ResponseType,
+    /// The requested scopes that the provider supports.
     pub scopes: Scopes,
+    /// The parameter `nonce`, at most [`LONGEST_KEPT`] bytes; always present when the authorization
+    /// response carries an ID token.
     pub nonce: Option<String>,
     /// The PKCE challenge, for method S256.
     pub code_challenge: Option<String>,
@@ -73,11 +80,17 @@ pub struct AuthorizationRequest {
 /// The part of a request that is stored until a person has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRequest {
+    /// The client that sent the request.
     pub client_id: String,
+    /// Where the response is sent, and how.
     pub target: Target,
+    /// The codes and tokens that the response carries.
     pub response_type: ResponseType,
+    /// The scopes that the person approves with the answer.
     pub scopes: Scopes,
+    /// The parameter `nonce`, which the ID token repeats; at most [`LONGEST_KEPT`] bytes.
     pub nonce: Option<String>,
+    /// The PKCE challenge, for method S256: 43 characters of base64url.
     pub code_challenge: Option<String>,
     /// The subject that the client expects; another person's sign-in is answered with
     /// `login_required`.
@@ -88,7 +101,7 @@ encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, co
 
 impl AuthorizationRequest {
     /// The part that is stored. `expected_subject` is the subject of the request's `id_token_hint`.
-    pub fn kept(self, expected_subject: Option<String>) -> KeptRequest {
+    pub fn into_kept(self, expected_subject: Option<String>) -> KeptRequest {
         let Self { client_id, target, response_type, scopes, nonce, code_challenge, .. } = self;
         KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     }
@@ -100,7 +113,7 @@ impl AuthorizationRequest {
     pub fn is_answered_by(&self, auth_time: UnixSeconds, approved: Scopes, now: UnixSeconds) -> bool {
         let is_young = self.max_age.is_none_or(|max_age| now.since(auth_time) <= max_age);
         // `max_age=0` has the meaning of `prompt=login`.
-        !self.is_fresh && self.max_age != Some(0) && is_young && self.scopes.are_within(approved)
+        !self.is_fresh && self.max_age != Some(0) && is_young && self.scopes.is_subset_of(approved)
     }
 }
 
@@ -111,7 +124,12 @@ pub enum AuthorizeRejection {
     /// client.
     Page(SignInRejection),
     /// Sent to the client's redirect URI.
-    Redirect { target: Target, rejection: SignInRejection },
+    Redirect {
+        /// The redirect URI, the response mode for errors and the request's `state`.
+        target: Target,
+        /// The rejection that the response carries.
+        rejection: SignInRejection,
+    },
 }
 
 impl AuthorizeRejection {
@@ -144,8 +162,8 @@ impl AuthorizationRequest {
     }
 
     fn read_for(parameters: &Parameters, client: &Client, target: Target) -> Result<Self, SignInRejection> {
-        if let Some(name) = parameters.given_twice(&KNOWN) {
-            return Err(twice(name));
+        if let Some(name) = parameters.find_repeated(&KNOWN) {
+            return Err(repeated_parameter(name));
         }
         for name in ["state", "nonce"] {
             let length = parameters.get(name).map_or(0, str::len);
@@ -200,8 +218,8 @@ fn destination<'c>(
 ) -> Result<(&'c Client, String), SignInRejection> {
     // A parameter with two values is refused, because one value could be checked and the other one
     // used.
-    if let Some(name) = parameters.given_twice(&["client_id", "redirect_uri"]) {
-        return Err(twice(name));
+    if let Some(name) = parameters.find_repeated(&["client_id", "redirect_uri"]) {
+        return Err(repeated_parameter(name));
     }
     let id = parameters.get("client_id").ok_or_else(|| SignInRejection::required("client_id"))?;
     let unknown = || SignInRejection::of("client_id", ErrorKind::InvalidClientId, "no application has this client_id");
@@ -214,8 +232,8 @@ fn destination<'c>(
     Ok((client, redirect_uri.to_owned()))
 }
 
-fn twice(name: &'static str) -> SignInRejection {
-    SignInRejection::of(name, ErrorKind::InvalidRequest, format!("{name} is given more than once"))
+fn repeated_parameter(name: &'static str) -> SignInRejection {
+    SignInRejection::of(name, ErrorKind::InvalidRequest, format!("{name} occurs more than once; send it once"))
 }
 
 /// The response mode of an error, which is read before the rest of the request is checked. When the
@@ -258,7 +276,10 @@ fn code_challenge(
     let method = parameters.get("code_challenge_method");
     let Some(challenge) = parameters.get("code_challenge") else {
         if method.is_some() {
-            return wrong("code_challenge", "code_challenge is missing, code_challenge_method is there");
+            return wrong(
+                "code_challenge",
+                "code_challenge is missing although code_challenge_method is present; send both or neither",
+            );
         }
         if response_type.code && (client.is_public || client.require_pkce) {
             return wrong("code_challenge", "code_challenge is missing; this client has to use PKCE with S256");

@@ -10,7 +10,9 @@ use crate::{encode_enum, encode_fields};
 /// The supported scopes of a request besides `openid`, which every valid request has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes {
+    /// The scope `email`: the claim of the same name.
     pub email: bool,
+    /// The scope `profile`: the claims `name`, `given_name` and `family_name`.
     pub profile: bool,
 }
 
@@ -32,7 +34,7 @@ impl Scopes {
     }
 
     /// Whether every one of these scopes is in `approved`.
-    pub fn are_within(self, approved: Self) -> bool {
+    pub fn is_subset_of(self, approved: Self) -> bool {
         (!self.email || approved.email) && (!self.profile || approved.profile)
     }
 }
@@ -52,7 +54,9 @@ impl Encoding for Scopes {
 /// The verification level of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VerificationLevel {
+    /// The proof's identifier is `orb` or `proof_of_human`.
     Orb,
+    /// The proof has another identifier.
     Device,
 }
 
@@ -86,6 +90,7 @@ encode_enum!(VerificationLevel { Device = 0, Orb = 1 } of "a verification level"
 pub struct Person {
     /// The verified nullifier. It is pairwise, because it depends on the application.
     pub nullifier: Nullifier,
+    /// The level of the accepted proof, by its identifier.
     pub level: VerificationLevel,
     /// When the proof was accepted.
     pub auth_time: UnixSeconds,
@@ -105,8 +110,11 @@ impl Person {
 pub struct Provider {
     /// `{id_url}`, which is also the prefix of the provider's own claims.
     pub issuer: String,
+    /// The claim `name`, the same for every person: the setting `sign_in.name`.
     pub name: String,
+    /// The claim `given_name`, the same for every person: the setting `sign_in.given_name`.
     pub given_name: String,
+    /// The claim `family_name`, the same for every person: the setting `sign_in.family_name`.
     pub family_name: String,
 }
 
@@ -167,9 +175,13 @@ impl Provider {
 /// The values of one ID token.
 #[derive(Clone, Copy, Debug)]
 pub struct IdToken<'a> {
+    /// The claim `aud`: the client that the token is issued to.
     pub client_id: &'a str,
+    /// The claim `nonce`: that of the authorization request; `None` when it had no nonce.
     pub nonce: Option<&'a str>,
+    /// The claim `iat`.
     pub issued_at: UnixSeconds,
+    /// The claim `exp`, the end of the validity, exclusive (RFC 7519, section 4.1.4).
     pub expires_at: UnixSeconds,
     /// The claim `jti`, unique for each token.
     pub id: &'a str,

@@ -9,26 +9,47 @@ use super::response::{ResponseMode, ResponseType};
 /// The discovery document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Discovery {
+    /// The issuer identifier `{id_url}`, without a trailing slash; equal to `iss` in ID tokens and
+    /// responses.
     pub issuer: String,
+    /// URL of the authorization endpoint.
     pub authorization_endpoint: String,
+    /// URL of the endpoint that exchanges codes for tokens.
     pub token_endpoint: String,
+    /// URL of the user-info endpoint.
     pub userinfo_endpoint: String,
+    /// URL of the key set (RFC 7517) that ID tokens are checked with.
     pub jwks_uri: String,
+    /// URL of the endpoint that describes access tokens (RFC 7662).
     pub introspection_endpoint: String,
+    /// The supported scopes; other scopes in a request are ignored.
     pub scopes_supported: [&'static str; 3],
+    /// The supported values of `response_type`; a request can have their words in any order.
     pub response_types_supported: [&'static str; 6],
+    /// The supported values of `response_mode`.
     pub response_modes_supported: [&'static str; 3],
+    /// The supported grant types: `authorization_code` at the token endpoint, `implicit` at the
+    /// authorization endpoint.
     pub grant_types_supported: [&'static str; 2],
+    /// The kind of subject identifiers: each application sees another `sub` for the same person.
     pub subject_types_supported: [&'static str; 1],
     /// `RSA` is the value of the interface description; `RS256` is the value that clients look for.
     pub id_token_signing_alg_values_supported: [&'static str; 2],
+    /// How a client authenticates at the token endpoint; `none` is for public clients.
     pub token_endpoint_auth_methods_supported: [&'static str; 3],
+    /// How a client authenticates at the introspection endpoint.
     pub introspection_endpoint_auth_methods_supported: [&'static str; 2],
+    /// The supported PKCE methods (RFC 7636).
     pub code_challenge_methods_supported: [&'static str; 1],
+    /// The claims that ID tokens and user-info can have.
     pub claims_supported: Vec<String>,
+    /// Always true: authorization responses carry `iss` (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
+    /// Always false: request objects (`request`) are refused.
     pub request_parameter_supported: bool,
+    /// Always false: references to request objects (`request_uri`) are refused.
     pub request_uri_parameter_supported: bool,
+    /// Always false: the parameter `claims` is ignored.
     pub claims_parameter_supported: bool,
 }
 

@@ -23,6 +23,7 @@ pub struct ErrorBody {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct SignInRejection {
+    /// The kind of error, which gives both codes of the answer.
     pub kind: ErrorKind,
     /// The parameter that is wrong; `None` when no single parameter is the cause.
     pub attribute: Option<&'static str>,
@@ -149,7 +150,7 @@ impl SignInRejection {
     }
 
     /// The same rejection with its exact cause, for the log.
-    pub fn because(self, reason: &'static str) -> Self {
+    pub fn with_reason(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
     }
 

@@ -28,13 +28,13 @@ impl Parameters {
     }
 
     /// The value of a parameter; the first value when it occurs several times
-    /// ([`Parameters::given_twice`] finds such parameters).
+    /// ([`Parameters::find_repeated`] finds such parameters).
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name)?.first().map(String::as_str)
     }
 
     /// The first of these names that occurs more than once.
-    pub fn given_twice<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
+    pub fn find_repeated<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
         names.iter().copied().find(|name| self.values.get(*name).is_some_and(|values| values.len() > 1))
     }
 }
@@ -44,14 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_parameters() {
+    fn an_empty_parameter_is_absent_and_a_repeated_one_is_found() {
         let parameters = Parameters::parse(b"a=1&b=&c=x+y%26&d=1&d=1&e&a%3D=2");
         let get = |name| parameters.get(name);
         assert_eq!(
             (get("a"), get("b"), get("c"), get("e"), get("a=")),
             (Some("1"), None, Some("x y&"), None, Some("2"))
         );
-        assert_eq!(parameters.given_twice(&["a", "d"]), Some("d"));
-        assert_eq!(parameters.given_twice(&["a", "b", "f"]), None);
+        assert_eq!(parameters.find_repeated(&["a", "d"]), Some("d"));
+        assert_eq!(parameters.find_repeated(&["a", "b", "f"]), None);
     }
 }

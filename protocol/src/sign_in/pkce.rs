@@ -30,14 +30,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_rfc_7636() {
+    fn the_challenge_matches_the_example_of_rfc_7636() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         assert_eq!(challenge(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
         assert!(is_verifier(verifier) && is_challenge(&challenge(verifier)));
     }
 
     #[test]
-    fn texts_that_are_neither() {
+    fn malformed_verifiers_and_challenges_are_rejected() {
         for text in ["", &"a".repeat(42), &"a".repeat(129), &"é".repeat(30), &format!("{}+", "a".repeat(43))] {
             assert!(!is_verifier(text), "{text:?}");
         }

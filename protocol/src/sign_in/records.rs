@@ -10,6 +10,7 @@ use crate::{B256, encode_fields};
 /// response was given out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
+    /// The part of the authorization request that the response needs.
     pub request: KeptRequest,
     /// SHA-256 of the secret that only the browser or program that sent the request holds.
     pub secret_hash: B256,
@@ -55,9 +56,14 @@ impl crate::encoding::Encoding for Answer {
 /// An authorization code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationCode {
+    /// The client that the code was issued to; another client cannot use it.
     pub client_id: String,
+    /// The redirect URI of the authorization request, which the token request must repeat byte for
+    /// byte.
     pub redirect_uri: String,
+    /// The person who signed in.
     pub person: Person,
+    /// The granted scopes: those of the authorization request.
     pub scopes: Scopes,
     /// The request's nonce, for the ID token.
     pub nonce: Option<String>,
@@ -76,9 +82,13 @@ encode_fields!(AuthorizationCode { client_id, redirect_uri, person, scopes, nonc
 /// An access token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessToken {
+    /// The client that the token was issued to.
     pub client_id: String,
+    /// The person whose claims the token gives access to.
     pub person: Person,
+    /// The granted scopes: those of the authorization request.
     pub scopes: Scopes,
+    /// When the token was issued.
     pub issued_at: UnixSeconds,
 }
 
@@ -88,6 +98,7 @@ encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of
 /// does not see that entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
+    /// The sign-ins, the oldest first: at most one for each client, and at most [`MOST_CLIENTS`].
     pub clients: Vec<ClientSession>,
 }
 
@@ -96,11 +107,15 @@ encode_fields!(BrowserSession { clients } version 1 of "browser session");
 /// The person who signed in to a client, and the scopes that the person approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
+    /// The client that the person signed in to.
     pub client_id: String,
     /// The kind of proof: the two kinds give different subjects.
     pub proof: ProofKind,
+    /// The environment of the proof.
     pub environment: Environment,
+    /// The person who signed in.
     pub person: Person,
+    /// The scopes that the person approved.
     pub scopes: Scopes,
 }
 
@@ -131,6 +146,7 @@ impl BrowserSession {
 /// valid, the current key, the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SigningKeys {
+    /// The keys in the order of their publication.
     pub keys: Vec<SigningKey>,
 }
 
@@ -139,6 +155,7 @@ encode_fields!(SigningKeys { keys } version 1 of "signing keys");
 /// A signing key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
+    /// The `kid`: base64url of the first 16 bytes of SHA-256 of the modulus.
     pub id: String,
     /// The RSA key in PKCS #1, DER.
     pub private_key: Vec<u8>,
@@ -161,7 +178,8 @@ impl std::fmt::Debug for SigningKey {
 /// The keys are not rotated, because the next key was published too recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the next key has been published for {published_for} s, clients may not know it before {LEAST_PUBLICATION} s; wait, or use --now"
+    "the next key was published {published_for} s ago; it must be published for {LEAST_PUBLICATION} s before it signs; \
+     wait, or use --now"
 )]
 pub struct KeyTooYoung {
     /// Seconds since the next key was published.
@@ -199,7 +217,7 @@ impl SigningKeys {
         force: bool,
     ) -> Result<Self, KeyTooYoung> {
         if !force {
-            self.is_due(now)?;
+            self.check_due(now)?;
         }
         let mut keys: Vec<SigningKey> = self.without_expired(now, token_lifetime).keys;
         for key in &mut keys {
@@ -216,7 +234,7 @@ impl SigningKeys {
     ///
     /// # Errors
     /// The next key was published less than [`LEAST_PUBLICATION`] seconds ago.
-    pub fn is_due(&self, now: UnixSeconds) -> Result<(), KeyTooYoung> {
+    pub fn check_due(&self, now: UnixSeconds) -> Result<(), KeyTooYoung> {
         let published_for = self.next().map_or(u64::MAX, |next| now.since(next.published_at));
         if published_for < LEAST_PUBLICATION { Err(KeyTooYoung { published_for }) } else { Ok(()) }
     }
@@ -247,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_published_before_it_signs_and_until_its_last_token_expires() {
+    fn a_signing_key_is_published_before_it_signs_and_until_its_last_token_expires() {
         let keys = SigningKeys::first(key("a", 0), key("b", 0), UnixSeconds(0));
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("a"), Some("b")));
         assert_eq!(
@@ -255,13 +273,13 @@ mod tests {
             Err(KeyTooYoung { published_for: 3599 })
         );
         assert!(keys.rotate(key("c", 10), UnixSeconds(10), 3600, true).is_ok());
-        let keys = keys.rotate(key("c", 3600), UnixSeconds(3600), 3600, false).expect("old enough");
+        let keys = keys.rotate(key("c", 3600), UnixSeconds(3600), 3600, false).expect("the next key is old enough");
         assert_eq!((keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)), (Some("b"), Some("c")));
         assert_eq!(ids(&keys), ["a", "b", "c"]);
-        // The last token of a expires at 7200.
+        // The last token of key `a` expires at 7200 seconds.
         assert_eq!(ids(&keys.without_expired(UnixSeconds(7200), 3600)), ["a", "b", "c"]);
         assert_eq!(ids(&keys.without_expired(UnixSeconds(7201), 3600)), ["b", "c"]);
-        let keys = keys.rotate(key("d", 7201), UnixSeconds(7201), 3600, false).expect("old enough");
+        let keys = keys.rotate(key("d", 7201), UnixSeconds(7201), 3600, false).expect("the next key is old enough");
         assert_eq!(ids(&keys), ["b", "c", "d"]);
         assert_eq!(keys.current().map(|key| &*key.id), Some("c"));
         assert!(!format!("{keys:?}").contains("private"));

@@ -8,8 +8,11 @@ use crate::encoding::{DecodeError, Encoding};
 /// What an authorization response carries: a combination that the provider supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseType {
+    /// An authorization code.
     pub code: bool,
+    /// An ID token, through the browser.
     pub id_token: bool,
+    /// An access token, through the browser.
     pub token: bool,
 }
 
@@ -93,6 +96,7 @@ impl Encoding for ResponseType {
 pub struct Target {
     /// One of the client's registered URIs, byte for byte.
     pub redirect_uri: String,
+    /// How the response reaches the redirect URI.
     pub mode: ResponseMode,
     /// The request's `state`, which the response repeats unchanged.
     pub state: Option<String>,
@@ -104,9 +108,17 @@ crate::encode_fields!(Target { redirect_uri, mode, state });
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The browser is redirected to `location`.
-    Redirect { location: String },
+    Redirect {
+        /// The redirect URI with the response in its query or fragment.
+        location: String,
+    },
     /// The browser posts `fields` to `action`.
-    Post { action: String, fields: Vec<(&'static str, String)> },
+    Post {
+        /// The redirect URI.
+        action: String,
+        /// Names and values of the form's fields, in order and not escaped.
+        fields: Vec<(&'static str, String)>,
+    },
 }
 
 impl Target {

@@ -8,7 +8,7 @@ use crate::time::UnixSeconds;
 
 const CALLBACK: &str = "https://app.example/callback?x=1";
 const LOCAL: &str = "http://127.0.0.1:3000/callback";
-/// Longer than what is kept.
+/// Longer than the longest accepted text.
 const LONG: &str = match std::str::from_utf8(&[b'n'; 2049]) {
     Ok(text) => text,
     Err(_) => "",
@@ -26,8 +26,8 @@ fn client() -> Client {
 
 fn parameters(changes: &[(&str, &str)]) -> Parameters {
     let good = [("client_id", "app_a"), ("redirect_uri", CALLBACK), ("response_type", "code"), ("scope", "openid")];
-    let kept = good.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
-    kept.chain(changes.iter().copied()).collect()
+    let unchanged = good.into_iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    unchanged.chain(changes.iter().copied()).collect()
 }
 
 fn read_as(client: &Client, changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRejection> {
@@ -39,8 +39,8 @@ fn read(changes: &[(&str, &str)]) -> Result<AuthorizationRequest, AuthorizeRejec
 }
 
 #[test]
-fn good_requests() {
-    let request = read(&[]).expect("good");
+fn valid_authorization_requests_are_accepted() {
+    let request = read(&[]).expect("the request is valid");
     assert_eq!((request.target.mode, request.scopes, request.max_age), (ResponseMode::Query, Scopes::default(), None));
     assert!(!request.is_silent && !request.is_fresh);
     for (response_type, mode) in [
@@ -72,15 +72,15 @@ fn good_requests() {
         ("claims_locales", "de"),
         ("response_mode", ""),
     ]);
-    let request = request.expect("good");
+    let request = request.expect("the request is valid");
     assert_eq!(request.scopes, Scopes { email: true, profile: true });
     assert_eq!((request.target.state.as_deref(), request.max_age, request.is_fresh), (Some("a b&c"), Some(0), true));
     assert_eq!(request.code_challenge.as_deref(), Some(CHALLENGE));
-    assert!(read(&[("prompt", "none")]).expect("good").is_silent);
+    assert!(read(&[("prompt", "none")]).expect("the request is valid").is_silent);
 }
 
 #[test]
-fn errors_that_are_shown_and_never_sent() {
+fn errors_without_a_registered_redirect_uri_are_shown_on_a_page() {
     let table = [
         (vec![("client_id", "")], ErrorKind::Required, "client_id"),
         (vec![("client_id", "app_b")], ErrorKind::InvalidClientId, "client_id"),
@@ -89,10 +89,12 @@ fn errors_that_are_shown_and_never_sent() {
         (vec![("redirect_uri", CALLBACK), ("redirect_uri", LOCAL)], ErrorKind::InvalidRequest, "redirect_uri"),
     ];
     for (changes, kind, attribute) in table {
-        let Err(AuthorizeRejection::Page(error)) = read(&changes) else { panic!("{changes:?} is shown") };
+        let Err(AuthorizeRejection::Page(error)) = read(&changes) else {
+            panic!("{changes:?} must be an error on a page")
+        };
         assert_eq!((error.kind, error.attribute), (kind, Some(attribute)), "{changes:?}");
     }
-    // Whatever else a request says, a URI that is not registered is never followed.
+    // No redirect goes to a URI that is not registered.
     for uri in [
         "https://app.example/callback",
         "https://app.example/callback?x=1&y=2",
@@ -119,14 +121,16 @@ fn errors_that_are_shown_and_never_sent() {
         for changes in
             [vec![("redirect_uri", uri)], vec![("redirect_uri", uri), ("response_type", "x"), ("prompt", "none")]]
         {
-            let Err(AuthorizeRejection::Page(error)) = read(&changes) else { panic!("{uri} is not followed") };
+            let Err(AuthorizeRejection::Page(error)) = read(&changes) else {
+                panic!("{uri} must be an error on a page")
+            };
             assert_eq!(error.kind, ErrorKind::InvalidRedirectUri, "{uri}");
         }
     }
 }
 
 #[test]
-fn errors_that_are_sent() {
+fn other_errors_are_redirected_to_the_client() {
     use ResponseMode::{FormPost, Fragment, Query};
     type Row = (Vec<(&'static str, &'static str)>, ErrorKind, &'static str, ResponseMode);
     let table: Vec<Row> = vec![
@@ -187,7 +191,7 @@ fn errors_that_are_sent() {
     ];
     for (changes, kind, attribute, mode) in table {
         let Err(AuthorizeRejection::Redirect { target, rejection: error }) = read(&changes) else {
-            panic!("{changes:?} is sent")
+            panic!("{changes:?} must be redirected")
         };
         assert_eq!((error.kind, error.attribute, target.mode), (kind, Some(attribute), mode), "{changes:?}");
         assert_eq!(target.redirect_uri, CALLBACK);
@@ -198,22 +202,25 @@ fn errors_that_are_sent() {
 }
 
 #[test]
-fn who_has_to_use_pkce() {
+fn public_and_configured_clients_have_to_use_pkce() {
     let public = Client { is_public: true, ..client() };
     let strict = Client { require_pkce: true, ..client() };
     let with_pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
     for client in [&public, &strict] {
-        assert_eq!(read_as(client, &[]).expect_err("refused").rejection().attribute, Some("code_challenge"));
+        assert_eq!(
+            read_as(client, &[]).expect_err("the request is rejected").rejection().attribute,
+            Some("code_challenge")
+        );
         assert!(read_as(client, &with_pkce).is_ok());
-        // Without a code there is nothing to bind.
+        // A request without a code needs no PKCE.
         assert!(read_as(client, &[("response_type", "id_token"), ("nonce", "n")]).is_ok());
         let hybrid = read_as(client, &[("response_type", "code id_token"), ("nonce", "n")]);
-        assert_eq!(hybrid.expect_err("refused").rejection().attribute, Some("code_challenge"));
+        assert_eq!(hybrid.expect_err("the request is rejected").rejection().attribute, Some("code_challenge"));
     }
 }
 
 #[test]
-fn responses_on_their_way() {
+fn responses_are_encoded_for_their_response_mode() {
     let issuer = "https://id.example";
     let target = |uri: &str, mode, state: Option<&str>| Target {
         redirect_uri: uri.to_owned(),
@@ -260,7 +267,7 @@ fn provider(issuer: &str) -> Provider {
 }
 
 #[test]
-fn claims_of_a_person() {
+fn claims_follow_the_scopes_and_the_verification_level() {
     let person =
         Person { nullifier: Nullifier(U256::from(0xabc)), level: VerificationLevel::Orb, auth_time: UnixSeconds(1000) };
     let subject = format!("0x{}abc", "0".repeat(61));
@@ -289,7 +296,7 @@ fn claims_of_a_person() {
         code: Some("Qcb0Orv1zh30vL1MPRsbm-diHiMwcLyZvn1arpZv-Jxf_11jnpEX3Tgfvk"),
     };
     let claims = provider.id_token_claims(&person, Scopes::default(), &token);
-    // The examples of OpenID Connect Core, appendix A.
+    // The hashes are the examples of OpenID Connect Core, appendix A.
     assert_eq!(claims["at_hash"], "77QmUPtjPfzWtF2AnpK9RQ");
     assert_eq!(claims["c_hash"], "LDktKdoQak3Pk0cnXxCltA");
     let rest = ["iss", "aud", "iat", "exp", "jti", "auth_time", "nonce"].map(|name| claims[name].to_string());
@@ -304,7 +311,7 @@ fn provider_host(issuer: &str) -> String {
 }
 
 #[test]
-fn scopes() {
+fn unknown_scopes_are_ignored_and_openid_is_required() {
     for (text, expected) in [
         ("openid", Some("openid")),
         ("email openid", Some("openid email")),
@@ -317,14 +324,16 @@ fn scopes() {
     }
     let (none, email, all) =
         (Scopes::default(), Scopes { email: true, profile: false }, Scopes { email: true, profile: true });
-    assert!(none.are_within(email) && email.are_within(all) && !all.are_within(email) && !email.are_within(none));
+    assert!(
+        none.is_subset_of(email) && email.is_subset_of(all) && !all.is_subset_of(email) && !email.is_subset_of(none)
+    );
 }
 
 #[test]
-fn what_a_session_answers() {
+fn a_session_answers_requests_within_its_age_and_approved_scopes() {
     let approved = Scopes { email: true, profile: false };
     let answered = |changes: &[(&str, &str)]| {
-        read(changes).expect("good").is_answered_by(UnixSeconds(1000), approved, UnixSeconds(1100))
+        read(changes).expect("the request is valid").is_answered_by(UnixSeconds(1000), approved, UnixSeconds(1100))
     };
     assert!(answered(&[]) && answered(&[("scope", "openid email")]) && answered(&[("prompt", "none")]));
     assert!(answered(&[("max_age", "100")]) && !answered(&[("max_age", "99")]) && !answered(&[("max_age", "0")]));

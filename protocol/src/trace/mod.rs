@@ -62,11 +62,15 @@ pub enum RowOutcome {
 /// The observable state of an account, and the tree's root.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AccountState {
+    /// Leaf index of the account that the call created or changed.
     pub leaf_index: LeafIndex,
+    /// Root of the tree after the call.
     pub root: Root,
     /// The account's leaf in the tree.
     pub leaf: Commitment,
+    /// The nonce that the account's next signed operation must carry.
     pub signature_nonce: Nonce,
+    /// How often the account was recovered.
     #[serde(with = "number")]
     pub recovery_counter: u32,
     /// The zero address when the account has no recovery agent.
@@ -84,10 +88,13 @@ pub struct AccountState {
 /// An authenticator in its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AuthenticatorState {
+    /// The slot, counted from 0; a JSON number in the file.
     #[serde(with = "number::plain")]
     pub pubkey_id: PubkeyId,
+    /// The authenticator's address.
     #[serde(with = "address")]
     pub address: Address,
+    /// The compressed public key in the slot.
     pub pubkey: CompressedKey,
     /// What the address maps to.
     #[serde(with = "number")]
@@ -105,6 +112,7 @@ pub enum TraceError {
     Row {
         /// Counted from 1.
         row: usize,
+        /// What is wrong with the row, with the path of the field.
         reason: String,
     },
 }

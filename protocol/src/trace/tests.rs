@@ -1,4 +1,5 @@
-//! The recorded trace of the public contract, and what a spoilt one is answered with.
+//! The recorded trace of the public contract, and the differences that are reported for a changed
+//! trace.
 
 use serde_json::{Value, json};
 
@@ -7,8 +8,8 @@ use crate::registry::OperationKind;
 
 const TRACE: &[u8] = include_bytes!("../../vectors/registry_trace_1.json");
 
-/// The trace's first `rows` rows, after `edit`.
-fn edited(rows: usize, edit: impl FnOnce(&mut Value)) -> Result<Trace, TraceError> {
+/// The first `rows` rows of the trace after `edit`.
+fn edit_trace(rows: usize, edit: impl FnOnce(&mut Value)) -> Result<Trace, TraceError> {
     let mut file: Value = serde_json::from_slice(TRACE).expect("the trace is JSON");
     file["rows"].as_array_mut().expect("rows").truncate(rows);
     edit(&mut file);
@@ -16,7 +17,7 @@ fn edited(rows: usize, edit: impl FnOnce(&mut Value)) -> Result<Trace, TraceErro
 }
 
 #[test]
-fn the_contract_and_we_agree_on_every_row() {
+fn the_rules_agree_with_the_contract_on_every_row() {
     let trace = Trace::parse(TRACE).expect("a trace");
     assert_eq!(trace.rows.len(), 600);
     let differences: Vec<String> = replay(&trace).iter().map(ToString::to_string).collect();
@@ -24,10 +25,10 @@ fn the_contract_and_we_agree_on_every_row() {
 }
 
 #[test]
-fn a_spoilt_row_is_found_and_no_other() {
+fn a_changed_row_is_the_only_difference() {
     let one = "0x0000000000000000000000000000000000000000000000000000000000000001";
     let address = "0x00000000000000000000000000000000000000ff";
-    // Row 4 asks for a recovery agent and is applied; row 5 fails.
+    // Row 4 initiates a recovery agent update and is applied; row 5 fails.
     let table: [(usize, &str, Value, &str); 13] = [
         (4, "/after/root", json!(one), "after.root"),
         (4, "/after/leaf_index", json!("0x4"), "after.leaf_index"),
@@ -44,7 +45,7 @@ fn a_spoilt_row_is_found_and_no_other() {
         (5, "/error", json!("applied"), "outcome"),
     ];
     for (row, pointer, value, field) in table {
-        let trace = edited(8, |file| *file["rows"][row - 1].pointer_mut(pointer).expect(pointer) = value.clone());
+        let trace = edit_trace(8, |file| *file["rows"][row - 1].pointer_mut(pointer).expect(pointer) = value.clone());
         let differences = replay(&trace.expect("a trace"));
         let [difference] = differences.as_slice() else { panic!("{pointer}: {differences:?}") };
         assert_eq!((difference.row, difference.field.as_str()), (row, field));
@@ -53,8 +54,8 @@ fn a_spoilt_row_is_found_and_no_other() {
 }
 
 #[test]
-fn outcomes_and_authenticators_that_are_missing_are_found() {
-    let failed_instead = edited(8, |file| {
+fn missing_outcomes_and_authenticators_are_differences() {
+    let failed_instead = edit_trace(8, |file| {
         file["rows"][3] = json!({
             "time": file["rows"][3]["time"], "kind": "update_recovery_agent", "request": file["rows"][3]["request"],
             "error": "MismatchedSignatureNonce",
@@ -67,7 +68,7 @@ fn outcomes_and_authenticators_that_are_missing_are_found() {
     );
     assert_eq!(differences[0].kind, OperationKind::UpdateRecoveryAgent);
 
-    let one_slot_less = edited(8, |file| {
+    let one_slot_less = edit_trace(8, |file| {
         file["rows"][3]["after"]["authenticators"].as_array_mut().expect("list").pop();
     });
     let differences = replay(&one_slot_less.expect("a trace"));
@@ -84,9 +85,10 @@ fn outcomes_and_authenticators_that_are_missing_are_found() {
 }
 
 #[test]
-fn a_changed_request_changes_what_follows_from_it() {
-    // Another nonce is another digest: the signer is a stranger, row 4 fails where the trace has it applied.
-    let trace = edited(4, |file| file["rows"][3]["request"]["nonce"] = json!("0x1")).expect("a trace");
+fn a_changed_request_changes_its_outcome() {
+    // Another nonce gives another digest and therefore an unknown signer. Row 4 fails, but the
+    // trace has it as applied.
+    let trace = edit_trace(4, |file| file["rows"][3]["request"]["nonce"] = json!("0x1")).expect("a trace");
     let differences = replay(&trace);
     assert_eq!(differences.len(), 1);
     assert_eq!((differences[0].row, differences[0].found.as_str()), (4, "AuthenticatorDoesNotExist"));
@@ -94,7 +96,7 @@ fn a_changed_request_changes_what_follows_from_it() {
 
 #[test]
 fn unknown_fields_are_ignored() {
-    let trace = edited(2, |file| {
+    let trace = edit_trace(2, |file| {
         file["more"] = json!([1]);
         file["rows"][1]["more"] = json!({});
         file["rows"][1]["request"]["more"] = json!("x");
@@ -104,7 +106,7 @@ fn unknown_fields_are_ignored() {
 }
 
 #[test]
-fn malformed_files_and_rows_say_where() {
+fn errors_in_a_trace_name_the_row_and_the_field() {
     type Edit = fn(&mut Value);
     let table: [(Edit, &str); 18] = [
         (|file| *file = json!([]), "not a trace: invalid length 0"),
@@ -133,7 +135,7 @@ fn malformed_files_and_rows_say_where() {
         ),
     ];
     for (edit, expected) in table {
-        let message = edited(2, edit).expect_err(expected).to_string();
+        let message = edit_trace(2, edit).expect_err(expected).to_string();
         assert!(message.starts_with(expected), "{message:?} should begin with {expected:?}");
     }
     for damaged in [b"".as_slice(), b"{", b"\xff", &TRACE[..TRACE.len() / 2]] {

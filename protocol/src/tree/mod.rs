@@ -30,16 +30,16 @@ mod tests {
     use crate::ids::LeafIndex;
 
     #[derive(Default)]
-    struct Pages(HashMap<PageId, Page>);
+    struct TestPages(HashMap<PageId, Page>);
 
-    impl PageSource for Pages {
+    impl PageSource for TestPages {
         type Error = Infallible;
         fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
             Ok(self.0.get(&id).cloned())
         }
     }
 
-    impl Pages {
+    impl TestPages {
         fn write(&mut self, leaves: &BTreeMap<u64, Node>) -> TreeUpdate {
             let leaves = leaves.iter().map(|(index, leaf)| (LeafIndex(*index), *leaf)).collect();
             let Ok(update) = update(self, &leaves);
@@ -52,7 +52,7 @@ mod tests {
         }
     }
 
-    /// The root by the definition: hash level by level, nothing cached.
+    /// The root by the definition: hashed level by level without a cache.
     fn naive_root(leaves: &BTreeMap<u64, Node>) -> Root {
         let mut level = leaves.clone();
         for height in 0..DEPTH {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_roots_and_siblings() {
+    fn roots_and_siblings_match_the_recorded_vectors() {
         let vectors: serde_json::Value =
             serde_json::from_str(include_str!("../../vectors/tree.json")).expect("vectors are JSON");
         let hex = |value: &serde_json::Value| value.as_str().expect("text").parse::<Node>().expect("32 bytes");
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(hash_pair(&small(2), &small(1)), hex(&vectors["compress_2_1"]));
         assert_eq!(hash_pair(&small(0), &small(0)), hex(&vectors["compress_0_0"]));
 
-        let mut pages = Pages::default();
+        let mut pages = TestPages::default();
         for insert in vectors["after_inserts"].as_array().expect("list") {
             let index = insert["insert_index"].as_u64().expect("index");
             let root = pages.write(&BTreeMap::from([(index, hex(&insert["leaf"]))])).root;
@@ -97,9 +97,10 @@ mod tests {
 
     #[test]
     fn a_batch_hashes_each_touched_node_once() {
-        let mut pages = Pages::default();
+        let mut pages = TestPages::default();
         let leaves: BTreeMap<u64, Node> = (0..64).map(|index| (index, small(index))).collect();
-        // 32 + 16 + … + 1 nodes above 64 neighbours, then one on each of the 24 levels above them.
+        // 32 + 16 + … + 1 nodes above 64 neighbours, then one node on each of the 24 levels above
+        // them.
         assert_eq!(pages.write(&leaves).hashes, 63 + 24);
         assert_eq!(pages.write(&BTreeMap::from([(5, small(9))])).hashes, 30);
     }
@@ -107,11 +108,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn pages_agree_with_the_naive_tree(
+        fn the_page_tree_has_the_roots_and_paths_of_the_naive_tree(
             batches in prop::collection::vec(
                 prop::collection::vec((prop_oneof![0u64..100, 0..CAPACITY, Just(CAPACITY - 1)], any::<u64>()), 0..12), 1..5),
         ) {
-            let mut pages = Pages::default();
+            let mut pages = TestPages::default();
             let mut all = BTreeMap::new();
             for batch in batches {
                 let leaves: BTreeMap<u64, Node> = batch.into_iter().map(|(index, value)| (index, small(value))).collect();

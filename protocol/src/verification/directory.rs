@@ -13,7 +13,9 @@ use crate::commitment::PublicKey;
 /// A relying party and its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelyingParty {
+    /// The configured id, or the id that is derived from the application's.
     pub rp_id: RelyingPartyId,
+    /// Id of the application, `app_…`. It enters the external nullifier of legacy proofs.
     pub app_id: String,
     /// Whether the relying party is active; the proofs of an inactive one are not checked.
     pub is_active: bool,
@@ -32,8 +34,11 @@ pub struct RelyingParty {
 /// proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
+    /// The relying party that the action belongs to.
     pub rp_id: RelyingPartyId,
+    /// The environment that the action belongs to.
     pub environment: Environment,
+    /// The action's text. Texts with the same hash are one action ([`ActionKey`]).
     pub action: String,
     /// The most requests that can verify one nullifier; 0 means no limit.
     pub max_verifications: u64,
@@ -69,7 +74,9 @@ pub struct Directory {
 /// the same action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ActionKey {
+    /// The relying party that the action belongs to.
     pub rp_id: RelyingPartyId,
+    /// The environment that the action belongs to.
     pub environment: Environment,
     /// The hash of the action's text.
     pub action: U256,
@@ -96,30 +103,81 @@ impl crate::encoding::Encoding for RelyingPartyId {
 /// Why a request is refused before its proofs are checked, in the order of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
+    /// The id in the request's path has neither form of an id.
     #[error(
         "{} is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)",
-        super::request::quoted(path)
+        super::request::quote(path)
     )]
-    InvalidRelyingPartyId { path: String },
+    InvalidRelyingPartyId {
+        /// The id in the request's path.
+        path: String,
+    },
+    /// No relying party has the id in the request's path, and no application has it.
     #[error(
         "there is no relying party {}; register its application, or use the id it was given",
-        super::request::quoted(path)
+        super::request::quote(path)
     )]
-    UnknownRelyingParty { path: String },
+    UnknownRelyingParty {
+        /// The id in the request's path.
+        path: String,
+    },
+    /// The relying party is not active.
     #[error("relying party {rp_id} is not active")]
-    InactiveRelyingParty { rp_id: RelyingPartyId, app_id: String },
+    InactiveRelyingParty {
+        /// The relying party.
+        rp_id: RelyingPartyId,
+        /// Id of its application.
+        app_id: String,
+    },
+    /// The application of the relying party is not active.
     #[error("application {app_id} is not active")]
-    InactiveApplication { app_id: String },
+    InactiveApplication {
+        /// Id of the application.
+        app_id: String,
+    },
+    /// The application does not accept proofs of the request's environment.
     #[error("application {app_id} accepts {accepted}, not {given}")]
-    Environment { app_id: String, accepted: String, given: &'static str },
+    Environment {
+        /// Id of the application.
+        app_id: String,
+        /// The names of the accepted environments, joined with ` and `.
+        accepted: String,
+        /// The environment as the request names it.
+        given: &'static str,
+    },
+    /// The configuration has no verification key for the request's proofs.
     #[error("there is no verification key for {kind} proofs in {environment}", kind = .kind.name(), environment = .environment.name())]
-    NoVerificationKey { app_id: String, environment: Environment, kind: ProofKind },
+    NoVerificationKey {
+        /// Id of the application.
+        app_id: String,
+        /// The environment of the proofs.
+        environment: Environment,
+        /// The kind of the proofs.
+        kind: ProofKind,
+    },
+    /// The request has current proofs, and the relying party has no OPRF public key.
     #[error("relying party {rp_id} has no OPRF public key, which proofs of protocol version 4.0 need")]
-    NoOprfKey { app_id: String, rp_id: RelyingPartyId },
+    NoOprfKey {
+        /// Id of the application.
+        app_id: String,
+        /// The relying party.
+        rp_id: RelyingPartyId,
+    },
+    /// The request has an integrity bundle, which the daemon does not check.
     #[error("integrity bundles are not checked here; leave integrity_bundle out")]
-    IntegrityBundle { app_id: String },
+    IntegrityBundle {
+        /// Id of the application.
+        app_id: String,
+    },
+    /// The request has legacy proofs, and the application or the action does not accept them.
     #[error("{whose} accepts no proofs of protocol version 3.0; ask for one of 4.0")]
-    LegacyNotAccepted { app_id: String, whose: String },
+    LegacyNotAccepted {
+        /// Id of the application.
+        app_id: String,
+        /// The entry that does not accept them: `application` and its id, or `action` and its text
+        /// in quotes.
+        whose: String,
+    },
 }
 
 /// A request whose proofs may be checked. It shares ownership of its directory entries, so that a

@@ -14,11 +14,11 @@ pub fn hash_to_field(bytes: &[u8]) -> U256 {
 /// stand for the bytes that they write; any other text stands for its UTF-8.
 pub fn text_bytes(text: &str) -> Vec<u8> {
     let digits = text.strip_prefix("0x").filter(|digits| !digits.is_empty());
-    digits.and_then(|digits| hex::decode(plain(digits)?).ok()).unwrap_or_else(|| text.as_bytes().to_vec())
+    digits.and_then(|digits| hex::decode(only_digits(digits)?).ok()).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 /// The digits if they have no prefix; `None` otherwise. `hex::decode` would strip a second `0x`.
-fn plain(digits: &str) -> Option<&str> {
+fn only_digits(digits: &str) -> Option<&str> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(digits)
 }
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_signal_hashes() {
+    fn signal_hashes_match_the_recorded_vectors() {
         for vector in vectors(include_str!("../../vectors/hash_signal.json")) {
             let hash = match vector["bytes_hex"].as_str() {
                 Some(digits) => hash_to_field(&hex::decode(digits).expect("hex")),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_external_nullifiers() {
+    fn external_nullifiers_match_the_recorded_vectors() {
         for vector in vectors(include_str!("../../vectors/hash_external_nullifier.json")) {
             let action = vector["action"].as_str().unwrap_or_default();
             let hash = external_nullifier(vector["app_id"].as_str().expect("text"), action);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hashed_as_text() {
+    fn only_pairs_of_hex_digits_after_0x_are_hashed_as_bytes() {
         for text in ["0x", "0x1", "0xzz", "1234", "0X12", "0x0x12", "0x12 ", ""] {
             assert_eq!(text_bytes(text), text.as_bytes(), "{text:?}");
         }

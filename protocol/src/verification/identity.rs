@@ -11,8 +11,10 @@ use crate::{encode_enum, keccak256};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
+    /// Proofs of real credentials; the default.
     #[default]
     Production,
+    /// Proofs for tests, such as the simulator's.
     Staging,
 }
 

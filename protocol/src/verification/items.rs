@@ -6,7 +6,7 @@ use ark_bn254::Fr;
 use super::directory::{Admitted, Directory};
 use super::hash::external_nullifier;
 use super::identity::Environment;
-use super::request::{CurrentItem, LegacyItem, Proofs, quoted};
+use super::request::{CurrentItem, LegacyItem, Proofs, quote};
 use super::roots::RootAge;
 use crate::U256;
 use crate::groth16::proof::ProofError;
@@ -34,28 +34,72 @@ pub trait KnownRoots {
 /// Why an item failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
+    /// A number of a legacy item is not below the modulus of BN254's scalar field.
     #[error("{field} is not below the modulus of the scalar field; send the number as the wallet made it")]
-    LegacyNumber { field: &'static str },
+    LegacyNumber {
+        /// The field of the item, or `external nullifier`.
+        field: &'static str,
+    },
+    /// The words of a legacy proof are not the points of a proof.
     #[error("proof does not decode, {0}; send the proof as the wallet made it")]
     LegacyProof(ProofError),
+    /// The legacy root is not trusted in this environment.
     #[error("merkle_root is not a known root of {environment}; ask for a new proof", environment = .0.name())]
     UnknownLegacyRoot(Environment),
+    /// The legacy root is older than the item allows.
     #[error("merkle_root is {age} seconds old, max_age allows {max_age}; ask for a new proof")]
-    RootTooOld { age: u64, max_age: u64 },
+    RootTooOld {
+        /// Seconds since the root became known.
+        age: u64,
+        /// The greatest age that the item allows, in seconds, inclusive.
+        max_age: u64,
+    },
+    /// A number of a current item is not below the modulus of BN254's scalar field, or the
+    /// session's commitment is 0.
     #[error("{field} is {problem}")]
-    CurrentNumber { field: &'static str, problem: &'static str },
+    CurrentNumber {
+        /// The number: its path in the item or the request, such as `proof[4]`. For a value that
+        /// the daemon adds it is `a public input`.
+        field: &'static str,
+        /// What is wrong, as the end of a sentence that begins with the field.
+        problem: &'static str,
+    },
+    /// The most significant byte of a session item's action, a number of 32 bytes, is not 2.
     #[error("session_nullifier[1] does not begin with byte 02; it is not the action of a session")]
     NotASessionAction,
-    #[error("the root in proof[4] is neither the newest nor was it within the validity window; ask for a new proof")]
+    /// The root of a current proof is not valid (interface description, section 3.4).
+    #[error(
+        "the root in proof[4] is not the newest and was not replaced within the validity window; ask for a new proof"
+    )]
     UnknownCurrentRoot,
+    /// No issuer of the environment has the item's issuer schema id.
     #[error("issuer_schema_id {id} is not a registered issuer of {environment}", environment = .environment.name())]
-    UnknownIssuer { id: u64, environment: Environment },
+    UnknownIssuer {
+        /// The issuer schema id that the item names.
+        id: u64,
+        /// The environment of the request.
+        environment: Environment,
+    },
+    /// The item's identifier is not one of the issuer's.
     #[error("issuer {id} issues {expected}, not {given}; identifier and issuer_schema_id must belong together")]
-    OtherIdentifier { id: u64, expected: String, given: String },
+    OtherIdentifier {
+        /// The issuer schema id that the item names.
+        id: u64,
+        /// The identifiers of the issuer, joined with ` or `.
+        expected: String,
+        /// The item's identifier in quotes, cut to 80 characters.
+        given: String,
+    },
+    /// `expires_at_min` is more than [`EXPIRATION_TOLERANCE`] seconds ago.
     #[error("expires_at_min {expires_at_min} is more than {EXPIRATION_TOLERANCE} seconds ago; ask for a new proof")]
-    Expired { expires_at_min: UnixSeconds },
+    Expired {
+        /// The time that the item names.
+        expires_at_min: UnixSeconds,
+    },
+    /// The words of a current proof are not the points of a proof.
     #[error("proof does not decode, {0}; send the proof as the wallet made it")]
     CurrentProof(ProofError),
+    /// The pairing check failed: the proof is not one for these public inputs.
     #[error(
         "the proof does not hold for these inputs; check that app, action, signal, nonce and environment are those it was made for"
     )]
@@ -198,7 +242,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
         }
         let issuer = self.directory.issuer(id, environment).ok_or(ItemError::UnknownIssuer { id, environment })?;
         if !issuer.identifiers.contains(&item.identifier) {
-            let (expected, given) = (issuer.identifiers.join(" or "), quoted(&item.identifier));
+            let (expected, given) = (issuer.identifiers.join(" or "), quote(&item.identifier));
             return Err(ItemError::OtherIdentifier { id, expected, given });
         }
         if expires_at_min.plus(EXPIRATION_TOLERANCE) < self.now {
@@ -231,19 +275,28 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
 /// The values that the public inputs of a current proof are made of.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentInputs {
+    /// The nullifier that the item names.
     pub nullifier: Nullifier,
+    /// The issuer schema id that the item names.
     pub issuer_schema_id: u64,
     /// Affine coordinates (x, y).
     pub issuer_public_key: [U256; 2],
+    /// The lower bound that the proof shows for the credential's expiry.
     pub expires_at_min: UnixSeconds,
+    /// The lower bound that the proof shows for the time of the credential's first issue; 0 for no
+    /// bound.
     pub credential_genesis_issued_at_min: UnixSeconds,
+    /// The root of the account tree that the proof was made against.
     pub root: Root,
+    /// The number in the relying party's id.
     pub rp_id: u64,
     /// The hash of the request's action, or the action of a session item.
     pub action: U256,
     /// Affine coordinates (x, y).
     pub oprf_public_key: [U256; 2],
+    /// The hash of the signal that the proof is bound to.
     pub signal_hash: U256,
+    /// The nonce of the request.
     pub nonce: U256,
     /// 0 for uniqueness proofs.
     pub session_commitment: U256,

@@ -9,7 +9,9 @@ use crate::time::UnixMillis;
 /// nullifier, compared as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NullifierKey {
+    /// The action that the nullifier was proved for.
     pub action: ActionKey,
+    /// The verified nullifier.
     pub nullifier: Nullifier,
 }
 
@@ -47,6 +49,7 @@ encode_fields!(ActionRecord { action, description, created_at } version 1 of "ac
     "a nullifier of this request has been verified {max_verifications} times already, which is all that its action allows"
 )]
 pub struct MaxVerificationsReached {
+    /// The limit of the action, at least 1.
     pub max_verifications: u64,
 }
 
@@ -55,7 +58,7 @@ pub struct MaxVerificationsReached {
 ///
 /// # Errors
 /// The nullifier has been verified `max_verifications` times already.
-pub fn verified_again(
+pub fn count_verification(
     before: Option<&NullifierRecord>,
     max_verifications: u64,
     now: UnixMillis,
@@ -76,15 +79,16 @@ mod tests {
 
     #[test]
     fn verifications_are_counted_up_to_the_limit() {
-        let first = verified_again(None, 2, UnixMillis(1000), true).expect("the first");
+        let first = count_verification(None, 2, UnixMillis(1000), true).expect("the first verification is allowed");
         assert_eq!(
             first,
             NullifierRecord { created_at: UnixMillis(1000), verifications: 1, user_presence_completed: true }
         );
-        let second = verified_again(Some(&first), 2, UnixMillis(2000), false).expect("the second");
+        let second =
+            count_verification(Some(&first), 2, UnixMillis(2000), false).expect("the second verification is allowed");
         assert_eq!(second, NullifierRecord { verifications: 2, ..first });
-        let refused = verified_again(Some(&second), 2, UnixMillis(3000), false);
+        let refused = count_verification(Some(&second), 2, UnixMillis(3000), false);
         assert_eq!(refused, Err(MaxVerificationsReached { max_verifications: 2 }));
-        assert!(verified_again(Some(&second), 0, UnixMillis(3000), false).is_ok());
+        assert!(count_verification(Some(&second), 0, UnixMillis(3000), false).is_ok());
     }
 }

@@ -39,13 +39,16 @@ pub struct VerificationRequest {
     pub user_presence_completed: bool,
     /// Whether the body has an `integrity_bundle`, which the verification endpoint refuses.
     pub has_integrity_bundle: bool,
+    /// The type of the request, and its proofs.
     pub proofs: Proofs,
 }
 
 /// The environment as the request names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedEnvironment {
+    /// `production`, or no environment in the body.
     Production,
+    /// `staging`.
     Staging,
     /// Staging under another name.
     Sandbox,
@@ -74,11 +77,30 @@ impl RequestedEnvironment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proofs {
     /// Protocol version 3.0.
-    Legacy { action: String, items: Vec<LegacyItem> },
+    Legacy {
+        /// The action's text, not empty, at most [`LONGEST_TEXT`] bytes.
+        action: String,
+        /// The proofs, 1 to [`MOST_RESPONSES`].
+        items: Vec<LegacyItem>,
+    },
     /// Protocol version 4.0.
-    Uniqueness { action: String, nonce: U256, items: Vec<CurrentItem> },
+    Uniqueness {
+        /// The action's text, not empty, at most [`LONGEST_TEXT`] bytes.
+        action: String,
+        /// The nonce: a public input of every proof.
+        nonce: U256,
+        /// The proofs, 1 to [`MOST_RESPONSES`].
+        items: Vec<CurrentItem>,
+    },
     /// Protocol version 4.0 with a session id.
-    Session { session_id: SessionId, nonce: U256, items: Vec<CurrentItem> },
+    Session {
+        /// The session that the proofs belong to.
+        session_id: SessionId,
+        /// The nonce: a public input of every proof.
+        nonce: U256,
+        /// The proofs, 1 to [`MOST_RESPONSES`].
+        items: Vec<CurrentItem>,
+    },
 }
 
 impl Proofs {
@@ -91,7 +113,7 @@ impl Proofs {
     }
 
     /// Identifier and nullifier of each proof, in the request's order.
-    pub fn named(&self) -> Vec<(&str, &NullifierText)> {
+    pub fn identifiers_and_nullifiers(&self) -> Vec<(&str, &NullifierText)> {
         match self {
             Self::Legacy { items, .. } => items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect(),
             Self::Uniqueness { items, .. } | Self::Session { items, .. } => {
@@ -102,7 +124,7 @@ impl Proofs {
 
     /// How many proofs there are: at most [`MOST_RESPONSES`].
     pub fn count(&self) -> u32 {
-        self.named().len() as u32
+        self.identifiers_and_nullifiers().len() as u32
     }
 
     /// The action's text; `None` for a session request.
@@ -125,7 +147,10 @@ struct NumberText {
 /// A nullifier with its text in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NullifierText {
+    /// The text as the body has it, which the answer repeats.
     pub text: String,
+    /// The number. A text of more than 256 bits has the greatest 256-bit number, which fails its
+    /// item.
     pub value: Nullifier,
 }
 
@@ -138,11 +163,15 @@ impl From<NumberText> for NullifierText {
 /// A legacy proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyItem {
+    /// The kind of credential, such as `orb` (interface description, section 2.5.1).
     pub identifier: String,
     /// The root of the identity tree that the proof was made against.
     pub merkle_root: Root,
+    /// The nullifier: a public input of the proof.
     pub nullifier: NullifierText,
+    /// The words of the legacy encoding; their points are not checked yet.
     pub proof: [U256; LEGACY_WORDS],
+    /// The hash of the signal, a public input; by default the hash of the empty signal.
     pub signal_hash: U256,
     /// The greatest age of the root, in seconds, inclusive.
     pub max_age: u64,
@@ -151,16 +180,23 @@ pub struct LegacyItem {
 /// A uniqueness or session proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentItem {
+    /// The kind of credential, at most [`LONGEST_TEXT`] bytes; it must be one of the issuer's
+    /// identifiers.
     pub identifier: String,
+    /// The issuer of the credential.
     pub issuer_schema_id: u64,
+    /// The field `nullifier`, or the first number of `session_nullifier`.
     pub nullifier: NullifierText,
     /// The action that the proof is for: the hash of the request's action, or the number that a
     /// session item names.
     pub action: U256,
+    /// The lower bound that the proof shows for the credential's expiry.
     pub expires_at_min: UnixSeconds,
     /// 0 when the item does not name it.
     pub credential_genesis_issued_at_min: UnixSeconds,
+    /// The hash of the signal, a public input; 0 when the item does not name it.
     pub signal_hash: U256,
+    /// The first four words of the proof; their points are not checked yet.
     pub proof: [U256; CURRENT_WORDS],
     /// The root that the proof was made against: the fifth word of the proof.
     pub root: Root,
@@ -169,6 +205,7 @@ pub struct CurrentItem {
 /// A session id: `session_` and 128 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionId {
+    /// The id as the body has it, which the answer repeats.
     pub text: String,
     /// The first half of the id: a public input of the session's proofs.
     pub commitment: U256,
@@ -178,11 +215,15 @@ pub struct SessionId {
 /// that a proof for other values does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound<'a> {
+    /// The kind of proof; the body must have the protocol version that belongs to it.
     pub kind: ProofKind,
+    /// The environment whose keys and roots the proof is checked with.
     pub environment: Environment,
     /// The action's text; empty for a legacy sign-in.
     pub action: &'a str,
+    /// The nonce of a current proof; not used for a legacy proof.
     pub nonce: U256,
+    /// The hash of the signal that the proof must be bound to.
     pub signal_hash: U256,
     /// The greatest age of a legacy root, in seconds, inclusive.
     pub max_age: u64,
@@ -191,6 +232,7 @@ pub struct Bound<'a> {
 /// The answer to a sign-in, as a request with one proof for the bound values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundRequest {
+    /// The request, with exactly one proof.
     pub request: VerificationRequest,
     /// The identifier of the proof.
     pub identifier: String,
@@ -224,7 +266,7 @@ impl VerificationRequest {
                 return Err(body.wrong("protocol_version", detail));
             }
             _ => {
-                let detail = format!("must be \"3.0\" or \"4.0\", not {}", quoted(version));
+                let detail = format!("must be \"3.0\" or \"4.0\", not {}", quote(version));
                 return Err(body.wrong("protocol_version", detail));
             }
         }
@@ -311,7 +353,7 @@ impl VerificationRequest {
 fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyItem, ValidationError> {
     let identifier = item.text("identifier")?;
     if !LEGACY_IDENTIFIERS.contains(&identifier) {
-        let detail = format!("must be one of {}, not {}", LEGACY_IDENTIFIERS.join(", "), quoted(identifier));
+        let detail = format!("must be one of {}, not {}", LEGACY_IDENTIFIERS.join(", "), quote(identifier));
         return Err(item.wrong("identifier", detail));
     }
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
@@ -448,7 +490,7 @@ impl<'a> Fields<'a> {
 
     fn as_number(&self, name: &str, text: &str) -> Result<NumberText, ValidationError> {
         let value = number(text).ok_or_else(|| {
-            self.wrong(name, format!("must be 0x and hex digits, or decimal digits, not {}", quoted(text)))
+            self.wrong(name, format!("must be 0x and hex digits, or decimal digits, not {}", quote(text)))
         })?;
         Ok(NumberText { text: text.to_owned(), value })
     }
@@ -474,8 +516,8 @@ impl<'a> Fields<'a> {
         let text = self.text(name)?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
         let value = (digits.len() <= 64).then(|| from_digits(digits, 16)).flatten();
-        let value = value
-            .ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quoted(text))))?;
+        let value =
+            value.ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quote(text))))?;
         Ok(NumberText { text: text.to_owned(), value })
     }
 
@@ -486,7 +528,7 @@ impl<'a> Fields<'a> {
         let digits = text.strip_prefix("0x").filter(|digits| digits.len() <= 64);
         let digits = digits.filter(|digits| !digits.bytes().any(|digit| digit.is_ascii_uppercase()));
         digits.and_then(|digits| from_digits(digits, 16)).ok_or_else(|| {
-            self.wrong(name, format!("must be 0x and 1 to 64 lower-case hex digits, not {}", quoted(text)))
+            self.wrong(name, format!("must be 0x and 1 to 64 lower-case hex digits, not {}", quote(text)))
         })
     }
 
@@ -526,7 +568,7 @@ impl<'a> Fields<'a> {
             Some("staging") => Ok(RequestedEnvironment::Staging),
             Some("sandbox") => Ok(RequestedEnvironment::Sandbox),
             Some(other) => {
-                let detail = format!("must be production, staging or sandbox, not {}", quoted(other));
+                let detail = format!("must be production, staging or sandbox, not {}", quote(other));
                 Err(self.wrong("environment", detail))
             }
         }
@@ -610,7 +652,7 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 /// The text in quotes for a message, cut to 80 characters.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{:?}…", &text[..end]),

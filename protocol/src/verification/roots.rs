@@ -10,10 +10,13 @@ use crate::tree::{Node, Root};
 /// A root that proofs can be made against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrustedRoot {
+    /// The environment whose proofs the root is for.
     pub environment: Environment,
+    /// The kind of proofs that the root is for.
     pub kind: ProofKind,
     /// The time since when the root is known.
     pub time: UnixSeconds,
+    /// The root of the tree.
     pub root: Root,
 }
 
@@ -99,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn ages() {
+    fn the_age_of_a_root_is_the_time_since_it_was_published() {
         let roots = roots(&[(100, 1), (200, 2), (200, 3), (50, 3)]);
         let age = |number, now| roots.age(HERE.0, HERE.1, root(number), UnixSeconds(now));
         assert_eq!(age(1, 150), Some(RootAge::Seconds(50)));
-        // The clock may be behind the operator's.
+        // The clock of this machine may be behind the operator's clock.
         assert_eq!(age(1, 90), Some(RootAge::Seconds(0)));
         assert_eq!(age(2, 1_000_000), Some(RootAge::Newest));
         assert_eq!(age(3, 1_000_000), Some(RootAge::Newest));
@@ -113,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn validity() {
+    fn a_replaced_root_is_valid_for_the_validity_window() {
         let roots = roots(&[(100, 1), (200, 2), (300, 3)]);
         let valid = |number, now| roots.is_valid(HERE.0, HERE.1, root(number), UnixSeconds(now), 10);
         for (root, now, expected) in [(1, 210, true), (1, 211, false), (2, 310, true), (2, 311, false)] {

@@ -12,7 +12,7 @@ use crate::tree::Root;
 use crate::{B256, U256};
 
 const APP: &str = "app_staging_169e21f6afc84b304749830067809632";
-const PARTY: &str = "rp_0387df34f862cd4e";
+const RELYING_PARTY: &str = "rp_0387df34f862cd4e";
 const NOW: UnixSeconds = UnixSeconds(1_783_000_000);
 
 fn vector(text: &str) -> Value {
@@ -23,7 +23,7 @@ fn number(value: &Value) -> U256 {
     crate::number::parse(value.as_str().expect("text")).expect("a number")
 }
 
-/// The recorded legacy proof as a request.
+/// A request with the recorded legacy proof.
 fn legacy() -> Value {
     let case = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
     json!({
@@ -35,7 +35,7 @@ fn legacy() -> Value {
     })
 }
 
-/// The recorded session proof as a request.
+/// A request with the recorded session proof.
 fn session() -> Value {
     let case = vector(include_str!("../../vectors/v4_session.json"));
     let named = &case["named"];
@@ -51,7 +51,8 @@ fn session() -> Value {
     })
 }
 
-/// The recorded uniqueness proof, whose action has no known text, with another action.
+/// A request with the recorded uniqueness proof. The text of the proof's action is unknown, so the
+/// request has another action.
 fn uniqueness() -> Value {
     let case = vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"));
     let named = &case["named"];
@@ -64,10 +65,10 @@ fn uniqueness() -> Value {
     })
 }
 
-/// A request with one value changed; null takes it out.
+/// The request with one value changed; null removes the value.
 fn with(mut request: Value, pointer: &str, value: Value) -> Value {
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
-    let parent = request.pointer_mut(parent).expect("a place");
+    let parent = request.pointer_mut(parent).expect("the request has this value");
     match parent {
         Value::Array(items) => items[name.parse::<usize>().expect("an index")] = value,
         parent => parent[name] = value,
@@ -80,11 +81,11 @@ fn read(request: &Value) -> VerificationRequest {
 }
 
 #[test]
-fn the_three_types() {
+fn each_of_the_three_proof_types_is_read() {
     assert!(matches!(read(&legacy()).proofs, Proofs::Legacy { .. }));
     assert!(matches!(read(&uniqueness()).proofs, Proofs::Uniqueness { .. }));
     assert!(matches!(read(&session()).proofs, Proofs::Session { .. }));
-    // An empty action is as good as none.
+    // An empty action has the same meaning as no action.
     read(&with(session(), "/action", json!("")));
     let defaults = read(&with(legacy(), "/environment", Value::Null));
     assert_eq!((defaults.environment.name(), defaults.action_description.as_str()), ("production", ""));
@@ -102,7 +103,7 @@ fn the_three_types() {
 }
 
 #[test]
-fn accepted_spellings() {
+fn alternative_spellings_of_values_are_accepted() {
     for (request, pointer, value) in [
         (legacy(), "/unknown", json!({"a": [1]})),
         (legacy(), "/responses/0/unknown", json!(null)),
@@ -130,7 +131,7 @@ fn accepted_spellings() {
 }
 
 #[test]
-fn refused_shapes() {
+fn malformed_requests_are_rejected_with_the_path_of_the_field() {
     let many: Vec<Value> = (0..=MOST_RESPONSES).map(|_| json!({})).collect();
     let table = [
         (legacy(), "/protocol_version", json!(null), "protocol_version"),
@@ -214,7 +215,7 @@ fn refused_shapes() {
     }
 }
 
-fn party(app_id: &str, rp_id: &str) -> RelyingParty {
+fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
     let named = &vector(include_str!("../../vectors/v4_session.json"))["named"];
     RelyingParty {
         rp_id: rp_id.parse().expect("an id"),
@@ -245,14 +246,14 @@ fn keys() -> impl Iterator<Item = (Environment, ProofKind)> {
     Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)))
 }
 
-/// The relying parties of the recorded proofs.
+/// A directory of the relying parties of the recorded proofs.
 fn directory() -> Directory {
-    let legacy = party(APP, &RelyingPartyId::derived_from(APP).to_string());
-    Directory::new([legacy, party("app_session", PARTY)], [], [issuer()], keys())
+    let legacy = relying_party(APP, &RelyingPartyId::derived_from(APP).to_string());
+    Directory::new([legacy, relying_party("app_session", RELYING_PARTY)], [], [issuer()], keys())
 }
 
 #[test]
-fn the_ids_of_relying_parties() {
+fn relying_parties_are_found_by_application_or_relying_party_id() {
     for (app_id, rp_id) in [
         ("app_969d38c8ba9adf22a4ac3b2d4400575a", "rp_6765160973bf7042"),
         ("app_staging_169e21f6afc84b304749830067809632", "rp_ef0e09d685261981"),
@@ -261,7 +262,7 @@ fn the_ids_of_relying_parties() {
     }
     let directory = directory();
     for path in [APP, "rp_ef0e09d685261981", "rp_EF0E09D685261981"] {
-        assert_eq!(directory.relying_party(path).map(|party| party.app_id.as_str()), Ok(APP), "{path}");
+        assert_eq!(directory.relying_party(path).map(|relying_party| relying_party.app_id.as_str()), Ok(APP), "{path}");
     }
     for path in
         ["", "rp_", "rp_ef0e09d68526198", "rp_ef0e09d685261981a", "ef0e09d685261981", "rp_ef0e09d68526198g", "App_x"]
@@ -274,53 +275,55 @@ fn the_ids_of_relying_parties() {
 }
 
 #[test]
-fn admission_in_the_order_of_the_checks() {
+fn admission_reports_the_first_check_that_fails() {
     let mut request = read(&with(legacy(), "/integrity_bundle", json!({})));
-    let mut party = party(APP, PARTY);
-    (party.is_active, party.has_active_application, party.accept_legacy) = (false, false, false);
-    party.environments = vec![Environment::Production];
+    let mut relying_party = relying_party(APP, RELYING_PARTY);
+    (relying_party.is_active, relying_party.has_active_application, relying_party.accept_legacy) =
+        (false, false, false);
+    relying_party.environments = vec![Environment::Production];
     let mut available = Vec::new();
-    let admit = |party: &RelyingParty, available: &[_], request: &VerificationRequest| {
-        let directory = Directory::new([party.clone()], [], [], available.iter().copied());
+    let admit = |relying_party: &RelyingParty, available: &[_], request: &VerificationRequest| {
+        let directory = Directory::new([relying_party.clone()], [], [], available.iter().copied());
         directory.admit(APP, request).map(|_| ()).map_err(|error| error.to_string())
     };
     let refused = |message: &str| Err(message.to_owned());
-    assert_eq!(admit(&party, &available, &request), refused("relying party rp_0387df34f862cd4e is not active"));
-    party.is_active = true;
+    assert_eq!(admit(&relying_party, &available, &request), refused("relying party rp_0387df34f862cd4e is not active"));
+    relying_party.is_active = true;
     let application = format!("application {APP}");
-    assert_eq!(admit(&party, &available, &request), refused(&format!("{application} is not active")));
-    party.has_active_application = true;
+    assert_eq!(admit(&relying_party, &available, &request), refused(&format!("{application} is not active")));
+    relying_party.has_active_application = true;
     let message = format!("{application} accepts production, not staging");
-    assert_eq!(admit(&party, &available, &request), refused(&message));
-    party.environments = vec![Environment::Staging];
+    assert_eq!(admit(&relying_party, &available, &request), refused(&message));
+    relying_party.environments = vec![Environment::Staging];
     let message = "there is no verification key for legacy proofs in staging";
-    assert_eq!(admit(&party, &available, &request), refused(message));
+    assert_eq!(admit(&relying_party, &available, &request), refused(message));
     available.push((Environment::Staging, ProofKind::Legacy));
     let message = "integrity bundles are not checked here; leave integrity_bundle out";
-    assert_eq!(admit(&party, &available, &request), refused(message));
+    assert_eq!(admit(&relying_party, &available, &request), refused(message));
     request.has_integrity_bundle = false;
     let message = format!("{application} accepts no proofs of protocol version 3.0; ask for one of 4.0");
-    assert_eq!(admit(&party, &available, &request), refused(&message));
-    party.accept_legacy = true;
-    assert_eq!(admit(&party, &available, &request), Ok(()));
+    assert_eq!(admit(&relying_party, &available, &request), refused(&message));
+    relying_party.accept_legacy = true;
+    assert_eq!(admit(&relying_party, &available, &request), Ok(()));
 
     available.push((Environment::Production, ProofKind::Current));
-    party.environments = vec![Environment::Production];
-    party.oprf_public_key = None;
+    relying_party.environments = vec![Environment::Production];
+    relying_party.oprf_public_key = None;
     let message = "relying party rp_0387df34f862cd4e has no OPRF public key, which proofs of protocol version 4.0 need";
-    assert_eq!(admit(&party, &available, &read(&session())), refused(message));
+    assert_eq!(admit(&relying_party, &available, &read(&session())), refused(message));
 }
 
 #[test]
-fn an_action_is_known_by_the_bytes_of_its_text() {
+fn an_action_is_identified_by_the_bytes_of_its_text() {
     let action = |action: &str, max_verifications| Action {
-        rp_id: PARTY.parse().expect("an id"),
+        rp_id: RELYING_PARTY.parse().expect("an id"),
         environment: Environment::Staging,
         action: action.to_owned(),
         max_verifications,
         accept_legacy: max_verifications != 2,
     };
-    let directory = Directory::new([party(APP, PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
+    let directory =
+        Directory::new([relying_party(APP, RELYING_PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
     let limit = |text: &str| {
         let request = read(&with(legacy(), "/action", json!(text)));
         directory.admit(APP, &request).map(|admitted| admitted.action.map(|action| action.max_verifications))
@@ -331,14 +334,14 @@ fn an_action_is_known_by_the_bytes_of_its_text() {
     assert_eq!(refusal, "action \"refuses\" accepts no proofs of protocol version 3.0; ask for one of 4.0");
 }
 
-/// One legacy root of an age, one current root.
-struct Roots {
+/// One legacy root with a chosen age, and one current root.
+struct RecordedRoots {
     legacy: (Root, RootAge),
     current: Root,
 }
 
-impl Roots {
-    fn recorded() -> Self {
+impl RecordedRoots {
+    fn new() -> Self {
         let legacy = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
         let current = vector(include_str!("../../vectors/v4_session.json"));
         let root = |value| Root::from_number(number(value));
@@ -346,7 +349,7 @@ impl Roots {
     }
 }
 
-impl KnownRoots for Roots {
+impl KnownRoots for RecordedRoots {
     type Error = std::convert::Infallible;
     fn legacy(&self, _: Environment, root: Root) -> Option<RootAge> {
         (root == self.legacy.0).then_some(self.legacy.1)
@@ -356,11 +359,11 @@ impl KnownRoots for Roots {
     }
 }
 
-/// The outcome of a request's only item: its code, or whether its claim holds.
-fn outcome_at(path: &str, request: &Value, roots: &Roots, now: UnixSeconds) -> Result<bool, &'static str> {
+/// The outcome of a request's only item: its error code, or whether its proof holds.
+fn outcome_at(path: &str, request: &Value, roots: &RecordedRoots, now: UnixSeconds) -> Result<bool, &'static str> {
     let directory = directory();
     let request = read(request);
-    let admitted = directory.admit(path, &request).expect("admitted");
+    let admitted = directory.admit(path, &request).expect("the request is admitted");
     let Ok(mut items) = check_items(&request.proofs, &admitted, &directory, roots, now);
     assert_eq!(items.len(), 1);
     let claim = items.remove(0).map_err(|failure: ItemError| failure.code())?;
@@ -372,13 +375,13 @@ fn outcome_at(path: &str, request: &Value, roots: &Roots, now: UnixSeconds) -> R
 }
 
 fn outcome(path: &str, request: &Value) -> Result<bool, &'static str> {
-    outcome_at(path, request, &Roots::recorded(), NOW)
+    outcome_at(path, request, &RecordedRoots::new(), NOW)
 }
 
 const TOO_LARGE: &str = "0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001";
 
 #[test]
-fn legacy_items() {
+fn legacy_items_are_checked_against_request_and_roots() {
     assert_eq!(outcome(APP, &legacy()), Ok(true));
     assert_eq!(outcome(APP, &with(legacy(), "/action", json!("other"))), Ok(false));
     assert_eq!(outcome("app_session", &legacy()), Ok(false));
@@ -394,7 +397,8 @@ fn legacy_items() {
     let ones = format!("0x{}", "0".repeat(63) + "1").repeat(8).replace("0x", "");
     assert_eq!(outcome(APP, &item("proof", json!(format!("0x{ones}")))), Err("invalid_format"));
 
-    let age = |age| Roots { legacy: (Roots::recorded().legacy.0, RootAge::Seconds(age)), ..Roots::recorded() };
+    let age =
+        |age| RecordedRoots { legacy: (RecordedRoots::new().legacy.0, RootAge::Seconds(age)), ..RecordedRoots::new() };
     let max_age = item("max_age", json!(3600));
     for (request, age_of_root, expected) in [
         (&max_age, 3600, Ok(true)),
@@ -407,8 +411,8 @@ fn legacy_items() {
 }
 
 #[test]
-fn session_items() {
-    assert_eq!(outcome(PARTY, &session()), Ok(true));
+fn session_items_are_checked_against_request_issuer_and_time() {
+    assert_eq!(outcome(RELYING_PARTY, &session()), Ok(true));
     let item = |field: &str, value: Value| with(session(), &format!("/responses/0/{field}"), value);
     for (field, value) in [
         ("session_nullifier/0", json!("0x1")),
@@ -416,16 +420,16 @@ fn session_items() {
         ("credential_genesis_issued_at_min", json!(1)),
         ("expires_at_min", json!(1_783_943_529)),
     ] {
-        assert_eq!(outcome(PARTY, &item(field, value)), Ok(false), "{field}");
+        assert_eq!(outcome(RELYING_PARTY, &item(field, value)), Ok(false), "{field}");
     }
     let other_action = format!("0x02{}", "1".repeat(62));
-    assert_eq!(outcome(PARTY, &item("session_nullifier/1", json!(other_action))), Ok(false));
-    assert_eq!(outcome(PARTY, &with(session(), "/nonce", json!("1"))), Ok(false));
+    assert_eq!(outcome(RELYING_PARTY, &item("session_nullifier/1", json!(other_action))), Ok(false));
+    assert_eq!(outcome(RELYING_PARTY, &with(session(), "/nonce", json!("1"))), Ok(false));
     assert_eq!(outcome(APP, &session()), Ok(false), "another relying party");
     let other_session = format!("session_{}01{}", "1".repeat(64), "0".repeat(62));
-    assert_eq!(outcome(PARTY, &with(session(), "/session_id", json!(other_session))), Ok(false));
+    assert_eq!(outcome(RELYING_PARTY, &with(session(), "/session_id", json!(other_session))), Ok(false));
     let no_session = format!("session_{}01{}", "0".repeat(64), "0".repeat(62));
-    assert_eq!(outcome(PARTY, &with(session(), "/session_id", json!(no_session))), Err("invalid_public_input"));
+    assert_eq!(outcome(RELYING_PARTY, &with(session(), "/session_id", json!(no_session))), Err("invalid_public_input"));
 
     for (field, value, code) in [
         ("session_nullifier/0", json!(TOO_LARGE), "invalid_public_input"),
@@ -441,21 +445,21 @@ fn session_items() {
         ("proof/1", json!(TOO_LARGE), "invalid_proof"),
         ("proof/3", json!(U256::MAX.to_string()), "invalid_proof"),
     ] {
-        assert_eq!(outcome(PARTY, &item(field, value)), Err(code), "{field}");
+        assert_eq!(outcome(RELYING_PARTY, &item(field, value)), Err(code), "{field}");
     }
-    assert_eq!(outcome(PARTY, &with(session(), "/nonce", json!(TOO_LARGE))), Err("invalid_public_input"));
+    assert_eq!(outcome(RELYING_PARTY, &with(session(), "/nonce", json!(TOO_LARGE))), Err("invalid_public_input"));
     let staging = with(session(), "/environment", json!("staging"));
-    assert_eq!(outcome(PARTY, &staging), Err("invalid_credential_issuer"), "the issuer is one of production");
+    assert_eq!(outcome(RELYING_PARTY, &staging), Err("invalid_credential_issuer"), "the issuer is one of production");
 
     let expires = UnixSeconds(0x6a54_cd68);
     for (now, expected) in [(expires.plus(18_000), Ok(true)), (expires.plus(18_001), Err("expiration_too_old"))] {
-        assert_eq!(outcome_at(PARTY, &session(), &Roots::recorded(), now), expected, "{now}");
+        assert_eq!(outcome_at(RELYING_PARTY, &session(), &RecordedRoots::new(), now), expected, "{now}");
     }
 }
 
 #[test]
-fn the_order_of_the_item_checks() {
-    let mut roots = Roots::recorded();
+fn an_item_fails_with_the_first_check_that_fails() {
+    let mut roots = RecordedRoots::new();
     roots.current = Root(B256::ZERO);
     let mut request = session();
     for (pointer, value) in [
@@ -468,14 +472,14 @@ fn the_order_of_the_item_checks() {
     let late = UnixSeconds(0x6a54_cd68 + 18_001);
     let named = vector(include_str!("../../vectors/v4_session.json"))["named"].clone();
     let mut steps = Vec::new();
-    steps.push(outcome_at(PARTY, &request, &roots, late));
+    steps.push(outcome_at(RELYING_PARTY, &request, &roots, late));
     request = with(request, "/responses/0/session_nullifier/1", named["action"].clone());
-    steps.push(outcome_at(PARTY, &request, &roots, late));
-    roots = Roots::recorded();
-    steps.push(outcome_at(PARTY, &request, &roots, late));
+    steps.push(outcome_at(RELYING_PARTY, &request, &roots, late));
+    roots = RecordedRoots::new();
+    steps.push(outcome_at(RELYING_PARTY, &request, &roots, late));
     request = with(request, "/responses/0/issuer_schema_id", json!(1));
-    steps.push(outcome_at(PARTY, &request, &roots, late));
-    steps.push(outcome_at(PARTY, &request, &roots, NOW));
+    steps.push(outcome_at(RELYING_PARTY, &request, &roots, late));
+    steps.push(outcome_at(RELYING_PARTY, &request, &roots, NOW));
     let codes = ["invalid_action", "invalid_root", "invalid_credential_issuer", "expiration_too_old", "invalid_proof"];
     assert_eq!(steps, codes.map(Err));
 }

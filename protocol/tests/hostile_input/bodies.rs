@@ -1,11 +1,12 @@
 //! JSON bodies of gateway and indexer, requests and answers. For every type:
 //!
-//! - a valid value comes back from its text;
-//! - any JSON, and the text of a valid value after hostile changes, is refused with a short reason or read as a value
-//!   that its own text gives again;
+//! - a valid value round-trips through its text;
+//! - any JSON, and the text of a valid value after hostile changes, is rejected with a short
+//!   reason, or is read as a value that its own text gives again;
 //! - memory stays in proportion to the text.
 //!
-//! Requests are also compared with a second reader, which is written from the tables of the description.
+//! Requests are also compared with a second reader, which is written from the tables of the
+//! interface description.
 
 use std::fmt::Debug;
 
@@ -30,16 +31,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::damage::{Damage, any_text, damaged, damages};
-use crate::json::{any_json, hostilities};
-use crate::memory::in_proportion;
+use crate::damage::{ByteDamage, any_byte_damage, any_text, apply_damage};
+use crate::json::{any_json, any_json_damage};
+use crate::memory::check_memory_in_proportion;
 use crate::numbers::{hex_bytes, numeric_string};
 use crate::samples::Sample;
-use crate::{always, cases};
+use crate::{cases, check_property};
 
-/// Reads a body in memory that is in proportion; a refusal is short and begins with the field.
+/// Reads a body, and checks that memory is in proportion to the body, and that an error is short
+/// and begins with the path of the field.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, TestCaseError> {
-    match in_proportion(body.len(), || from_object::<T>(body))? {
+    match check_memory_in_proportion(body.len(), || from_object::<T>(body))? {
         Ok(value) => Ok(Some(value)),
         Err(error) => {
             prop_assert!(error.to_string().chars().count() < 400, "{}", error);
@@ -51,41 +53,44 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, TestCaseError> {
     }
 }
 
-/// The text of a body, shown as text.
-struct Body(Vec<u8>);
+/// The text of a body, printed as text.
+struct BodyText(Vec<u8>);
 
-impl Debug for Body {
+impl Debug for BodyText {
     fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
         write!(formatter, "{}", self.0.escape_ascii())
     }
 }
 
 /// The text of any JSON, damaged or not.
-fn any_body() -> BoxedStrategy<Body> {
-    let text = |(value, damages): (Value, Option<Vec<Damage>>)| {
-        Body(damaged(value.to_string().as_bytes(), &damages.unwrap_or_default()))
+fn any_body() -> BoxedStrategy<BodyText> {
+    let text = |(value, damages): (Value, Option<Vec<ByteDamage>>)| {
+        BodyText(apply_damage(value.to_string().as_bytes(), &damages.unwrap_or_default()))
     };
-    (any_json(), prop::option::of(damages())).prop_map(text).boxed()
+    (any_json(), prop::option::of(any_byte_damage())).prop_map(text).boxed()
 }
 
 /// The text of documents after hostile changes.
-fn hostile_bodies(documents: BoxedStrategy<Value>) -> BoxedStrategy<Body> {
-    (documents, hostilities()).prop_map(|(document, hostility)| Body(hostility.apply(&document))).boxed()
+fn hostile_bodies(documents: BoxedStrategy<Value>) -> BoxedStrategy<BodyText> {
+    (documents, any_json_damage()).prop_map(|(document, json_damage)| BodyText(json_damage.apply(&document))).boxed()
 }
 
-/// The value comes back from its text.
-fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
+/// Checks that a value round-trips through its text.
+fn check_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> Result<(), TestCaseError> {
     let text = serde_json::to_vec(value).expect("JSON");
     let found = read::<T>(&text)?;
     prop_assert_eq!(found.as_ref(), Some(value));
     Ok(())
 }
 
-/// The body is refused, or is an object and read as a value that its own text gives again.
-fn is_refused_or_stable<T: Serialize + DeserializeOwned + PartialEq + Debug>(body: &[u8]) -> Result<(), TestCaseError> {
+/// Checks that the body is rejected, or is an object and read as a value that round-trips through
+/// its text.
+fn check_rejected_or_stable<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+    body: &[u8],
+) -> Result<(), TestCaseError> {
     if let Some(value) = read::<T>(body)? {
         prop_assert!(serde_json::from_slice::<Value>(body).is_ok_and(|value| value.is_object()));
-        comes_back(&value)?;
+        check_round_trip(&value)?;
     }
     Ok(())
 }
@@ -96,19 +101,19 @@ macro_rules! bodies {
             use super::*;
 
             #[test]
-            fn come_back() {
-                always(<$type>::any(), |value| comes_back(&value));
+            fn values_round_trip_through_their_text() {
+                check_property(<$type>::any(), |value| check_round_trip(&value));
             }
 
             #[test]
-            fn any_json_is_refused_or_stable() {
-                always(any_body(), |Body(text)| is_refused_or_stable::<$type>(&text));
+            fn any_json_is_rejected_or_stable() {
+                check_property(any_body(), |BodyText(text)| check_rejected_or_stable::<$type>(&text));
             }
 
             #[test]
-            fn hostile_ones_are_refused_or_stable() {
+            fn hostile_bodies_are_rejected_or_stable() {
                 let documents = <$type>::any().prop_map(|value| serde_json::to_value(value).expect("JSON"));
-                always(hostile_bodies(documents.boxed()), |Body(text)| is_refused_or_stable::<$type>(&text));
+                check_property(hostile_bodies(documents.boxed()), |BodyText(text)| check_rejected_or_stable::<$type>(&text));
             }
         }
     )*};
@@ -143,29 +148,29 @@ bodies! {
     root_answers: RootResponse,
 }
 
-/// What a field of a request is, in the words of the description.
+/// The type of a request's field in the interface description.
 #[derive(Clone, Copy)]
-enum Field {
+enum RequestField {
     Number(u32),
     /// Absent and null mean zero.
     NumberOrZero(u32),
     Numbers,
     Address,
-    /// Absent, null and the zero address mean nobody.
-    AddressOrNobody,
+    /// Absent, null and the zero address mean no address.
+    OptionalAddress,
     Addresses,
     Signature,
 }
 
-use Field::{Address, AddressOrNobody, Addresses, Number, NumberOrZero, Numbers, Signature};
+use RequestField::{Address, Addresses, Number, NumberOrZero, Numbers, OptionalAddress, Signature};
 
-const OLD_COMMITMENT: (&str, Field) = ("old_offchain_signer_commitment", Number(256));
-const NEW_COMMITMENT: (&str, Field) = ("new_offchain_signer_commitment", Number(256));
-const LEAF_INDEX: (&str, Field) = ("leaf_index", Number(64));
-const NONCE: (&str, Field) = ("nonce", Number(256));
-const SIGNED: (&str, Field) = ("signature", Signature);
+const OLD_COMMITMENT: (&str, RequestField) = ("old_offchain_signer_commitment", Number(256));
+const NEW_COMMITMENT: (&str, RequestField) = ("new_offchain_signer_commitment", Number(256));
+const LEAF_INDEX: (&str, RequestField) = ("leaf_index", Number(64));
+const NONCE: (&str, RequestField) = ("nonce", Number(256));
+const SIGNED: (&str, RequestField) = ("signature", Signature);
 
-impl Field {
+impl RequestField {
     /// The canonical form of the field's value in an answer; `None` when it is malformed.
     fn read(self, value: Option<&Value>) -> Option<Value> {
         let value = value.filter(|value| !value.is_null());
@@ -183,33 +188,33 @@ impl Field {
             Address => bytes(20, value?),
             Addresses => list(&|item| bytes(20, item)),
             Signature => bytes(65, value?),
-            AddressOrNobody => {
+            OptionalAddress => {
                 let address = value.map_or(Some(Value::Null), |value| bytes(20, value))?;
-                let is_nobody =
+                let is_absent =
                     address.as_str().is_some_and(|text| text.trim_start_matches("0x").trim_matches('0').is_empty());
-                Some(if is_nobody { Value::Null } else { address })
+                Some(if is_absent { Value::Null } else { address })
             }
         }
     }
 }
 
-/// A request is accepted exactly when each of its fields is well-formed, and is written in canonical form. Keys that
-/// are not the request's own do not matter.
-fn means_what_it_says<T: Serialize + DeserializeOwned + Into<Operation>>(
+/// Checks that a request is accepted exactly when each of its fields is well-formed, and that it is
+/// written in canonical form. Keys of other requests have no effect.
+fn check_meaning<T: Serialize + DeserializeOwned + Into<Operation>>(
     body: &[u8],
-    fields: &[(&str, Field)],
+    fields: &[(&str, RequestField)],
 ) -> Result<(), TestCaseError> {
     let read = read::<T>(body)?;
-    // That no key occurs twice is another law's matter.
+    // Repeated keys are the subject of another property.
     let document = from_object::<Value>(body).ok();
     let expected = document.as_ref().and_then(Value::as_object).and_then(|document| {
-        let field = |(name, field): &(&str, Field)| Some(((*name).to_owned(), field.read(document.get(*name))?));
+        let field = |(name, field): &(&str, RequestField)| Some(((*name).to_owned(), field.read(document.get(*name))?));
         fields.iter().map(field).collect::<Option<Map<_, _>>>()
     });
     let found = read.as_ref().map(|request| serde_json::to_value(request).expect("JSON"));
     prop_assert_eq!(found, expected.map(Value::from));
     if let Some(request) = read {
-        // What is read can be judged.
+        // The checks of an accepted request do not panic.
         let operation: Operation = request.into();
         let _ = check_request(&operation, &RuleParameters::default());
         let locks = operation.locks();
@@ -224,21 +229,21 @@ macro_rules! requests {
             #[test]
             fn $name() {
                 let documents = <$type>::any().prop_map(|value| serde_json::to_value(value).expect("JSON"));
-                let law = |Body(text)| means_what_it_says::<$type>(&text, &[$($field),*]);
-                always(hostile_bodies(documents.boxed()), law);
+                let property = |BodyText(text)| check_meaning::<$type>(&text, &[$($field),*]);
+                check_property(hostile_bodies(documents.boxed()), property);
             }
         )*
     };
 }
 
 requests! {
-    account_creations_mean_what_they_say: CreateAccount = [
-        ("recovery_address", AddressOrNobody),
+    account_creations_agree_with_a_second_reader: CreateAccount = [
+        ("recovery_address", OptionalAddress),
         ("authenticator_addresses", Addresses),
         ("authenticator_pubkeys", Numbers),
         ("offchain_signer_commitment", Number(256)),
     ],
-    authenticator_updates_mean_what_they_say: UpdateAuthenticator = [
+    authenticator_updates_agree_with_a_second_reader: UpdateAuthenticator = [
         LEAF_INDEX,
         ("old_authenticator_address", Address),
         ("new_authenticator_address", Address),
@@ -249,7 +254,7 @@ requests! {
         ("pubkey_id", Number(32)),
         ("new_authenticator_pubkey", Number(256)),
     ],
-    authenticator_insertions_mean_what_they_say: InsertAuthenticator = [
+    authenticator_insertions_agree_with_a_second_reader: InsertAuthenticator = [
         LEAF_INDEX,
         ("new_authenticator_address", Address),
         OLD_COMMITMENT,
@@ -259,7 +264,7 @@ requests! {
         ("pubkey_id", Number(32)),
         ("new_authenticator_pubkey", Number(256)),
     ],
-    authenticator_removals_mean_what_they_say: RemoveAuthenticator = [
+    authenticator_removals_agree_with_a_second_reader: RemoveAuthenticator = [
         LEAF_INDEX,
         ("authenticator_address", Address),
         OLD_COMMITMENT,
@@ -269,7 +274,7 @@ requests! {
         ("pubkey_id", NumberOrZero(32)),
         ("authenticator_pubkey", NumberOrZero(256)),
     ],
-    account_recoveries_mean_what_they_say: RecoverAccount = [
+    account_recoveries_agree_with_a_second_reader: RecoverAccount = [
         LEAF_INDEX,
         ("new_authenticator_address", Address),
         OLD_COMMITMENT,
@@ -278,22 +283,22 @@ requests! {
         NONCE,
         ("new_authenticator_pubkey", NumberOrZero(256)),
     ],
-    recovery_agent_updates_mean_what_they_say: UpdateRecoveryAgent =
+    recovery_agent_updates_agree_with_a_second_reader: UpdateRecoveryAgent =
         [LEAF_INDEX, ("new_recovery_agent", Address), SIGNED, NONCE],
-    recovery_agent_cancellations_mean_what_they_say: CancelRecoveryAgentUpdate = [LEAF_INDEX, SIGNED, NONCE],
-    recovery_agent_executions_mean_what_they_say: ExecuteRecoveryAgentUpdate = [LEAF_INDEX],
+    recovery_agent_cancellations_agree_with_a_second_reader: CancelRecoveryAgentUpdate = [LEAF_INDEX, SIGNED, NONCE],
+    recovery_agent_executions_agree_with_a_second_reader: ExecuteRecoveryAgentUpdate = [LEAF_INDEX],
 }
 
-/// A JSON text that may have keys twice, which a value cannot.
+/// A JSON text that may repeat keys, which a `Value` cannot.
 #[derive(Clone, Debug)]
-enum Text {
+enum JsonText {
     Scalar(&'static str),
-    List(Vec<Text>),
-    /// Keys with how they are spelt: plainly, or the first character as an escape.
-    Object(Vec<(String, bool, Text)>),
+    List(Vec<JsonText>),
+    /// Keys, whether their first character is written as an escape, and values.
+    Object(Vec<(String, bool, JsonText)>),
 }
 
-impl Text {
+impl JsonText {
     fn any() -> BoxedStrategy<Self> {
         let scalar = prop::sample::select(vec!["null", "true", "-0", "1.5e3", "18446744073709551616", "\"\"", "\"a\""]);
         scalar
@@ -338,10 +343,10 @@ impl Text {
 proptest! {
     #![proptest_config(cases())]
 
-    /// A body is accepted exactly when it is an object and no object in it has a key twice, however the keys are
-    /// spelt.
+    /// A body is accepted exactly when it is an object and no object in it repeats a key, with or
+    /// without escapes in the keys.
     #[test]
-    fn keys_occur_once(text in Text::any()) {
+    fn bodies_with_a_repeated_key_are_rejected(text in JsonText::any()) {
         let body = text.write();
         match from_object::<Value>(body.as_bytes()) {
             Ok(value) => {
@@ -349,31 +354,32 @@ proptest! {
                 prop_assert!(value.is_object());
                 prop_assert_eq!(value, serde_json::from_str::<Value>(&body).expect("JSON"));
             }
-            Err(BodyError::NotAnObject) => prop_assert!(!matches!(text, Text::Object(_)) && !text.has_doubled_keys()),
+            Err(BodyError::NotAnObject) => prop_assert!(!matches!(text, JsonText::Object(_)) && !text.has_doubled_keys()),
             Err(BodyError::NotJson(reason)) => prop_assert!(text.has_doubled_keys() && reason.starts_with("key `")),
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
 
-    /// Any bytes behind, before and inside a body: only white space around it is accepted.
+    /// Only white space is accepted before and after a body.
     #[test]
-    fn text_around_a_body(before in "[ \t\r\n]{0,3}|.{1,3}", behind in "[ \t\r\n]{0,3}|.{1,3}") {
+    fn only_white_space_may_surround_a_body(before in "[ \t\r\n]{0,3}|.{1,3}", after in "[ \t\r\n]{0,3}|.{1,3}") {
         let is_white = |text: &str| text.bytes().all(|byte| b" \t\r\n".contains(&byte));
-        let read = from_object::<LeafIndexQuery>(format!("{before}{{\"leaf_index\":\"1\"}}{behind}").as_bytes());
-        prop_assert_eq!(read.is_ok(), is_white(&before) && is_white(&behind));
+        let read = from_object::<LeafIndexQuery>(format!("{before}{{\"leaf_index\":\"1\"}}{after}").as_bytes());
+        prop_assert_eq!(read.is_ok(), is_white(&before) && is_white(&after));
     }
 
-    /// Any bytes at all.
+    /// Any bytes are rejected, unless they are a JSON object.
     #[test]
-    fn any_bytes_are_no_body(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_rejected_unless_they_are_a_json_object(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let value = read::<Value>(&bytes)?;
         prop_assert_eq!(value.is_some(), serde_json::from_slice::<Value>(&bytes).is_ok_and(|value| value.is_object()));
     }
 
-    /// An inclusion proof is a path only where its numbers are those of the tree: a leaf below its capacity, thirty
-    /// siblings and a root below the field's modulus. Otherwise two proofs would show the same.
+    /// An inclusion proof is a path only when its numbers are those of the tree: a leaf index below
+    /// the tree's capacity, and thirty siblings and a root below the field's modulus. Otherwise two
+    /// different proofs could show the same path.
     #[test]
-    fn inclusion_proofs_that_are_paths(
+    fn an_inclusion_proof_is_a_path_only_with_numbers_of_the_tree(
         leaf_index in prop_oneof![0..1u64 << 31, u64::any()],
         root in Sample::any(),
         siblings in prop_oneof![4 => Just(30), 1 => 0..40usize]
@@ -393,9 +399,9 @@ proptest! {
     }
 }
 
-/// Ten thousand levels at every place of a body are refused without a stack for them.
+/// Ten thousand levels of nesting at any position of a body are rejected without a deep stack.
 #[test]
-fn deep_nesting() {
+fn deep_nesting_is_rejected() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"leaf_index\":", "}]")] {
         let deep = open.repeat(10_000) + "1" + &close.repeat(10_000);
         for body in

@@ -1,11 +1,11 @@
-//! Damage to bytes and texts that were valid.
+//! Damage to valid bytes and texts.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// One thing that happens to bytes.
+/// One change of bytes.
 #[derive(Clone, Debug)]
-pub enum Damage {
+pub enum ByteDamage {
     FlipBit {
         at: Index,
         bit: u8,
@@ -14,7 +14,7 @@ pub enum Damage {
         at: Index,
         byte: u8,
     },
-    CutBehind {
+    CutAfter {
         at: Index,
     },
     Remove {
@@ -31,19 +31,19 @@ pub enum Damage {
         to: Index,
         at: Index,
     },
-    /// Writes four bytes as a length or count would stand there.
+    /// Writes four bytes in the form of a length or count.
     ClaimLength {
         at: Index,
         length: u32,
     },
-    /// Adds a little to a byte: to a length's last byte, a tag, a version.
+    /// Adds a small number to a byte, such as the last byte of a length, a tag or a version.
     Nudge {
         at: Index,
         by: u8,
     },
 }
 
-impl Damage {
+impl ByteDamage {
     fn apply(&self, bytes: &mut Vec<u8>) {
         let place = |at: &Index| at.index(bytes.len() + 1);
         let piece = |from: &Index, to: &Index| {
@@ -54,7 +54,7 @@ impl Damage {
             Self::FlipBit { at, bit } => change_byte(bytes, at, |byte| byte ^ 1 << (bit % 8)),
             Self::SetByte { at, byte } => change_byte(bytes, at, |_| *byte),
             Self::Nudge { at, by } => change_byte(bytes, at, |byte| byte.wrapping_add(*by)),
-            Self::CutBehind { at } => {
+            Self::CutAfter { at } => {
                 let end = place(at);
                 bytes.truncate(end);
             }
@@ -87,8 +87,8 @@ fn change_byte(bytes: &mut [u8], at: &Index, change: impl FnOnce(u8) -> u8) {
     }
 }
 
-/// One to four damages.
-pub fn damages() -> BoxedStrategy<Vec<Damage>> {
+/// One to four changes.
+pub fn any_byte_damage() -> BoxedStrategy<Vec<ByteDamage>> {
     let at = any::<Index>;
     let length = prop_oneof![
         0..8u32,
@@ -99,38 +99,38 @@ pub fn damages() -> BoxedStrategy<Vec<Damage>> {
         any::<u32>()
     ];
     let damage = prop_oneof![
-        (at(), any::<u8>()).prop_map(|(at, bit)| Damage::FlipBit { at, bit }),
-        (at(), any::<u8>()).prop_map(|(at, byte)| Damage::SetByte { at, byte }),
-        (at(), prop_oneof![Just(1), Just(255)]).prop_map(|(at, by)| Damage::Nudge { at, by }),
-        at().prop_map(|at| Damage::CutBehind { at }),
-        (at(), at()).prop_map(|(from, to)| Damage::Remove { from, to }),
-        (at(), prop::collection::vec(any::<u8>(), 1..40)).prop_map(|(at, bytes)| Damage::Insert { at, bytes }),
-        (at(), at(), at()).prop_map(|(from, to, at)| Damage::Repeat { from, to, at }),
-        (at(), length).prop_map(|(at, length)| Damage::ClaimLength { at, length }),
+        (at(), any::<u8>()).prop_map(|(at, bit)| ByteDamage::FlipBit { at, bit }),
+        (at(), any::<u8>()).prop_map(|(at, byte)| ByteDamage::SetByte { at, byte }),
+        (at(), prop_oneof![Just(1), Just(255)]).prop_map(|(at, by)| ByteDamage::Nudge { at, by }),
+        at().prop_map(|at| ByteDamage::CutAfter { at }),
+        (at(), at()).prop_map(|(from, to)| ByteDamage::Remove { from, to }),
+        (at(), prop::collection::vec(any::<u8>(), 1..40)).prop_map(|(at, bytes)| ByteDamage::Insert { at, bytes }),
+        (at(), at(), at()).prop_map(|(from, to, at)| ByteDamage::Repeat { from, to, at }),
+        (at(), length).prop_map(|(at, length)| ByteDamage::ClaimLength { at, length }),
     ];
     prop::collection::vec(damage, 1..=4).boxed()
 }
 
-/// The bytes after the damages.
-pub fn damaged(bytes: &[u8], damages: &[Damage]) -> Vec<u8> {
+/// The bytes after the changes.
+pub fn apply_damage(bytes: &[u8], damages: &[ByteDamage]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     damages.iter().for_each(|damage| damage.apply(&mut bytes));
     bytes
 }
 
-/// Characters that a careless parser takes for digits, skips, or stumbles over.
+/// Characters that a careless parser reads as digits, skips, or fails on.
 const CHARACTERS: [char; 32] = [
     '0', '9', 'a', 'F', 'g', 'x', 'X', '_', '-', '+', '.', ',', ' ', '\t', '\n', '\0', '%', '&', '=', '?', '#', '"',
     '\\', '٣', '１', '𝟙', 'é', '\u{a0}', '\u{2003}', '\u{200b}', '\u{feff}', '\u{fffd}',
 ];
 
-/// One of them, or any other.
+/// One of these characters, or any other.
 pub fn any_character() -> BoxedStrategy<char> {
     prop_oneof![3 => prop::sample::select(CHARACTERS.to_vec()), 1 => any::<char>()].boxed()
 }
 
-/// A text with up to two characters put in, replaced or taken out.
-pub fn spoilt(text: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
+/// A text with up to two characters inserted, replaced or removed.
+pub fn with_changed_characters(text: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
     let change = (any::<Index>(), any_character(), 0..3u8);
     (text, prop::collection::vec(change, 0..3))
         .prop_map(|(text, changes)| {
@@ -149,7 +149,7 @@ pub fn spoilt(text: impl Strategy<Value = String> + 'static) -> BoxedStrategy<St
         .boxed()
 }
 
-/// Texts of all kinds: plain, made of troublesome characters, anything, long.
+/// Texts of all kinds: printable ASCII, unusual characters, any text, long text.
 pub fn any_text() -> BoxedStrategy<String> {
     prop_oneof![
         4 => "[ -~]{0,24}",

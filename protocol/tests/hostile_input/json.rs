@@ -1,16 +1,16 @@
-//! Hostile JSON: any values, damage to valid ones, and tokens that a value cannot hold.
+//! Hostile JSON: any values, changes of valid values, and tokens that a `Value` cannot hold.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
-use crate::damage::{Damage, any_text, damaged, damages};
+use crate::damage::{ByteDamage, any_byte_damage, any_text, apply_damage};
 
-/// How deep [`TOKENS`] nest.
+/// The levels of nesting of the generated tokens.
 const DEPTH: usize = 10_000;
 
-/// Texts that stand where a value is expected: numbers out of every range, escapes without their other half, things
-/// that are no JSON.
+/// Texts in the position of a value: numbers out of every range, incomplete surrogate pairs, and
+/// text that is not JSON.
 const TOKENS: [&str; 46] = [
     "0",
     "1",
@@ -60,7 +60,7 @@ const TOKENS: [&str; 46] = [
     "{\"a\":1,\"a\":1}",
 ];
 
-/// Texts that a number, an address, a hash or a signature could be.
+/// Texts that resemble a number, an address, a hash or a signature.
 pub fn any_literal() -> BoxedStrategy<String> {
     let digits = |length| prop::collection::vec(prop::sample::select(b"0123456789abcdefABCDEF".to_vec()), length);
     let length = prop_oneof![
@@ -100,36 +100,37 @@ pub fn any_json() -> BoxedStrategy<Value> {
         .boxed()
 }
 
-/// One thing that happens to a value inside a JSON document.
+/// One change of a value inside a JSON document.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum JsonChange {
     Drop,
     Replace(Value),
-    /// Another value of the same document stands in its place.
+    /// Replaces the value with another value of the same document.
     CopyOf(Index),
-    /// A text that need not be a value stands in its place.
+    /// Replaces the value with a text that need not be JSON.
     Token(String),
-    /// The value in so many arrays.
+    /// Nests the value in this many arrays.
     Wrap(usize),
-    /// As another type: numbers and texts change places, a list's place is taken by its first item.
+    /// Changes the type: a number becomes a text and a text a number, a list becomes its first
+    /// item.
     Retype,
-    /// Its key, or its place in the list, comes a second time, with its value or another one.
+    /// Repeats the key or the list item, with the same value or another one.
     Double(Option<Value>),
-    /// A key that nobody knows stands beside it.
+    /// Adds an unknown key.
     Beside(String, Value),
-    /// Another spelling of the same hex digits or number.
+    /// Writes the same hex digits or number in another spelling.
     Respell(u8),
 }
 
-/// Changes to some of a document's values, and then perhaps damage to its bytes.
+/// Changes of some values of a document, and in some cases damage to its bytes.
 #[derive(Clone, Debug)]
-pub struct Hostility {
-    changes: Vec<(Index, Change)>,
-    damages: Vec<Damage>,
+pub struct JsonDamage {
+    changes: Vec<(Index, JsonChange)>,
+    damages: Vec<ByteDamage>,
 }
 
-/// Any of them; the bytes are damaged in one case of eight.
-pub fn hostilities() -> BoxedStrategy<Hostility> {
+/// Any changes; the bytes are damaged in one of eight cases.
+pub fn any_json_damage() -> BoxedStrategy<JsonDamage> {
     let token = prop_oneof![
         20 => prop::sample::select(TOKENS.to_vec()).prop_map(str::to_owned),
         1 => Just("[".repeat(DEPTH) + &"]".repeat(DEPTH)),
@@ -140,50 +141,51 @@ pub fn hostilities() -> BoxedStrategy<Hostility> {
         1 => Just(format!("\"{}\"", "é".repeat(20_000))),
     ];
     let change = prop_oneof![
-        3 => Just(Change::Drop),
-        3 => any_json().prop_map(Change::Replace),
-        4 => any_literal().prop_map(|text| Change::Replace(text.into())),
-        2 => any::<Index>().prop_map(Change::CopyOf),
-        4 => token.prop_map(Change::Token),
-        1 => prop_oneof![1..4usize, Just(127), Just(200)].prop_map(Change::Wrap),
-        2 => Just(Change::Retype),
-        2 => prop::option::of(any_json()).prop_map(Change::Double),
-        2 => (any_text(), any_json()).prop_map(|(key, value)| Change::Beside(key, value)),
-        6 => any::<u8>().prop_map(Change::Respell),
+        3 => Just(JsonChange::Drop),
+        3 => any_json().prop_map(JsonChange::Replace),
+        4 => any_literal().prop_map(|text| JsonChange::Replace(text.into())),
+        2 => any::<Index>().prop_map(JsonChange::CopyOf),
+        4 => token.prop_map(JsonChange::Token),
+        1 => prop_oneof![1..4usize, Just(127), Just(200)].prop_map(JsonChange::Wrap),
+        2 => Just(JsonChange::Retype),
+        2 => prop::option::of(any_json()).prop_map(JsonChange::Double),
+        2 => (any_text(), any_json()).prop_map(|(key, value)| JsonChange::Beside(key, value)),
+        6 => any::<u8>().prop_map(JsonChange::Respell),
     ];
-    let damages = prop_oneof![7 => Just(Vec::new()), 1 => damages()];
+    let damages = prop_oneof![7 => Just(Vec::new()), 1 => any_byte_damage()];
     (prop::collection::vec((any::<Index>(), change), 1..4), damages)
-        .prop_map(|(changes, damages)| Hostility { changes, damages })
+        .prop_map(|(changes, damages)| JsonDamage { changes, damages })
         .boxed()
 }
 
-/// Marks texts that become tokens, and keys that become other keys' doubles, once the document is text.
+/// The prefixes of texts that become tokens, and of keys that become repeated keys, in the
+/// document's text.
 const TOKEN: &str = "token to be ";
 const DOUBLE: &str = "double of ";
 
-impl Hostility {
-    /// The document's text after all of it.
+impl JsonDamage {
+    /// The document's text after all changes.
     pub fn apply(&self, document: &Value) -> Vec<u8> {
         let mut changed = document.clone();
         for (at, change) in &self.changes {
             let count = values(&changed);
             let other = match change {
-                Change::CopyOf(other) => nth(&changed, &mut other.index(count)).cloned(),
+                JsonChange::CopyOf(other) => nth(&changed, &mut other.index(count)).cloned(),
                 _ => None,
             };
             change.apply(&mut changed, at.index(count), other);
         }
         let mut text = changed.to_string().replace(&format!("\"{DOUBLE}"), "\"");
         for (_, change) in &self.changes {
-            if let Change::Token(token) = change {
+            if let JsonChange::Token(token) = change {
                 text = text.replace(&Value::from(format!("{TOKEN}{token}")).to_string(), token);
             }
         }
-        damaged(text.as_bytes(), &self.damages)
+        apply_damage(text.as_bytes(), &self.damages)
     }
 }
 
-/// How many values a document has, itself and all inner ones.
+/// The number of values in a document, including itself and all inner values.
 fn values(document: &Value) -> usize {
     1 + match document {
         Value::Array(items) => items.iter().map(values).sum(),
@@ -192,7 +194,7 @@ fn values(document: &Value) -> usize {
     }
 }
 
-/// The value at a place of that count.
+/// The value at a position in the order in which `values` counts.
 fn nth<'a>(document: &'a Value, place: &mut usize) -> Option<&'a Value> {
     if *place == 0 {
         return Some(document);
@@ -205,8 +207,8 @@ fn nth<'a>(document: &'a Value, place: &mut usize) -> Option<&'a Value> {
     }
 }
 
-impl Change {
-    /// Changes the value at `place`; `other` is what a copy is of.
+impl JsonChange {
+    /// Changes the value at `place`; `other` is the value that a copy repeats.
     fn apply(&self, document: &mut Value, place: usize, other: Option<Value>) {
         if place == 0 {
             self.apply_here(document, other);
@@ -285,15 +287,15 @@ impl Change {
             }
             Self::Respell(how) => {
                 if let Value::String(text) = value {
-                    *text = respelt(text, *how);
+                    *text = respell(text, *how);
                 }
             }
         }
     }
 }
 
-/// Another spelling of a text, most of which mean the same where it is a number.
-fn respelt(text: &str, how: u8) -> String {
+/// Another spelling of a text. Most of the spellings of a number have the same value.
+fn respell(text: &str, how: u8) -> String {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     match how % 10 {
         0 => digits.to_owned(),

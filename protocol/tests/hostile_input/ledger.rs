@@ -19,12 +19,13 @@ use selfsame_protocol::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::damage::{damaged, damages};
-use crate::json::{any_json, hostilities};
-use crate::memory::in_proportion;
+use crate::damage::{any_byte_damage, apply_damage};
+use crate::json::{any_json, any_json_damage};
+use crate::memory::check_memory_in_proportion;
 use crate::samples::{Sample, any_sealed_block, modulus};
 
-/// The root that a path leads to, by the definition; `None` when it has another length than the way up.
+/// The root to which a path leads, by the definition; `None` if the path has another length than
+/// the way from leaf to root.
 fn root_of_path(leaf: &[u8], position: usize, count: usize, path: &[B256]) -> Option<B256> {
     let mut node = keccak256([&[0], leaf].concat());
     let (mut position, mut count, mut path) = (position, count, path.iter());
@@ -39,7 +40,7 @@ fn root_of_path(leaf: &[u8], position: usize, count: usize, path: &[B256]) -> Op
     (position == 0 && path.next().is_none()).then_some(node)
 }
 
-/// Applies one change to each byte of a hash in turn.
+/// The hash with each of its bytes changed in turn.
 fn every_byte(hash: &B256, by: u8) -> impl Iterator<Item = B256> + use<> {
     let hash = *hash;
     (0..32).map(move |place| {
@@ -49,7 +50,7 @@ fn every_byte(hash: &B256, by: u8) -> impl Iterator<Item = B256> + use<> {
     })
 }
 
-/// Two receipts of a sealed block, perhaps of the same entry.
+/// Two receipts of a sealed block, which may be of the same entry.
 fn any_receipts() -> BoxedStrategy<[Receipt; 2]> {
     (any_sealed_block(), any::<[Index; 2]>())
         .prop_map(|((block, result, outcomes), at)| {
@@ -68,26 +69,27 @@ fn any_receipt() -> BoxedStrategy<Receipt> {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any leaf, place, count and nodes are checked without a fault, and pass exactly where the definition says so.
+    /// Any leaf, position, count and nodes are checked without a panic, and are accepted exactly as
+    /// the definition says.
     #[test]
-    fn any_path(
+    fn a_path_is_accepted_as_the_definition_says(
         leaf in prop::collection::vec(any::<u8>(), 0..40),
         position in prop_oneof![0..20usize, any::<usize>()],
         count in prop_oneof![0..20usize, any::<u32>().prop_map(|count| count as usize), any::<usize>()],
         path in prop::collection::vec(B256::any(), 0..66),
-        has_the_length: bool,
+        has_right_length: bool,
     ) {
         let right = (0..=path.len()).find(|length| root_of_path(&leaf, position, count, &path[..*length]).is_some());
-        let path = &path[..right.filter(|_| has_the_length).unwrap_or(path.len())];
+        let path = &path[..right.filter(|_| has_right_length).unwrap_or(path.len())];
         let root = root_of_path(&leaf, position, count, path).unwrap_or_default();
         let is_path = position < count && root != B256::ZERO;
         prop_assert_eq!(verify_path(&root, &leaf, position, count, path), is_path);
     }
 
-    /// A leaf's path leads to the root; changed in any byte, from another place or for another leaf, it does not. A
-    /// place that is none has a path that leads nowhere.
+    /// A leaf's path leads to the root. After a change of any byte, from another position, or for
+    /// another leaf, it does not. A position outside the tree has a path that leads to no root.
     #[test]
-    fn paths_of_leaves(
+    fn a_path_leads_to_the_root_only_from_its_own_leaf(
         leaves in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..40),
         at: Index,
         other: Index,
@@ -106,7 +108,7 @@ proptest! {
             }
         }
         let other = other.index(count);
-        // From another place only where the same leaf stands there.
+        // From another position, the path leads to the root only if the same leaf is there.
         let from_other = verify_path(&root, &leaves[position], other, count, &path);
         prop_assert!(!from_other || leaves[other] == leaves[position]);
         prop_assert_eq!(verify_path(&root, &leaves[other], position, count, &path), leaves[other] == leaves[position]);
@@ -117,20 +119,21 @@ proptest! {
         prop_assert!(!verify_path(&root, &leaves[position], count + other, count, &beyond));
     }
 
-    /// A block follows what it was sealed after; with other entries, another count, root, height or link it does not.
+    /// A block follows its predecessor. With other entries, or another count, root, height or link,
+    /// it does not.
     #[test]
-    fn damaged_blocks_do_not_follow(
+    fn a_damaged_block_does_not_follow_its_predecessor(
         previous in Seal::any(),
         now in UnixSeconds::any(),
         rules in RuleParameters::any(),
         entries in Vec::<Entry>::any(),
         by in 1..=u32::MAX,
-        damages in damages(),
+        damages in any_byte_damage(),
     ) {
         let block = Block::seal(&previous, now, rules, entries);
         prop_assert!(block.follows(&previous) && block.header.height >= previous.height);
-        type Change = fn(&mut BlockHeader, u32);
-        let changes: [Change; 4] = [
+        type JsonChange = fn(&mut BlockHeader, u32);
+        let changes: [JsonChange; 4] = [
             |header, by| header.height ^= u64::from(by),
             |header, by| header.count ^= by,
             |header, by| header.previous_hash[by as usize % 32] ^= 1,
@@ -141,10 +144,11 @@ proptest! {
             change(&mut changed.header, by);
             prop_assert!(!changed.follows(&previous));
         }
-        if let Ok(changed) = decode::<Block>(&damaged(&encode(&block), &damages))
+        if let Ok(changed) = decode::<Block>(&apply_damage(&encode(&block), &damages))
             && changed.follows(&previous)
         {
-            // Its rules, and a later time, are the sealer's to choose; the next block's link is over them.
+            // The sealer chooses the rules and any later time. The link of the next block covers
+            // them.
             let BlockHeader { time, rules, .. } = changed.header;
             prop_assert_eq!(&changed.header, &BlockHeader { time, rules, ..block.header.clone() });
             prop_assert_eq!(&changed.entries, &block.entries);
@@ -153,10 +157,10 @@ proptest! {
         }
     }
 
-    /// A receipt holds as it was made, and comes back from its JSON; changed in one byte of a hash or a sibling, or
-    /// with another position or count, it does not.
+    /// A receipt verifies as it was made, and round-trips through its JSON. With one changed byte
+    /// in a hash or sibling, or another position or count, it does not verify.
     #[test]
-    fn receipts_with_one_byte_changed(receipt in any_receipt(), by in 1..=255u8, number in 1..=u32::MAX) {
+    fn a_receipt_with_one_changed_byte_does_not_verify(receipt in any_receipt(), by in 1..=255u8, number in 1..=u32::MAX) {
         prop_assert_eq!(receipt.verify(), Ok(()));
         let text = serde_json::to_vec(&receipt).expect("JSON");
         prop_assert_eq!(&from_object::<Receipt>(&text).expect("a receipt"), &receipt);
@@ -211,9 +215,10 @@ proptest! {
         prop_assert_eq!(changed.verify(), Ok(()));
     }
 
-    /// A receipt with a part of another one does not hold, be it of another block or of another entry of the same.
+    /// A receipt with a part of another receipt, of the same block or of another block, does not
+    /// verify.
     #[test]
-    fn receipts_with_another_part(receipts in any_receipts(), others in any_receipts()) {
+    fn a_receipt_with_a_part_of_another_receipt_does_not_verify(receipts in any_receipts(), others in any_receipts()) {
         type Graft = fn(&mut Receipt, Receipt);
         let grafts: [Graft; 15] = [
             |to, from| to.request_id = from.request_id,
@@ -242,76 +247,77 @@ proptest! {
         }
     }
 
-    /// The JSON of a receipt after hostile changes is no receipt, or one that does not hold, or the same as before.
+    /// The JSON of a receipt after hostile changes is not a receipt, does not verify, or is the
+    /// same receipt.
     #[test]
-    fn hostile_receipts_do_not_hold(receipt in any_receipt(), hostility in hostilities(), any in any_json()) {
-        let text = hostility.apply(&serde_json::to_value(&receipt).expect("JSON"));
-        if let Ok(changed) = in_proportion(text.len(), || from_object::<Receipt>(&text))? {
+    fn a_hostile_receipt_does_not_verify(receipt in any_receipt(), json_damage in any_json_damage(), any in any_json()) {
+        let text = json_damage.apply(&serde_json::to_value(&receipt).expect("JSON"));
+        if let Ok(changed) = check_memory_in_proportion(text.len(), || from_object::<Receipt>(&text))? {
             prop_assert!(changed == receipt || changed.verify().is_err());
         }
         prop_assert!(from_object::<Receipt>(any.to_string().as_bytes()).is_err());
     }
 
-    /// Encodings of operation and outcome inside a receipt, damaged, do not hold.
+    /// A receipt with a damaged encoding of its operation or outcome does not verify.
     #[test]
-    fn damaged_encodings_in_receipts(receipt in any_receipt(), damages in damages()) {
+    fn a_receipt_with_a_damaged_encoding_does_not_verify(receipt in any_receipt(), damages in any_byte_damage()) {
         let mut changed = receipt.clone();
-        changed.operation.encoding = damaged(&receipt.operation.encoding, &damages).into();
+        changed.operation.encoding = apply_damage(&receipt.operation.encoding, &damages).into();
         prop_assert_eq!(changed.verify().is_ok(), changed.operation.encoding == receipt.operation.encoding);
         let mut changed = receipt.clone();
-        changed.outcome.encoding = damaged(&receipt.outcome.encoding, &damages).into();
+        changed.outcome.encoding = apply_damage(&receipt.outcome.encoding, &damages).into();
         prop_assert_eq!(changed.verify().is_ok(), changed.outcome.encoding == receipt.outcome.encoding);
     }
 }
 
-/// An operation, and how much of it is made to fit the registry that it comes to.
+/// An operation, and how it is adapted to the registry to which it is applied.
 #[derive(Clone, Debug)]
-struct Attempt {
+struct AdaptedOperation {
     operation: Operation,
     account: Index,
     slot: Index,
-    /// Fields that are left as chance had them.
-    is_strange: bool,
-    /// Who signs, where it is not who should.
+    /// Keeps the random fields of the operation.
+    keeps_random_fields: bool,
+    /// The signer, if it is not an authenticator of the account.
     signer: RecoveredSigner,
 }
 
-/// Addresses that meet again now and then.
-fn one_of_few(address: Address) -> Address {
+/// Maps addresses to a few, so that operations use the same addresses.
+fn map_to_few(address: Address) -> Address {
     Address::with_last_byte(1 + address[0] % 60)
 }
 
-impl Attempt {
+impl AdaptedOperation {
     fn any() -> BoxedStrategy<Self> {
         Self::of(Operation::any())
     }
 
     fn of(operation: BoxedStrategy<Operation>) -> BoxedStrategy<Self> {
         let signer = prop_oneof![
-            Address::any().prop_map(|address| Ok(one_of_few(address))),
+            Address::any().prop_map(|address| Ok(map_to_few(address))),
             Just(Err(SignatureError::HighS)),
             Just(Err(SignatureError::Invalid)),
         ];
         let signer = prop::option::weighted(0.1, signer);
         (operation, any::<Index>(), any::<Index>(), prop::bool::weighted(0.1), signer)
-            .prop_map(|(operation, account, slot, is_strange, signer)| Self {
+            .prop_map(|(operation, account, slot, keeps_random_fields, signer)| Self {
                 operation,
                 account,
                 slot,
-                is_strange,
+                keeps_random_fields,
                 signer,
             })
             .boxed()
     }
 
-    /// The operation with its signer: about an account that there is, with its nonce and commitment, by one of its
-    /// authenticators.
-    fn fitted(mut self, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
-        if self.is_strange {
+    /// The operation with its signer. It changes an existing account, with that account's nonce and
+    /// commitment, and is signed by one of its authenticators.
+    fn adapt(mut self, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
+        if self.keeps_random_fields {
             return (self.operation, self.signer);
         }
         if let Operation::CreateAccount(operation) = &mut self.operation {
-            operation.authenticator_addresses.iter_mut().for_each(|address| *address = one_of_few(*address));
+            operation.authenticator_addresses.iter_mut().for_each(|address| *address = map_to_few(*address));
             operation
                 .authenticator_pubkeys
                 .resize(operation.authenticator_addresses.len(), CompressedKey(U256::from(1)));
@@ -335,14 +341,14 @@ impl Attempt {
                     (*leaf_index, nonce, account.commitment);
                 operation.new_offchain_signer_commitment.0 %= modulus();
                 (operation.old_authenticator_address, operation.pubkey_id) = (signer, slot);
-                operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
+                operation.new_authenticator_address = map_to_few(operation.new_authenticator_address);
             }
             Operation::InsertAuthenticator(operation) => {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
                 operation.new_offchain_signer_commitment.0 %= modulus();
-                operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
-                // Now and then a slot that would need four billion others before it.
+                operation.new_authenticator_address = map_to_few(operation.new_authenticator_address);
+                // In some cases a slot that would need four billion slots before it.
                 let PubkeyId(slot) = operation.pubkey_id;
                 operation.pubkey_id = PubkeyId(if slot > u32::MAX - 2 { slot } else { slot % 9 });
             }
@@ -356,7 +362,7 @@ impl Attempt {
                 (operation.leaf_index, operation.nonce, operation.old_offchain_signer_commitment) =
                     (*leaf_index, nonce, account.commitment);
                 operation.new_offchain_signer_commitment.0 %= modulus();
-                operation.new_authenticator_address = one_of_few(operation.new_authenticator_address);
+                operation.new_authenticator_address = map_to_few(operation.new_authenticator_address);
                 signed_by = account.recovery_agent;
             }
             Operation::UpdateRecoveryAgent(operation) => (operation.leaf_index, operation.nonce) = (*leaf_index, nonce),
@@ -369,7 +375,7 @@ impl Attempt {
     }
 }
 
-/// The recorded trace's first rows, as JSON.
+/// The first rows of the recorded trace, as JSON.
 fn short_trace() -> &'static Value {
     static TRACE: OnceLock<Value> = OnceLock::new();
     TRACE.get_or_init(|| {
@@ -382,12 +388,13 @@ fn short_trace() -> &'static Value {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any operations, by anybody, under any rules that a record can have, are applied without a fault. What fails
-    /// changes nothing, and no account gets more slots than the rules allow, however great a pubkey id is.
+    /// Any operations with any signers, under any rules that a record can hold, are applied without
+    /// a panic. A failed operation changes nothing, and no account gets more slots than the rules
+    /// allow, for any pubkey id.
     #[test]
-    fn any_block_can_be_applied(
-        creations in prop::collection::vec(Attempt::of(CreateAccount::any().prop_map_into().boxed()), 0..5),
-        attempts in prop::collection::vec(Attempt::any(), 0..36),
+    fn any_block_is_applied_without_a_panic(
+        creations in prop::collection::vec(AdaptedOperation::of(CreateAccount::any().prop_map_into().boxed()), 0..5),
+        attempts in prop::collection::vec(AdaptedOperation::any(), 0..36),
         rules in RuleParameters::any(),
         now in UnixSeconds::any(),
     ) {
@@ -395,7 +402,7 @@ proptest! {
         let mut registry = MemoryRegistry::default();
         for attempts in [creations, attempts].concat().chunks(3) {
             let (operations, signers): (Vec<_>, Vec<_>) =
-                attempts.iter().map(|attempt| attempt.clone().fitted(&registry)).unzip();
+                attempts.iter().map(|attempt| attempt.clone().adapt(&registry)).unzip();
             let entry = |operation| Entry { request_id: RequestId::from_random([1; 16]), operation };
             let block = Block::seal(&registry.tip.seal, now, rules, operations.into_iter().map(entry).collect());
             let before = registry.clone();
@@ -413,11 +420,12 @@ proptest! {
         }
     }
 
-    /// A trace after hostile changes is refused, by its row where it has one, or can be replayed.
+    /// A trace after hostile changes is rejected with the row of the error, if the error is in a
+    /// row, or can be replayed.
     #[test]
-    fn hostile_traces(hostility in hostilities(), any in any_json()) {
-        let text = hostility.apply(short_trace());
-        if let Ok(trace) = in_proportion(text.len(), || Trace::parse(&text))? {
+    fn a_hostile_trace_is_rejected_or_replayed(json_damage in any_json_damage(), any in any_json()) {
+        let text = json_damage.apply(short_trace());
+        if let Ok(trace) = check_memory_in_proportion(text.len(), || Trace::parse(&text))? {
             prop_assert!(replay(&trace).iter().all(|difference| (1..=trace.rows.len()).contains(&difference.row)));
         }
         prop_assert!(Trace::parse(any.to_string().as_bytes()).is_err());

@@ -1,4 +1,6 @@
-//! How much memory a piece of work takes: the test binary's allocator counts, thread by thread.
+//! The memory that a piece of work uses. The test binary's allocator counts bytes for each thread.
+
+#![allow(unsafe_code, reason = "an allocator that counts can only be written with unsafe code")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,11 +12,11 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, and a count of what the thread has in use.
-pub struct Counting;
+/// The system's allocator with a count of the bytes that each thread has in use.
+pub struct CountingAllocator;
 
 fn count(taken: usize, given_back: usize) {
-    // A thread that is ending has no counters any more.
+    // A thread that is ending no longer has counters.
     let _ = IN_USE.try_with(|in_use| {
         let now = in_use.get().saturating_add(taken).saturating_sub(given_back);
         in_use.set(now);
@@ -22,8 +24,8 @@ fn count(taken: usize, given_back: usize) {
     });
 }
 
-// SAFETY: every call is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed unchanged to the system's allocator.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         unsafe { System.alloc(layout) }
@@ -43,9 +45,9 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The result of some work, and the most bytes that it had in use at once.
+/// The result of some work, and the largest number of bytes that it had in use.
 pub fn memory_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = IN_USE.with(Cell::get);
     MOST.with(|most| most.set(before));
@@ -53,9 +55,9 @@ pub fn memory_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, MOST.with(Cell::get).saturating_sub(before))
 }
 
-/// Does the work on an input of `length` bytes and requires that its memory is in proportion: what is read may be
-/// larger than its text, but by a factor that a stranger cannot choose.
-pub fn in_proportion<T>(length: usize, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
+/// Does the work on an input of `length` bytes, and checks that its memory is in proportion: a
+/// value may be larger than its text, but only by a constant factor.
+pub fn check_memory_in_proportion<T>(length: usize, work: impl FnOnce() -> T) -> Result<T, TestCaseError> {
     let (result, most) = memory_of(work);
     prop_assert!(most <= (64 << 10) + 256 * length, "{} bytes of memory for {} bytes of input", most, length);
     Ok(result)

@@ -1,5 +1,6 @@
-//! Texts of fixed form: numeric strings, addresses, signatures, hashes, identifiers. Each is compared with a second
-//! reader, written from the description alone: both accept the same texts and read the same values.
+//! Texts of fixed form: numeric strings, addresses, signatures, hashes, identifiers. Each parser is
+//! compared with a second reader, which is written from the interface description: both accept the
+//! same texts and read the same values.
 
 use proptest::prelude::*;
 use selfsame_protocol::indexer::{InclusionProofResponse, LeafIndexQuery};
@@ -13,9 +14,9 @@ use selfsame_protocol::{U256, address, keccak256, number};
 use serde_json::json;
 
 use crate::cases;
-use crate::damage::{any_character, any_text, spoilt};
+use crate::damage::{any_character, any_text, with_changed_characters};
 use crate::json::any_literal;
-use crate::memory::in_proportion;
+use crate::memory::check_memory_in_proportion;
 use crate::samples::{any_number, modulus};
 
 /// White space that may surround a number.
@@ -35,8 +36,8 @@ fn digit(character: char) -> Option<u32> {
     }
 }
 
-/// The number that digits stand for; `None` when one is none of the notation, there is none, or the value has more
-/// than `bits`.
+/// The number that the digits stand for; `None` if a character is not a digit of the notation,
+/// there is no digit, or the value has more than `bits` bits.
 pub fn number_of_digits(digits: &[char], radix: u32, bits: u32) -> Option<U256> {
     // The digits of the value with base 2¹⁶, the lowest first.
     let mut limbs = vec![0u32; (bits / 16) as usize];
@@ -55,7 +56,8 @@ pub fn number_of_digits(digits: &[char], radix: u32, bits: u32) -> Option<U256> 
     (!digits.is_empty()).then_some(value)
 }
 
-/// The numeric strings of gateway and indexer: decimal, or `0x`/`0X` and hex, white space around them.
+/// The numeric strings of gateway and indexer: decimal, or `0x`/`0X` and hex, with optional white
+/// space around them.
 pub fn numeric_string(text: &str, bits: u32) -> Option<U256> {
     let mut characters: Vec<char> = text.chars().collect();
     while characters.last().is_some_and(|last| is_white(*last)) {
@@ -81,8 +83,8 @@ pub fn hex_bytes(text: &str, length: usize) -> Option<Vec<u8>> {
     (digits.len() == 2 * length).then_some(bytes)
 }
 
-/// Texts around the numbers: in range and just beyond it, in every notation, with what is allowed around them and
-/// what is not.
+/// Texts that resemble numbers: in range and just above it, in every notation, with and without
+/// characters that are not allowed around them.
 fn any_numeric_text() -> BoxedStrategy<String> {
     let value = prop_oneof![
         any_number(),
@@ -111,9 +113,9 @@ fn any_numeric_text() -> BoxedStrategy<String> {
         )
     };
     let surrounded = (white(), spelt, white())
-        .prop_map(|(before, text, behind)| format!("{}{text}{}", String::from_iter(before), String::from_iter(behind)));
+        .prop_map(|(before, text, after)| format!("{}{text}{}", String::from_iter(before), String::from_iter(after)));
     prop_oneof![
-        4 => spoilt(surrounded),
+        4 => with_changed_characters(surrounded),
         2 => any_literal(),
         1 => prop::collection::vec(any_character(), 0..6).prop_map(String::from_iter),
         1 => any_text(),
@@ -121,9 +123,10 @@ fn any_numeric_text() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// The parser and the second reader agree, and what is accepted has a canonical text that reads as the same.
-fn agrees<N: Number + PartialEq + std::fmt::Debug>(text: &str) -> Result<(), TestCaseError> {
-    let parsed = in_proportion(text.len(), || number::parse::<N>(text))?;
+/// Checks that the parser and the second reader agree, and that an accepted text has a canonical
+/// text with the same value.
+fn check_agreement<N: Number + PartialEq + std::fmt::Debug>(text: &str) -> Result<(), TestCaseError> {
+    let parsed = check_memory_in_proportion(text.len(), || number::parse::<N>(text))?;
     prop_assert_eq!(parsed.clone().ok().map(N::widen), numeric_string(text, N::BITS));
     match parsed {
         Ok(value) => {
@@ -149,27 +152,28 @@ fn uuid(text: &str) -> Option<Vec<u8>> {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Numeric strings of 32 bits mean what the convention says, and nothing else is one.
+    /// Numeric strings of 32 bits have the value that the convention gives, and other texts are
+    /// rejected.
     #[test]
-    fn numeric_strings_of_32_bits(text in any_numeric_text()) {
-        agrees::<u32>(&text)?;
+    fn numeric_strings_of_32_bits_agree_with_a_second_reader(text in any_numeric_text()) {
+        check_agreement::<u32>(&text)?;
     }
 
-    /// The same of 64 bits.
+    /// The same for 64 bits.
     #[test]
-    fn numeric_strings_of_64_bits(text in any_numeric_text()) {
-        agrees::<u64>(&text)?;
+    fn numeric_strings_of_64_bits_agree_with_a_second_reader(text in any_numeric_text()) {
+        check_agreement::<u64>(&text)?;
     }
 
-    /// The same of 256 bits.
+    /// The same for 256 bits.
     #[test]
-    fn numeric_strings_of_256_bits(text in any_numeric_text()) {
-        agrees::<U256>(&text)?;
+    fn numeric_strings_of_256_bits_agree_with_a_second_reader(text in any_numeric_text()) {
+        check_agreement::<U256>(&text)?;
     }
 
-    /// In a body they are read by the same rule, however the JSON text spells them.
+    /// Numeric strings in a body follow the same rule, with or without escapes in the JSON text.
     #[test]
-    fn numeric_strings_in_bodies(text in any_numeric_text(), escaped: bool) {
+    fn numeric_strings_in_bodies_agree_with_a_second_reader(text in any_numeric_text(), escaped: bool) {
         let spelt = if escaped {
             text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
         } else {
@@ -180,10 +184,10 @@ proptest! {
         prop_assert_eq!(query.ok().map(|query| query.leaf_index.widen()), numeric_string(&text, 64));
     }
 
-    /// An address is 40 hex digits, `0x` or not, and is written in lower case.
+    /// An address is 40 hex digits with or without `0x`, and is written in lower case.
     #[test]
-    fn addresses(text in prop_oneof![any_literal().boxed(), spoilt("(0x|0X|0x0x|x)?[0-9a-fA-F]{38,41}").boxed()]) {
-        let parsed = in_proportion(text.len(), || address::parse(&text))?.ok();
+    fn addresses_agree_with_a_second_reader(text in prop_oneof![any_literal().boxed(), with_changed_characters("(0x|0X|0x0x|x)?[0-9a-fA-F]{38,41}").boxed()]) {
+        let parsed = check_memory_in_proportion(text.len(), || address::parse(&text))?.ok();
         prop_assert_eq!(parsed.map(|address| address.to_vec()), hex_bytes(&text, 20));
         if let Some(parsed) = parsed {
             let digits = text.strip_prefix("0x").unwrap_or(&text).to_ascii_lowercase();
@@ -191,10 +195,10 @@ proptest! {
         }
     }
 
-    /// A signature is 130 hex digits, `0x` or not.
+    /// A signature is 130 hex digits with or without `0x`.
     #[test]
-    fn signatures(text in prop_oneof![any_literal().boxed(), spoilt("(0x|0X|0x0x|x)?[0-9a-fA-F]{128,131}").boxed()]) {
-        let parsed = in_proportion(text.len(), || Signature::parse(&text))?.ok();
+    fn signatures_agree_with_a_second_reader(text in prop_oneof![any_literal().boxed(), with_changed_characters("(0x|0X|0x0x|x)?[0-9a-fA-F]{128,131}").boxed()]) {
+        let parsed = check_memory_in_proportion(text.len(), || Signature::parse(&text))?.ok();
         prop_assert_eq!(parsed.map(|signature| signature.0.to_vec()), hex_bytes(&text, 65));
         if let Some(parsed) = parsed {
             prop_assert_eq!(Signature::parse(&parsed.to_string()), Ok(parsed));
@@ -203,22 +207,22 @@ proptest! {
 
     /// A hash in an answer is `0x` and exactly 64 hex digits.
     #[test]
-    fn padded_hashes(text in prop_oneof![any_literal().boxed(), spoilt("(0x|0x|0X|0x0x)?[0-9a-fA-F]{62,65}").boxed()]) {
+    fn padded_hashes_agree_with_a_second_reader(text in prop_oneof![any_literal().boxed(), with_changed_characters("(0x|0x|0X|0x0x)?[0-9a-fA-F]{62,65}").boxed()]) {
         let body = json!({"leaf_index": "1", "root": text, "siblings": [], "authenticator_pubkeys": []});
         let read = from_object::<InclusionProofResponse>(body.to_string().as_bytes()).ok();
         let expected = hex_bytes(&text, 32).filter(|_| text.starts_with("0x"));
         prop_assert_eq!(read.map(|answer| answer.root.0.to_vec()), expected);
     }
 
-    /// A request id is a UUID with hyphens, `gw_` or not.
+    /// A request id is a UUID with hyphens, with or without `gw_`.
     #[test]
-    fn request_ids(
+    fn request_ids_agree_with_a_second_reader(
         text in prop_oneof![
             any_literal(),
-            spoilt("(gw_|gw_|GW_|gw_gw_|\\{|urn:uuid:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+            with_changed_characters("(gw_|gw_|GW_|gw_gw_|\\{|urn:uuid:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
         ],
     ) {
-        let parsed = in_proportion(text.len(), || text.parse::<RequestId>())?.ok();
+        let parsed = check_memory_in_proportion(text.len(), || text.parse::<RequestId>())?.ok();
         prop_assert_eq!(parsed.map(|id| id.bytes().to_vec()), uuid(text.strip_prefix("gw_").unwrap_or(&text)));
         if let Some(parsed) = parsed {
             prop_assert_eq!(parsed.to_string().parse::<RequestId>(), Ok(parsed));
@@ -227,10 +231,10 @@ proptest! {
 
     /// A relying party's id is `rp_` and 16 hex digits.
     #[test]
-    fn relying_party_ids(
-        text in prop_oneof![any_literal().boxed(), spoilt("(rp_|RP_|rp_0x|)[0-9a-fA-F]{14,17}").boxed()],
+    fn relying_party_ids_agree_with_a_second_reader(
+        text in prop_oneof![any_literal().boxed(), with_changed_characters("(rp_|RP_|rp_0x|)[0-9a-fA-F]{14,17}").boxed()],
     ) {
-        let parsed = in_proportion(text.len(), || text.parse::<RelyingPartyId>())?.ok();
+        let parsed = check_memory_in_proportion(text.len(), || text.parse::<RelyingPartyId>())?.ok();
         let digits = text.strip_prefix("rp_").filter(|digits| !digits.starts_with("0x"));
         let expected = digits.and_then(|digits| hex_bytes(digits, 8));
         prop_assert_eq!(parsed.map(|id| id.0.to_be_bytes().to_vec()), expected);
@@ -239,11 +243,11 @@ proptest! {
         }
     }
 
-    /// A signal or action of `0x` and pairs of hex digits stands for those bytes, any other text for itself; its hash
-    /// is an element of the field.
+    /// A signal or action of `0x` and pairs of hex digits stands for those bytes; any other text
+    /// stands for itself. Its hash is an element of the field.
     #[test]
-    fn signals_and_actions(
-        text in prop_oneof![any_literal().boxed(), spoilt("0x([0-9a-fA-F]{2}){0,20}").boxed()],
+    fn signals_and_actions_are_hashed_as_bytes_or_text(
+        text in prop_oneof![any_literal().boxed(), with_changed_characters("0x([0-9a-fA-F]{2}){0,20}").boxed()],
         app_id in any_text(),
     ) {
         let length = text.len().saturating_sub(2) / 2;

@@ -1,4 +1,5 @@
-//! Groth16: points, proofs, keys. What is accepted has one spelling, and only what was recorded holds.
+//! Groth16: points, proofs, keys. An accepted value has one spelling, and only recorded proofs
+//! hold.
 
 use std::sync::OnceLock;
 
@@ -17,8 +18,8 @@ use selfsame_protocol::{U256, keccak256};
 use serde_json::Value;
 
 use crate::cases;
-use crate::json::{any_json, hostilities};
-use crate::memory::in_proportion;
+use crate::json::{any_json, any_json_damage};
+use crate::memory::check_memory_in_proportion;
 use crate::samples::{any_element, any_number};
 
 /// The modulus of the curve's base field.
@@ -38,7 +39,7 @@ fn element(of: U256) -> Fr {
     field_element(&of).expect("an element")
 }
 
-/// A key, prepared once.
+/// The prepared key; it is computed once.
 fn legacy_key() -> &'static PreparedKey {
     static KEY: OnceLock<PreparedKey> = OnceLock::new();
     KEY.get_or_init(|| PreparedKey::new(VerificationKey::legacy()))
@@ -50,9 +51,9 @@ fn current_key() -> &'static PreparedKey {
 }
 
 /// The words and inputs of a recorded proof.
-type Recorded<const WORDS: usize> = ([U256; WORDS], Vec<Fr>);
+type RecordedProof<const WORDS: usize> = ([U256; WORDS], Vec<Fr>);
 
-fn legacy(text: &str) -> Recorded<8> {
+fn legacy(text: &str) -> RecordedProof<8> {
     let case = read_json(text);
     let digits = case["proof"].as_str().expect("text").trim_start_matches("0x");
     let words = std::array::from_fn(|index| U256::from_str_radix(&digits[index * 64..][..64], 16).expect("hex"));
@@ -60,14 +61,14 @@ fn legacy(text: &str) -> Recorded<8> {
     (words, names.map(|name| element(value(&case[name]))).to_vec())
 }
 
-fn current(text: &str) -> Recorded<4> {
+fn current(text: &str) -> RecordedProof<4> {
     let case = read_json(text);
     let words = std::array::from_fn(|index| value(&case["proof"][index]));
     (words, case["public_inputs"].as_array().expect("a list").iter().map(|input| element(value(input))).collect())
 }
 
-/// The recorded legacy proofs, in either spelling.
-fn any_legacy() -> BoxedStrategy<Recorded<8>> {
+/// The recorded legacy proofs, in either of their two encodings.
+fn any_legacy() -> BoxedStrategy<RecordedProof<8>> {
     let plain = [
         legacy(include_str!("../../vectors/v3_depth30_verify_user.json")),
         legacy(include_str!("../../vectors/v3_depth30_signin_mock.json")),
@@ -79,7 +80,7 @@ fn any_legacy() -> BoxedStrategy<Recorded<8>> {
     prop::sample::select([plain, compressed].concat()).boxed()
 }
 
-fn any_current() -> BoxedStrategy<Recorded<4>> {
+fn any_current() -> BoxedStrategy<RecordedProof<4>> {
     prop::sample::select(vec![
         current(include_str!("../../vectors/v4_session.json")),
         current(include_str!("../../vectors/v4_uniqueness_bound_to_session.json")),
@@ -87,8 +88,8 @@ fn any_current() -> BoxedStrategy<Recorded<4>> {
     .boxed()
 }
 
-/// One thing that happens to the words of a proof. One alone cannot turn it into its malleated copy: that takes two
-/// points.
+/// One change of the words of a proof. A single change cannot give the malleated copy of the proof,
+/// because that copy differs in two points.
 #[derive(Clone, Debug)]
 enum WordDamage {
     FlipBit(usize, usize),
@@ -125,8 +126,8 @@ impl WordDamage {
     }
 }
 
-/// Numbers that coordinates and compressed points are made of: any, around the modulus, around its multiples, real
-/// points'.
+/// Numbers for coordinates and compressed points: any number, numbers near the modulus and its
+/// multiples, and numbers of real points.
 fn any_coordinate() -> BoxedStrategy<U256> {
     let near = (0..5u64, 0..4u64).prop_map(|(times, above)| {
         modulus().wrapping_mul(U256::from(times)).wrapping_add(U256::from(above)).wrapping_sub(U256::from(2))
@@ -140,7 +141,8 @@ fn any_coordinate() -> BoxedStrategy<U256> {
     .boxed()
 }
 
-/// Whether coordinates are below the modulus and those of a point of G1, by the curve's equation y² = x³ + 3.
+/// Whether the coordinates are below the modulus and belong to a point of G1, by the curve's
+/// equation y² = x³ + 3.
 fn is_on_curve(x: U256, y: U256) -> bool {
     let times = |a: U256, b: U256| a.mul_mod(b, modulus());
     let right_side = times(times(x, x), x).add_mod(U256::from(3), modulus());
@@ -155,7 +157,7 @@ fn point(seed: u64) -> G1Affine {
     (G1Affine::generator() * scalar(seed)).into_affine()
 }
 
-/// Numbers that nobody foresees, again and again the same.
+/// Pseudo-random coefficients that repeat for the same seed.
 fn coefficients(seed: u64) -> impl FnMut() -> u128 {
     let mut drawn = 0u64;
     move || {
@@ -168,10 +170,10 @@ fn coefficients(seed: u64) -> impl FnMut() -> u128 {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any word is refused or the one compressed form of a point of G1, whose coordinates are accepted too and below
-    /// the modulus.
+    /// Any word is rejected, or it is the only compressed form of a point of G1, whose coordinates
+    /// are below the modulus and accepted as well.
     #[test]
-    fn points_of_g1_have_one_word(word in any_coordinate(), sign: bool, y in any_coordinate()) {
+    fn a_point_of_g1_has_one_compressed_word(word in any_coordinate(), sign: bool, y in any_coordinate()) {
         for word in [word, word << 1 | U256::from(u8::from(sign))] {
             let Ok(point) = decompress_g1(&word) else { continue };
             prop_assert_eq!(compress_g1(&point), word);
@@ -184,10 +186,10 @@ proptest! {
         prop_assert_eq!(g1(&word, &y).is_ok(), is_on_curve(word, y));
     }
 
-    /// Any two words are refused or the one compressed form of a point of G2's subgroup; points of the curve outside
-    /// it are refused.
+    /// Any two words are rejected, or they are the only compressed form of a point of G2's
+    /// subgroup. Points of the curve outside the subgroup are rejected.
     #[test]
-    fn points_of_g2_have_one_form(
+    fn a_point_of_g2_has_one_compressed_form(
         words in [any_coordinate(), any_coordinate(), any_coordinate(), any_coordinate()],
         seed: u64,
         bit in 0..512usize,
@@ -195,7 +197,7 @@ proptest! {
         let [a, b, c, d] = words;
         prop_assert!(g2([&a, &b], [&c, &d]).is_err());
         for real in [a, a << 2, a << 2 | U256::from(1), a << 2 | U256::from(2), a << 2 | U256::from(3)] {
-            // Nobody finds a point of the subgroup by chance: it is one of 2²⁵⁴.
+            // A random point is not in the subgroup: the probability is 2⁻²⁵⁴.
             prop_assert!(decompress_g2(&real, &b).is_err());
         }
         let point = (G2Affine::generator() * scalar(seed)).into_affine();
@@ -208,9 +210,10 @@ proptest! {
         prop_assert_eq!(decompress_g2(&real, &(imaginary + modulus())), Err(PointError::NotCanonical));
     }
 
-    /// Any words are refused or a proof that has the same words again; random ones never are a plain proof.
+    /// Any words are rejected, or they are a proof that gives the same words again. Random words
+    /// are never an uncompressed proof.
     #[test]
-    fn any_words(words in prop::collection::vec(any_coordinate(), 8), is_compressed: bool) {
+    fn any_words_are_rejected_or_a_proof_with_the_same_words(words in prop::collection::vec(any_coordinate(), 8), is_compressed: bool) {
         let mut words: [U256; 8] = std::array::from_fn(|index| words[index]);
         if is_compressed {
             words[4..].fill(U256::ZERO);
@@ -220,7 +223,7 @@ proptest! {
         prop_assert!(Proof::from_current(&[a, b1, b0, c]).is_err());
     }
 
-    /// A recorded legacy proof with one thing changed is refused or does not hold.
+    /// A recorded legacy proof with one change is rejected or does not hold.
     #[test]
     fn damaged_legacy_proofs_do_not_hold(recorded in any_legacy(), damage in WordDamage::any(8)) {
         let (words, inputs) = recorded;
@@ -230,7 +233,7 @@ proptest! {
         prop_assert_eq!(holds, changed == words);
     }
 
-    /// So does a recorded current proof.
+    /// A recorded current proof with one change is rejected or does not hold.
     #[test]
     fn damaged_current_proofs_do_not_hold(recorded in any_current(), damage in WordDamage::any(4)) {
         let (words, inputs) = recorded;
@@ -243,9 +246,9 @@ proptest! {
         prop_assert_eq!(holds, changed == words);
     }
 
-    /// A recorded proof shows nothing but its own public inputs.
+    /// A recorded proof holds only for its own public inputs.
     #[test]
-    fn proofs_hold_for_their_own_inputs(
+    fn a_proof_holds_only_for_its_own_inputs(
         recorded in any_current(),
         place in 0..CURRENT_INPUTS,
         input in any_element(),
@@ -260,9 +263,9 @@ proptest! {
         prop_assert_eq!(current_key().holds(&Claim::new(proof, inputs)).is_ok(), count == CURRENT_INPUTS);
     }
 
-    /// Proofs survive both encodings, and each encoding is read as the same proof.
+    /// Proofs round-trip through both encodings, and both encodings are read as the same proof.
     #[test]
-    fn proofs_survive_their_encodings(
+    fn proofs_round_trip_through_both_encodings(
         inputs in [any_element(), any_element()],
         random in [any_element(), any_element()],
         seed in any::<[u8; 4]>(),
@@ -279,22 +282,22 @@ proptest! {
         prop_assert!(inputs.iter().all(|input| number(element(*input)) == *input));
     }
 
-    /// Any JSON, and the text of a key after hostile changes, is refused or is the key that it was: whatever else is
-    /// on the curve was not changed by chance.
+    /// Any JSON, and the text of a key after hostile changes, is rejected or is the unchanged key,
+    /// because random changes do not give other points of the curve.
     #[test]
-    fn damaged_keys_are_refused(hostility in hostilities(), is_current: bool, any in any_json(), inputs in 0..70usize) {
+    fn a_damaged_key_is_rejected_or_unchanged(json_damage in any_json_damage(), is_current: bool, any in any_json(), inputs in 0..70usize) {
         let (text, key, count) = match is_current {
             true => (include_str!("../../keys/current.json"), VerificationKey::current(), CURRENT_INPUTS),
             false => (include_str!("../../keys/legacy.json"), VerificationKey::legacy(), LEGACY_INPUTS),
         };
-        let changed = hostility.apply(&read_json(text));
+        let changed = json_damage.apply(&read_json(text));
         let changed = String::from_utf8_lossy(&changed);
-        if let Ok(found) = in_proportion(changed.len(), || VerificationKey::from_json(&changed, count))? {
+        if let Ok(found) = check_memory_in_proportion(changed.len(), || VerificationKey::from_json(&changed, count))? {
             prop_assert_eq!(found.input_count(), count);
             let document = read_json(&changed);
             prop_assert!(document["vk_alpha_1"][2] == "1" && document["IC"][count][2] == "1");
-            // A point that was copied over another one is a point still; the key is another one then, and of no use
-            // to anybody's proof.
+            // A point that replaces another point of the key is still on the curve. The key is then
+            // another key, for which the proof does not hold.
             if found != *key && !is_current {
                 let (words, inputs) = legacy(include_str!("../../vectors/v3_depth30_verify_user.json"));
                 let claim = Claim::new(Proof::from_legacy(&words).expect("a proof"), inputs);
@@ -304,9 +307,9 @@ proptest! {
         prop_assert!(VerificationKey::from_json(&any.to_string(), inputs).is_err());
     }
 
-    /// Of a batch exactly the damaged ones fail, wherever they stand.
+    /// Exactly the damaged proofs of a batch fail, at any positions.
     #[test]
-    fn damaged_proofs_in_a_batch(
+    fn exactly_the_damaged_proofs_of_a_batch_fail(
         damages in prop::collection::vec((any_current(), prop::option::of(WordDamage::any(4))), 0..6),
         seed: u64,
     ) {

@@ -1,9 +1,9 @@
 //! Binary records. For every type:
 //!
-//! - a valid value comes back from its encoding, and from nothing shorter or longer;
-//! - any bytes are refused, or they are the one encoding of what they decode to;
-//! - so are the bytes of valid values after damage;
-//! - memory stays in proportion to the bytes, whatever lengths they claim.
+//! - a valid value is decoded from its encoding, and from no shorter or longer bytes;
+//! - any bytes are rejected, or they are the only encoding of the decoded value;
+//! - the same holds for the bytes of valid values after damage;
+//! - memory stays in proportion to the bytes, for any lengths that they claim.
 
 use std::fmt::Debug;
 
@@ -33,18 +33,18 @@ use selfsame_protocol::signature::Signature;
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId};
 use selfsame_protocol::verification::directory::ActionKey;
-use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, verified_again};
+use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, count_verification};
 use selfsame_protocol::verification::roots::{TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};
 
-use crate::damage::{damaged, damages};
-use crate::memory::{in_proportion, memory_of};
+use crate::damage::{any_byte_damage, apply_damage};
+use crate::memory::{check_memory_in_proportion, memory_of};
 use crate::samples::Sample;
-use crate::{always, cases};
+use crate::{cases, check_property};
 
-/// The value comes back from its encoding, and from nothing shorter or longer.
-fn comes_back<T: Encoding + PartialEq + Debug>(value: &T, cut: &Index) -> Result<(), TestCaseError> {
+/// Checks that a value is decoded from its encoding, and from no shorter or longer bytes.
+fn check_round_trip<T: Encoding + PartialEq + Debug>(value: &T, cut: &Index) -> Result<(), TestCaseError> {
     let mut bytes = encode(value);
     let decoded = decode::<T>(&bytes);
     prop_assert_eq!(decoded.as_ref(), Ok(value));
@@ -56,30 +56,32 @@ fn comes_back<T: Encoding + PartialEq + Debug>(value: &T, cut: &Index) -> Result
     Ok(())
 }
 
-/// The bytes are refused or are the encoding of what they decode to, and reading them takes memory in proportion.
-fn is_refused_or_canonical<T: Encoding + PartialEq + Debug>(bytes: &[u8]) -> Result<(), TestCaseError> {
-    if let Ok(value) = in_proportion(bytes.len(), || decode::<T>(bytes))? {
+/// Checks that the bytes are rejected or are the encoding of the decoded value, and that decoding
+/// takes memory in proportion.
+fn check_rejected_or_canonical<T: Encoding + PartialEq + Debug>(bytes: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(value) = check_memory_in_proportion(bytes.len(), || decode::<T>(bytes))? {
         prop_assert_eq!(encode(&value), bytes, "{:?}", value);
     }
     Ok(())
 }
 
-/// Bytes, shown as hex digits.
-struct Record(Vec<u8>);
+/// Bytes, printed as hex digits.
+struct RecordBytes(Vec<u8>);
 
-impl Debug for Record {
+impl Debug for RecordBytes {
     fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
         formatter.write_str(&hex::encode(&self.0))
     }
 }
 
 /// Records after damage.
-fn damaged_records(encoded: BoxedStrategy<Vec<u8>>) -> BoxedStrategy<Record> {
-    (encoded, damages()).prop_map(|(bytes, damages)| Record(damaged(&bytes, &damages))).boxed()
+fn damaged_records(encoded: BoxedStrategy<Vec<u8>>) -> BoxedStrategy<RecordBytes> {
+    (encoded, any_byte_damage()).prop_map(|(bytes, damages)| RecordBytes(apply_damage(&bytes, &damages))).boxed()
 }
 
-/// Bytes that look like a record more often than chance would have it: small tags, small and false counts.
-fn any_bytes() -> BoxedStrategy<Record> {
+/// Bytes that resemble a record more often than random bytes do: small tags, small and false
+/// counts.
+fn any_bytes() -> BoxedStrategy<RecordBytes> {
     let piece = prop_oneof![
         4 => any::<u8>().prop_map(|byte| vec![byte]),
         3 => (0..10u8).prop_map(|byte| vec![byte]),
@@ -87,7 +89,7 @@ fn any_bytes() -> BoxedStrategy<Record> {
         1 => Just(vec![0xff; 4]),
         1 => any::<[u8; 32]>().prop_map(|word| word.to_vec()),
     ];
-    prop::collection::vec(piece, 0..120).prop_map(|pieces| Record(pieces.concat())).boxed()
+    prop::collection::vec(piece, 0..120).prop_map(|pieces| RecordBytes(pieces.concat())).boxed()
 }
 
 macro_rules! records {
@@ -96,19 +98,19 @@ macro_rules! records {
             use super::*;
 
             #[test]
-            fn come_back() {
-                always((<$type>::any(), any::<Index>()).boxed(), |(value, cut)| comes_back(&value, &cut));
+            fn values_round_trip_through_their_encoding() {
+                check_property((<$type>::any(), any::<Index>()).boxed(), |(value, cut)| check_round_trip(&value, &cut));
             }
 
             #[test]
-            fn any_bytes_are_refused_or_canonical() {
-                always(any_bytes(), |Record(bytes)| is_refused_or_canonical::<$type>(&bytes));
+            fn any_bytes_are_rejected_or_canonical() {
+                check_property(any_bytes(), |RecordBytes(bytes)| check_rejected_or_canonical::<$type>(&bytes));
             }
 
             #[test]
-            fn damaged_ones_are_refused_or_canonical() {
+            fn damaged_records_are_rejected_or_canonical() {
                 let encoded = <$type>::any().prop_map(|value| encode(&value)).boxed();
-                always(damaged_records(encoded), |Record(bytes)| is_refused_or_canonical::<$type>(&bytes));
+                check_property(damaged_records(encoded), |RecordBytes(bytes)| check_rejected_or_canonical::<$type>(&bytes));
             }
         }
     )*};
@@ -183,35 +185,36 @@ records! {
     signing_keys: SigningKeys,
 }
 
-/// A record that claims more items than it has is refused before there is memory for them: not more than its own size
-/// is reserved.
+/// A record that claims more items than it has is rejected, and at most the record's own size is
+/// reserved for the items.
 #[test]
-fn claimed_counts_reserve_nothing() {
-    fn refused<T: Encoding>(claim: u32, filling: u8) {
+fn a_claimed_count_reserves_at_most_the_size_of_the_record() {
+    fn check_reserved_memory<T: Encoding>(claim: u32, filling: u8) {
         let bytes = [&claim.to_be_bytes()[..], &vec![filling; 1 << 20]].concat();
         let (decoded, most) = memory_of(|| decode::<T>(&bytes).is_ok());
         assert!(!decoded, "{claim} of {}", std::any::type_name::<T>());
         assert!(most <= 2 * bytes.len(), "{most} bytes for {claim} of {}", std::any::type_name::<T>());
     }
     for claim in [u32::MAX, 1 << 31, 1 << 24, (1 << 20) + 1] {
-        refused::<String>(claim, b'a');
-        refused::<Vec<u8>>(claim, 1);
-        refused::<Vec<u64>>(claim, 1);
-        refused::<Vec<Address>>(claim, 1);
-        // The items break off at once: 255 is no tag of theirs, and a text of 2³² bytes ends before it begins.
-        refused::<Vec<String>>(claim, 255);
-        refused::<Vec<Entry>>(claim, 255);
-        refused::<Vec<Operation>>(claim, 255);
-        refused::<Vec<Lock>>(claim, 255);
-        refused::<Vec<Option<Authenticator>>>(claim, 255);
-        refused::<Vec<ClientSession>>(claim, 255);
-        refused::<Vec<SigningKey>>(claim, 255);
+        check_reserved_memory::<String>(claim, b'a');
+        check_reserved_memory::<Vec<u8>>(claim, 1);
+        check_reserved_memory::<Vec<u64>>(claim, 1);
+        check_reserved_memory::<Vec<Address>>(claim, 1);
+        // Decoding fails at the first item: 255 is not a tag of these types, and a text of 2³²
+        // bytes ends early.
+        check_reserved_memory::<Vec<String>>(claim, 255);
+        check_reserved_memory::<Vec<Entry>>(claim, 255);
+        check_reserved_memory::<Vec<Operation>>(claim, 255);
+        check_reserved_memory::<Vec<Lock>>(claim, 255);
+        check_reserved_memory::<Vec<Option<Authenticator>>>(claim, 255);
+        check_reserved_memory::<Vec<ClientSession>>(claim, 255);
+        check_reserved_memory::<Vec<SigningKey>>(claim, 255);
     }
 }
 
-/// The tree has six rows, and a row thirty-two times the pages of the one above.
+/// The tree has six rows of pages, and a row has thirty-two times the pages of the row above.
 #[test]
-fn page_ids_are_pages_of_the_tree() {
+fn a_page_id_is_valid_only_for_a_page_of_the_tree() {
     for row in 0..=u8::MAX {
         for index in [0, 1, 31, 32, 33, (1 << 25) - 1, 1 << 25, u32::MAX] {
             let id = PageId { row, index };
@@ -225,8 +228,8 @@ fn page_ids_are_pages_of_the_tree() {
     }
 }
 
-/// A commitment has places for seven keys: rules that allow more would let an account have keys that no commitment
-/// shows, and slots as far as the pubkey id reaches.
+/// A commitment has positions for seven keys. Rules that allow more would let an account have keys
+/// that no commitment covers, and slots up to the largest pubkey id.
 #[test]
 fn rule_parameters_allow_one_to_seven_authenticators() {
     for max_authenticators in [0, 1, 6, 7, 8, 255, u32::MAX] {
@@ -241,24 +244,24 @@ fn rule_parameters_allow_one_to_seven_authenticators() {
 proptest! {
     #![proptest_config(cases())]
 
-    /// What a record holds can be worked with, whatever times and counters it has.
+    /// Operations on a decoded record do not panic, for any times and counters.
     #[test]
-    fn signing_keys_can_be_rotated(
+    fn signing_keys_of_any_content_can_be_rotated(
         keys in SigningKeys::any(),
         new in SigningKey::any(),
         now in u64::any(),
         lifetime in u64::any(),
     ) {
-        let rotated = keys.rotate(new, UnixSeconds(now), lifetime, true).expect("forced");
+        let rotated = keys.rotate(new, UnixSeconds(now), lifetime, true).expect("a forced rotation succeeds");
         prop_assert!(rotated.keys.len() <= keys.keys.len() + 1);
         prop_assert!(rotated.without_expired(UnixSeconds(now), lifetime).keys.len() <= rotated.keys.len());
         let _ =
             (rotated.current(), rotated.next(), keys.rotate(SigningKey::clone(&rotated.keys[0]), UnixSeconds(now), lifetime, false));
     }
 
-    /// A browser's session stays bounded and knows the newest sign-in of each client.
+    /// A browser's session stays bounded and keeps the newest sign-in of each client.
     #[test]
-    fn browser_sessions_stay_bounded(
+    fn a_browser_session_stays_bounded(
         sessions in prop::collection::vec(ClientSession::any(), 0..80),
         last in ClientSession::any(),
     ) {
@@ -267,9 +270,9 @@ proptest! {
         prop_assert_eq!(session.of(&last.client_id, last.proof, last.environment), Some(&last));
     }
 
-    /// Ages of roots, validity windows and counters do not run over.
+    /// Ages of roots, validity windows and counters do not overflow.
     #[test]
-    fn roots_and_nullifiers_of_any_age(
+    fn roots_and_nullifiers_of_any_age_do_not_overflow(
         roots in prop::collection::vec(TrustedRoot::any(), 0..6),
         root in RootRecord::any(),
         record in NullifierRecord::any(),
@@ -283,13 +286,14 @@ proptest! {
             trusted.is_valid(root.environment, root.kind, root.root, UnixSeconds(now), window);
         }
         prop_assert!(is_valid_root(Some(&root), UnixSeconds(now), window) || root.replaced_at.is_some());
-        let again = verified_again(Some(&record), limit, UnixMillis(now), true);
+        let again = count_verification(Some(&record), limit, UnixMillis(now), true);
         prop_assert_eq!(again.is_ok(), limit == 0 || record.verifications < limit);
     }
 
-    /// Slots of accounts decode or say which does not, and the packed number has its three parts in their places.
+    /// The slots of an account decode, or the error names the slot that does not. The packed number
+    /// has its three parts at their positions.
     #[test]
-    fn accounts_of_any_content(account in Account::any(), packed in PackedAccount::any()) {
+    fn accounts_of_any_content_decode_or_name_the_slot(account in Account::any(), packed in PackedAccount::any()) {
         if let Err(error) = account.decoded_keys() {
             prop_assert!(error.pubkey_id.index() < account.slots.len());
         }

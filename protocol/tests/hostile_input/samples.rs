@@ -1,4 +1,4 @@
-//! Valid values of every type that is read from outside or from a record.
+//! Valid values of every type that is read from a client or from a record.
 
 use std::fmt::Debug;
 
@@ -43,9 +43,9 @@ use strum::IntoEnumIterator;
 
 use crate::damage::any_text;
 
-/// A type whose valid values can be made up.
+/// A type whose valid values can be generated.
 pub trait Sample: Clone + Debug + Sized + 'static {
-    /// Any valid value, the edges more often than chance would have it.
+    /// Any valid value; values at the bounds are more frequent than in a uniform choice.
     fn any() -> BoxedStrategy<Self>;
 }
 
@@ -54,7 +54,7 @@ pub fn modulus() -> U256 {
     U256::from_limbs(Fr::MODULUS.0)
 }
 
-/// Numbers of 256 bits: small, great, around powers of two and around the field's modulus.
+/// Numbers of 256 bits: small, large, near powers of two and near the field's modulus.
 pub fn any_number() -> BoxedStrategy<U256> {
     let anything = any::<[u64; 4]>().prop_map(U256::from_limbs);
     let near = |number: U256| {
@@ -97,14 +97,14 @@ macro_rules! mapped {
     )*};
 }
 
-/// Any value of a field, whose type its struct knows.
+/// Any value of a field, whose type follows from its struct.
 macro_rules! field {
     ($name:ident) => {
         Sample::any()
     };
 }
 
-/// A struct whose fields may be anything that their types allow.
+/// A struct whose fields may have any value of their types.
 macro_rules! fields {
     ($($name:ident { $($field:ident),* $(,)? })*) => {$(
         impl Sample for $name {
@@ -293,7 +293,8 @@ fields! {
     RootResponse { root, leaf_count, height, block_hash, result_hash, timestamp }
 }
 
-/// A block of up to six entries as it is sealed, its result and outcomes as applying it could give them.
+/// A block of up to six entries as it is sealed, with a result and outcomes that applying it could
+/// give.
 pub fn any_sealed_block() -> BoxedStrategy<(Block, BlockResult, Vec<Outcome>)> {
     let entries = prop::collection::vec((Entry::any(), Outcome::any()), 1..7);
     (Seal::any(), UnixSeconds::any(), RuleParameters::any(), entries, BlockResult::any())

@@ -1,4 +1,4 @@
-//! Forms, authorization requests and where their responses go, PKCE, scopes, claims.
+//! Forms, authorization requests and the targets of their responses, PKCE, scopes, claims.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use selfsame_protocol::sign_in::response::{Delivery, ResponseMode, ResponseType,
 use selfsame_protocol::time::UnixSeconds;
 
 use crate::cases;
-use crate::damage::{any_text, damaged, damages, spoilt};
-use crate::memory::in_proportion;
+use crate::damage::{any_byte_damage, any_text, apply_damage, with_changed_characters};
+use crate::memory::check_memory_in_proportion;
 use crate::samples::Sample;
 
-/// The parameters that an authorization request knows, and some that mean nothing.
+/// The parameters of an authorization request, and some unknown names.
 const NAMES: [&str; 22] = [
     "client_id",
     "redirect_uri",
@@ -49,8 +49,9 @@ const WORDS: [&str; 10] =
 
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
-/// Names and values of a form, by the definition: pieces between `&`, the name up to the first `=`, `+` for a space,
-/// `%` and two hex digits for a byte, what is not UTF-8 replaced.
+/// The names and values of a form, by the definition: pieces between `&`, the name up to the first
+/// `=`, `+` for a space, `%` and two hex digits for a byte, and replacement characters for what is
+/// not UTF-8.
 fn form(text: &[u8]) -> Vec<(String, String)> {
     let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
     let read = |text: &[u8]| {
@@ -82,7 +83,7 @@ fn form(text: &[u8]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Any name and value, escaped here and there.
+/// Any names and values, with some characters escaped.
 fn any_form() -> BoxedStrategy<Vec<u8>> {
     let name = prop_oneof![3 => prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), 1 => any_text()];
     let escape = |text: &str, every: usize| -> String {
@@ -98,12 +99,12 @@ fn any_form() -> BoxedStrategy<Vec<u8>> {
         _ => format!("{}={}", escape(&name, every), escape(&value, every)),
     });
     let text = prop::collection::vec(pair, 0..8).prop_map(|pairs| pairs.join("&").into_bytes());
-    (text, prop_oneof![3 => Just(Vec::new()).boxed(), 1 => damages().boxed()])
-        .prop_map(|(text, damages)| damaged(&text, &damages))
+    (text, prop_oneof![3 => Just(Vec::new()).boxed(), 1 => any_byte_damage().boxed()])
+        .prop_map(|(text, damages)| apply_damage(&text, &damages))
         .boxed()
 }
 
-/// Values that parameters may have, good ones of all of them among them.
+/// Values for parameters, including valid values of all parameters.
 fn any_value() -> BoxedStrategy<String> {
     let good = vec![
         "app_a",
@@ -137,7 +138,7 @@ fn any_value() -> BoxedStrategy<String> {
     .boxed()
 }
 
-/// Redirect URIs as they can be registered: absolute, without a fragment, with whatever a path or a query may have.
+/// Redirect URIs that can be registered: absolute, without a fragment, with any path and query.
 fn any_redirect_uri() -> BoxedStrategy<String> {
     let origin =
         prop::sample::select(vec!["https://app.example", "http://127.0.0.1:3000", "http://[::1]:8", "https://a"]);
@@ -162,16 +163,16 @@ fn any_client() -> BoxedStrategy<Client> {
         .boxed()
 }
 
-/// A request that is good, and then changed: parameters doubled, replaced, left out, others beside them.
+/// A valid request with changes: parameters repeated, replaced, removed or added.
 fn any_request(client: &Client) -> BoxedStrategy<Vec<(String, String)>> {
     let uris = client.redirect_uris.clone();
     let uri = any::<Index>().prop_map(move |at| at.get(&uris).clone());
-    // What a stranger who knows a registered URI would try.
+    // Changes that an attacker who has a registered URI would try.
     let appendix = vec!["@evil.example", ".evil.example", "/", "?", "&x=1", "#", "#x", "/../x", "%00", " ", "\n", "\\"];
     let longer = (uri.clone(), prop::sample::select(appendix)).prop_map(|(uri, appendix)| uri + appendix);
     let shorter = (uri.clone(), any::<Index>()).prop_map(|(uri, at)| uri[..at.index(uri.len())].to_owned());
     let upper_case = uri.clone().prop_map(|uri| uri.to_uppercase());
-    let near_uri = prop_oneof![spoilt(uri.clone()), longer, shorter, upper_case].boxed();
+    let near_uri = prop_oneof![with_changed_characters(uri.clone()), longer, shorter, upper_case].boxed();
     let uri = prop_oneof![4 => uri.boxed(), 1 => near_uri.clone()];
     let response_type = prop::sample::select(vec![
         "code",
@@ -223,15 +224,19 @@ fn any_request(client: &Client) -> BoxedStrategy<Vec<(String, String)>> {
         .boxed()
 }
 
-/// Whether every character of a text may stand in a `Location` header behind the registered URI.
+/// Whether every character of a text may follow the registered URI in a `Location` header.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"?#&=+%*-._".contains(&byte))
 }
 
-/// A response reaches the registered URI and nothing else: the location begins with its bytes, what is behind them is
-/// plain, and read as a browser and the client read it, it has the same origin and path, the URI's own query, and the
-/// fields in their order.
-fn reaches_its_target(target: &Target, fields: Vec<(&'static str, String)>, issuer: &str) -> Result<(), TestCaseError> {
+/// Checks that a response goes only to the registered URI: the location begins with the URI's
+/// bytes, plain characters follow, and a browser and the client read from it the same origin and
+/// path, the URI's own query, and the fields in their order.
+fn check_reaches_target(
+    target: &Target,
+    fields: Vec<(&'static str, String)>,
+    issuer: &str,
+) -> Result<(), TestCaseError> {
     let mut expected: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     expected.extend(target.state.clone().map(|state| ("state".to_owned(), state)));
@@ -265,8 +270,9 @@ fn reaches_its_target(target: &Target, fields: Vec<(&'static str, String)>, issu
     Ok(())
 }
 
-/// The target of a request or of its refusal is registered, byte for byte, and has its state.
-fn is_registered(target: &Target, client: &Client, parameters: &Parameters) -> Result<(), TestCaseError> {
+/// Checks that the target of a request or of its rejection is registered, byte for byte, and has
+/// the request's state.
+fn check_registered_target(target: &Target, client: &Client, parameters: &Parameters) -> Result<(), TestCaseError> {
     prop_assert!(client.redirect_uris.contains(&target.redirect_uri));
     prop_assert_eq!(Some(target.redirect_uri.as_str()), parameters.get("redirect_uri"));
     prop_assert_eq!(target.state.as_deref(), parameters.get("state"));
@@ -277,13 +283,14 @@ fn is_registered(target: &Target, client: &Client, parameters: &Parameters) -> R
     Ok(())
 }
 
-/// What is accepted has everything that the rules ask for; what is refused goes to a registered URI or nowhere.
-fn is_judged(parameters: &Parameters, client: &Client) -> Result<(), TestCaseError> {
+/// Checks that an accepted request has everything that the rules require, and that a rejection goes
+/// to a registered URI or to no URI.
+fn check_judgement(parameters: &Parameters, client: &Client) -> Result<(), TestCaseError> {
     let read = AuthorizationRequest::read(parameters, |id| (id == client.id).then_some(client));
-    let twice = parameters.given_twice(&NAMES[..19]);
+    let twice = parameters.find_repeated(&NAMES[..19]);
     match read {
         Ok(request) => {
-            is_registered(&request.target, client, parameters)?;
+            check_registered_target(&request.target, client, parameters)?;
             prop_assert_eq!((twice, &request.client_id), (None, &client.id));
             let response_type = ResponseType::parse(parameters.get("response_type").unwrap_or_default());
             prop_assert_eq!(response_type, Some(request.response_type));
@@ -304,23 +311,23 @@ fn is_judged(parameters: &Parameters, client: &Client) -> Result<(), TestCaseErr
                     if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
                 })
             );
-            reaches_its_target(&request.target, vec![("code", "c".to_owned())], "https://id.example")?;
-            let kept = request.clone().kept(None);
+            check_reaches_target(&request.target, vec![("code", "c".to_owned())], "https://id.example")?;
+            let kept = request.clone().into_kept(None);
             prop_assert_eq!((kept.target, kept.nonce), (request.target, request.nonce));
         }
         Err(AuthorizeRejection::Redirect { target, rejection: error }) => {
-            is_registered(&target, client, parameters)?;
+            check_registered_target(&target, client, parameters)?;
             prop_assert!(!error.detail.is_empty());
             let fields =
                 vec![("error", error.kind.standard_code().to_owned()), ("error_description", error.detail.clone())];
-            reaches_its_target(&target, fields, "https://id.example")?;
+            check_reaches_target(&target, fields, "https://id.example")?;
         }
         Err(AuthorizeRejection::Page(error)) => {
             let is_known = parameters.get("client_id") == Some(&client.id);
-            let is_registered =
+            let check_registered_target =
                 parameters.get("redirect_uri").is_some_and(|uri| client.redirect_uris.iter().any(|other| other == uri));
-            let is_doubled = parameters.given_twice(&["client_id", "redirect_uri"]).is_some();
-            prop_assert!(!is_known || !is_registered || is_doubled, "{}", error);
+            let is_doubled = parameters.find_repeated(&["client_id", "redirect_uri"]).is_some();
+            prop_assert!(!is_known || !check_registered_target || is_doubled, "{}", error);
         }
     }
     Ok(())
@@ -329,11 +336,11 @@ fn is_judged(parameters: &Parameters, client: &Client) -> Result<(), TestCaseErr
 proptest! {
     #![proptest_config(cases())]
 
-    /// A form is read as the definition says: empty values are none, the first of several counts, and that there are
-    /// several is known.
+    /// A form is read as the definition says: an empty value counts as absent, the first of
+    /// repeated parameters counts, and the repetition is reported.
     #[test]
-    fn forms(text in prop_oneof![any_form().boxed(), prop::collection::vec(any::<u8>(), 0..200).boxed()]) {
-        let parameters = in_proportion(text.len(), || Parameters::parse(&text))?;
+    fn a_form_is_read_as_the_definition_says(text in prop_oneof![any_form().boxed(), prop::collection::vec(any::<u8>(), 0..200).boxed()]) {
+        let parameters = check_memory_in_proportion(text.len(), || Parameters::parse(&text))?;
         let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in form(&text) {
             if !value.is_empty() {
@@ -343,31 +350,32 @@ proptest! {
         for name in expected.keys().map(String::as_str).chain(NAMES) {
             let values = expected.get(name).map(Vec::as_slice).unwrap_or_default();
             prop_assert_eq!(parameters.get(name), values.first().map(String::as_str));
-            prop_assert_eq!(parameters.given_twice(&[name]), (values.len() > 1).then_some(name));
+            prop_assert_eq!(parameters.find_repeated(&[name]), (values.len() > 1).then_some(name));
         }
         let pairs: Parameters = form(&text).into_iter().collect();
         prop_assert_eq!(pairs, parameters);
     }
 
-    /// Any query sends nobody to a URI that is not registered.
+    /// No query causes a redirect to a URI that is not registered.
     #[test]
-    fn any_query(text in any_form(), client in any_client()) {
-        is_judged(&Parameters::parse(&text), &client)?;
+    fn no_query_redirects_to_an_unregistered_uri(text in any_form(), client in any_client()) {
+        check_judgement(&Parameters::parse(&text), &client)?;
     }
 
-    /// A good request after changes sends nobody to a URI that is not registered either, and is accepted only with
-    /// all that it needs.
+    /// A valid request after changes does not cause a redirect to a URI that is not registered, and
+    /// is accepted only with everything that it needs.
     #[test]
-    fn changed_requests(
+    fn no_changed_request_redirects_to_an_unregistered_uri(
         (client, pairs) in any_client()
             .prop_flat_map(|client| (any_request(&client), Just(client)).prop_map(|(pairs, client)| (client, pairs))),
     ) {
-        is_judged(&pairs.into_iter().collect(), &client)?;
+        check_judgement(&pairs.into_iter().collect(), &client)?;
     }
 
-    /// A response reaches its target whatever the URI's path and query, the state, the issuer and the fields are.
+    /// A response goes to its target for any path and query of the URI, any state, any issuer and
+    /// any fields.
     #[test]
-    fn responses_reach_their_targets(
+    fn a_response_goes_only_to_its_target(
         redirect_uri in any_redirect_uri(),
         mode in ResponseMode::any(),
         state in prop::option::of(any_text()),
@@ -375,16 +383,17 @@ proptest! {
         issuer in any_text(),
     ) {
         let fields = ["code", "error", "error_description"].into_iter().zip(values).collect();
-        reaches_its_target(&Target { redirect_uri, mode, state }, fields, &issuer)?;
+        check_reaches_target(&Target { redirect_uri, mode, state }, fields, &issuer)?;
     }
 
-    /// A verifier is 43 to 128 unreserved characters; a challenge is the one text of 32 bytes in base64url.
+    /// A verifier is 43 to 128 unreserved characters; a challenge is the only base64url text of 32
+    /// bytes.
     #[test]
-    fn verifiers_and_challenges(
+    fn verifiers_and_challenges_follow_their_definitions(
         text in prop_oneof![
-            spoilt("[A-Za-z0-9._~-]{40,131}").boxed(),
-            spoilt("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]").boxed(),
-            spoilt("[A-Za-z0-9_-]{43}").boxed(),
+            with_changed_characters("[A-Za-z0-9._~-]{40,131}").boxed(),
+            with_changed_characters("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]").boxed(),
+            with_changed_characters("[A-Za-z0-9_-]{43}").boxed(),
             any_text().boxed(),
         ],
     ) {
@@ -395,22 +404,22 @@ proptest! {
         prop_assert_eq!(pkce::is_challenge(&text), length == 43 && is_made_of("-_") && has_no_bits_behind);
         let challenge = pkce::challenge(&text);
         prop_assert!(pkce::is_challenge(&challenge) && challenge != text);
-        // Twenty-one characters of six bits are in the first sixteen bytes alone.
+        // The first twenty-one characters of six bits each depend only on the first sixteen bytes.
         let half = pkce::half_hash(&text);
         prop_assert!(half.len() == 22 && half[..21] == challenge[..21]);
     }
 
-    /// Words of scopes, response types and modes: others are ignored or refused, none counts twice, and texts come
-    /// back.
+    /// Words of scopes, response types and modes: unknown words are ignored or rejected, repeated
+    /// words count once, and the texts round-trip.
     #[test]
-    fn words(
+    fn scopes_response_types_and_modes_round_trip_through_their_texts(
         words in prop::collection::vec(
             prop_oneof![4 => prop::sample::select(WORDS.to_vec()).prop_map(str::to_owned), 1 => any_text()],
             0..5,
         ),
     ) {
         let text = words.join(" ");
-        // A text may have spaces of its own.
+        // A text may contain spaces.
         let words: Vec<&str> = text.split(' ').collect();
         let scopes = Scopes::parse(&text);
         let expected = Scopes { email: words.contains(&"email"), profile: words.contains(&"profile") };
@@ -428,9 +437,10 @@ proptest! {
         prop_assert_eq!(ResponseMode::parse(&text).is_some(), ResponseMode::SUPPORTED.contains(&text.as_str()));
     }
 
-    /// Claims and discovery of any issuer and any person can be written; a subject is 66 characters.
+    /// Claims and discovery metadata can be written for any issuer and any person; a subject has 66
+    /// characters.
     #[test]
-    fn claims_of_any_content(
+    fn claims_and_discovery_can_be_written_for_any_content(
         issuer in prop_oneof![any_redirect_uri().boxed(), any_text().boxed()],
         names in [any_text(), any_text(), any_text()],
         person in Person::any(),
@@ -464,10 +474,10 @@ proptest! {
         prop_assert_eq!(Discovery::of(&issuer).jwks_uri, format!("{issuer}/jwks"));
     }
 
-    /// A request is answered without the person only when the sign-in is young enough and approved all scopes, at any
-    /// time.
+    /// A request is answered without the person only when the sign-in is recent enough and approved
+    /// all requested scopes, at any time.
     #[test]
-    fn answers_without_the_person(
+    fn a_request_is_answered_without_the_person_only_after_a_recent_sign_in(
         client in any_client(),
         max_age in prop::option::of(u64::any()),
         times in [u64::any(), u64::any()],
@@ -482,7 +492,7 @@ proptest! {
         ];
         pairs.extend(max_age.map(|age| ("max_age", age.to_string())));
         let parameters: Parameters = pairs.into_iter().collect();
-        let request = AuthorizationRequest::read(&parameters, |_| Some(&client)).expect("a good request");
+        let request = AuthorizationRequest::read(&parameters, |_| Some(&client)).expect("the request is valid");
         let [auth_time, now] = times;
         let age = u128::from(now).saturating_sub(auth_time.into());
         let expected = approved.email && max_age.is_none_or(|max_age| max_age != 0 && age <= max_age.into());
@@ -490,17 +500,17 @@ proptest! {
     }
 }
 
-/// Registered URIs whose ends look like an open query and are none.
+/// Registered URIs whose ends resemble an open query.
 #[test]
-fn unusual_redirect_uris() {
+fn responses_are_appended_to_unusual_redirect_uris() {
     for (uri, location) in [
         ("https://app.example/cb", "https://app.example/cb?code=c&iss=i"),
         ("https://app.example/cb?", "https://app.example/cb?code=c&iss=i"),
         ("https://app.example/cb?x=1", "https://app.example/cb?x=1&code=c&iss=i"),
         ("https://app.example/cb?x=1&", "https://app.example/cb?x=1&code=c&iss=i"),
-        // An & belongs to the path where there is no query.
+        // An `&` belongs to the path if there is no query.
         ("https://app.example/cb&", "https://app.example/cb&?code=c&iss=i"),
-        // A second ? belongs to the query.
+        // A second `?` belongs to the query.
         ("https://app.example/cb?x=1?", "https://app.example/cb?x=1?&code=c&iss=i"),
     ] {
         let target = Target { redirect_uri: uri.to_owned(), mode: ResponseMode::Query, state: None };

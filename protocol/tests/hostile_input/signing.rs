@@ -1,4 +1,4 @@
-//! Signatures, the typed data they are made over, and authenticators' public keys.
+//! Signatures, the typed data that they sign, and the public keys of authenticators.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use selfsame_protocol::tree::{InclusionPath, Root};
 use selfsame_protocol::{Address, B256, U256, keccak256};
 
 use crate::cases;
-use crate::damage::{damaged, damages};
+use crate::damage::{any_byte_damage, apply_damage};
 use crate::samples::{Sample, any_element, any_number, modulus};
 
 /// The order of secp256k1.
@@ -28,7 +28,7 @@ fn order() -> U256 {
     U256::from_str_radix("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16).expect("hex")
 }
 
-/// Parts of a signature: in range, at its edges, and far out.
+/// Parts of a signature: in range, at the bounds, and far out of range.
 fn any_signature() -> BoxedStrategy<Signature> {
     let part =
         || prop_oneof![3 => any_number().prop_map(|number| number % order()), 1 => any_number(), 1 => Just(order())];
@@ -49,14 +49,15 @@ fn trace() -> &'static Trace {
     TRACE.get_or_init(|| Trace::parse(include_bytes!("../../vectors/registry_trace_1.json")).expect("a trace"))
 }
 
-/// A recorded operation with a signature that recovers to somebody.
+/// A recorded operation with a signature that recovers to an address.
 fn any_signed() -> BoxedStrategy<(Operation, Address)> {
     let signed = |operation: &Operation| Some((operation.clone(), recover_signer(operation, &trace().domain)?.ok()?));
     let all: Vec<_> = trace().rows.iter().filter_map(|row| signed(&row.operation)).collect();
     prop::sample::select(all).boxed()
 }
 
-/// The digest by the definition: type and fields as words of 32 bytes, hashed, behind the domain's separator.
+/// The digest by the definition: type and fields as words of 32 bytes, hashed, after the domain
+/// separator.
 fn digest(domain: &RegistryDomain, operation: &Operation) -> Option<B256> {
     let address = |address: Address| U256::from_be_slice(address.as_slice());
     let (fields, values) = match operation {
@@ -130,10 +131,11 @@ fn digest(domain: &RegistryDomain, operation: &Operation) -> Option<B256> {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any 65 bytes recover to an address or do not; those that do are a low-s signature with one of the four
-    /// spellings of v, their other parity recovers to another address, and their high-s twin to none.
+    /// Any 65 bytes recover to an address or do not. A signature that recovers has a low s and one
+    /// of the four spellings of v; its other parity recovers to another address, and its high-s
+    /// twin to none.
     #[test]
-    fn any_signature_recovers_once(
+    fn only_signatures_with_low_s_and_an_accepted_v_recover(
         signature in prop_oneof![3 => any_signature().boxed(), 1 => Signature::any()],
         digest in B256::any(),
     ) {
@@ -156,16 +158,18 @@ proptest! {
         }
     }
 
-    /// A recorded signature is nobody's, or somebody else's, over any other operation and after any change to it.
+    /// A recorded signature recovers to no address or to another address for any other operation,
+    /// and after any change of it.
     #[test]
-    fn signatures_hold_for_what_they_were_made(signed in any_signed(), damages in damages(), other: Index) {
+    fn a_signature_recovers_to_its_signer_only_for_its_operation(signed in any_signed(), damages in any_byte_damage(), other: Index) {
         let (operation, signer) = signed;
         let domain = trace().domain;
         let bytes = encode(&operation);
-        // One byte's change hits a field; the damages may hit the encoding's frame too.
+        // The change of one byte always changes a field; the other changes can also damage the
+        // frame of the encoding.
         let mut one_byte = bytes.clone();
         one_byte[other.index(bytes.len())] ^= 1 << (other.index(8));
-        for bytes in [one_byte, damaged(&bytes, &damages)] {
+        for bytes in [one_byte, apply_damage(&bytes, &damages)] {
             let Ok(changed) = decode::<Operation>(&bytes) else { continue };
             let canonical = |operation: &Operation| {
                 operation.signature().map(|signature| {
@@ -181,16 +185,17 @@ proptest! {
         }
     }
 
-    /// What is signed is the typed data of the contract, whatever the fields hold.
+    /// The signed digest is that of the contract's typed data, for any field values.
     #[test]
-    fn digests_are_those_of_the_definition(domain in RegistryDomain::any(), operation in Operation::any()) {
+    fn digests_follow_the_definition(domain in RegistryDomain::any(), operation in Operation::any()) {
         prop_assert_eq!(domain.signing_digest(&operation), digest(&domain, &operation));
         prop_assert_eq!(recover_signer(&operation, &domain).is_some(), operation.signature().is_some());
     }
 
-    /// Any number is refused or the one compressed form of a key, whose coordinates are accepted too.
+    /// Any number is rejected, or it is the only compressed form of a key, whose coordinates are
+    /// accepted as well.
     #[test]
-    fn public_keys_have_one_number(number in any_number(), scalar in any_number()) {
+    fn a_public_key_has_one_number(number in any_number(), scalar in any_number()) {
         let generated = taceo_ark_babyjubjub::EdwardsAffine::generator()
             * taceo_ark_babyjubjub::Fr::from_le_bytes_mod_order(&scalar.to_le_bytes::<32>());
         let generated = PublicKey::from_point(generated.into_affine()).map(|key| key.compress());
@@ -203,7 +208,7 @@ proptest! {
             let (x, y) = key.coordinates();
             prop_assert_eq!(PublicKey::from_coordinates(&x, &y), Ok(key));
             prop_assert!(PublicKey::from_coordinates(&(x + modulus()), &y).is_err());
-            // The same point moved by the one of order two: on the curve, outside the subgroup.
+            // The point plus the point of order two: it is on the curve, but outside the subgroup.
             let moved = (modulus() - x, modulus() - y);
             prop_assert_eq!(PublicKey::from_coordinates(&moved.0, &moved.1), Err(PublicKeyError::NotInSubgroup));
             for sign in [U256::ZERO, U256::from(1) << 255] {
@@ -213,10 +218,10 @@ proptest! {
         prop_assert!(PublicKey::from_coordinates(&number, &scalar).is_err());
     }
 
-    /// Slots of any numbers decode or name the first that does not; a commitment is an element of the field and
-    /// another one for other slots.
+    /// Slots of any numbers decode, or the error names the first slot that does not. A commitment
+    /// is an element of the field, and other slots have another commitment.
     #[test]
-    fn slots_of_any_numbers(
+    fn slots_of_any_numbers_decode_or_name_the_first_invalid_slot(
         scalars in prop::collection::vec(prop::option::of(any_number()), 0..10),
         strange in any_number(),
         root in any_element(),
@@ -238,12 +243,12 @@ proptest! {
             }
         }
         let path = InclusionPath { leaf_index: LeafIndex(1), root: Root(B256::from(root)), siblings: [B256::ZERO; 30] };
-        let shown = CompatInclusionProofResponse::new(&path, &keys).authenticator_pubkeys;
-        prop_assert!(shown.len() <= keys.len() && shown.last().is_none_or(Option::is_some));
+        let pubkeys = CompatInclusionProofResponse::new(&path, &keys).authenticator_pubkeys;
+        prop_assert!(pubkeys.len() <= keys.len() && pubkeys.last().is_none_or(Option::is_some));
         if PublicKey::decompress(CompressedKey(strange)).is_err() {
             let place = PubkeyId(numbers.len() as u32);
             numbers.push(Some(CompressedKey(strange)));
-            prop_assert_eq!(decompress_slots(numbers).expect_err("strange").pubkey_id, place);
+            prop_assert_eq!(decompress_slots(numbers).expect_err("a number is not a key").pubkey_id, place);
         }
     }
 }

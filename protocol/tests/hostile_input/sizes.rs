@@ -1,5 +1,5 @@
-//! Inputs of a size that no listener lets in: every parser is done with them in time in proportion, and keeps
-//! nothing.
+//! Inputs larger than any listener accepts: every parser needs time and memory in proportion to the
+//! input.
 
 use std::time::{Duration, Instant};
 
@@ -20,17 +20,18 @@ use serde_json::{Value, json};
 use crate::memory::memory_of;
 use crate::samples::modulus;
 
-/// Bytes of each input.
+/// The size of each input in bytes.
 const SIZE: usize = 1 << 20;
 
-/// A MiB of a piece of text, again and again, in a frame.
-fn repeated(before: &str, piece: &str, behind: &str) -> String {
-    format!("{before}{}{behind}", piece.repeat(SIZE / piece.len()))
+/// A piece of text repeated to one MiB, between a prefix and a suffix.
+fn repeat_to_size(before: &str, piece: &str, after: &str) -> String {
+    format!("{before}{}{after}", piece.repeat(SIZE / piece.len()))
 }
 
-/// Each of these would take minutes if something in it were quadratic: a million steps of a million.
+/// An input would take minutes if a parser were quadratic, because that needs a million times a
+/// million steps.
 #[test]
-fn great_inputs_take_time_and_memory_in_proportion() {
+fn large_inputs_take_time_and_memory_in_proportion() {
     type Parser = fn(&str);
     let text: [Parser; 9] = [
         |text| drop(number::parse::<u32>(text)),
@@ -60,32 +61,32 @@ fn great_inputs_take_time_and_memory_in_proportion() {
         |text| drop(decode::<Vec<Option<String>>>(text.as_bytes())),
     ];
     let texts = [
-        repeated("", "9", ""),
-        repeated("", "0", "1"),
-        repeated("0x", "0", "1"),
-        repeated("0x", "f", ""),
-        repeated("", " ", "1"),
-        repeated("session_", "\u{3000}", ""),
-        repeated("rp_", "é", ""),
+        repeat_to_size("", "9", ""),
+        repeat_to_size("", "0", "1"),
+        repeat_to_size("0x", "0", "1"),
+        repeat_to_size("0x", "f", ""),
+        repeat_to_size("", " ", "1"),
+        repeat_to_size("session_", "\u{3000}", ""),
+        repeat_to_size("rp_", "é", ""),
     ];
     let bodies = [
-        repeated("{\"a\":[", "0,", "0]}"),
-        repeated("{\"a\":[", "{},", "0]}"),
-        repeated("{\"a\":\"", "\\u0000", "\"}"),
-        repeated("{\"a\":\"", "\\ud800\\udc00", "\"}"),
-        repeated("{\"a\":", "9", "}"),
-        repeated("{\"a\":1e", "9", "}"),
-        repeated("{\"authenticator_addresses\":[", "\"0xfa24c331aee0e12af13e749af1a06f835c5142b5\",", "0]}"),
-        repeated("{\"authenticator_pubkeys\":[", "\"0x1\",", "0]}"),
-        repeated("", "[", ""),
-        repeated("", "{\"a\":", ""),
-        repeated("a=", "%00", ""),
-        repeated("", "state=1&", ""),
-        repeated("", "&", ""),
-        repeated("", "=&", ""),
-        repeated("\0\0\0\u{1}", "\0", ""),
-        repeated("\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}", ""),
-        // As many keys as fit, all different.
+        repeat_to_size("{\"a\":[", "0,", "0]}"),
+        repeat_to_size("{\"a\":[", "{},", "0]}"),
+        repeat_to_size("{\"a\":\"", "\\u0000", "\"}"),
+        repeat_to_size("{\"a\":\"", "\\ud800\\udc00", "\"}"),
+        repeat_to_size("{\"a\":", "9", "}"),
+        repeat_to_size("{\"a\":1e", "9", "}"),
+        repeat_to_size("{\"authenticator_addresses\":[", "\"0xfa24c331aee0e12af13e749af1a06f835c5142b5\",", "0]}"),
+        repeat_to_size("{\"authenticator_pubkeys\":[", "\"0x1\",", "0]}"),
+        repeat_to_size("", "[", ""),
+        repeat_to_size("", "{\"a\":", ""),
+        repeat_to_size("a=", "%00", ""),
+        repeat_to_size("", "state=1&", ""),
+        repeat_to_size("", "&", ""),
+        repeat_to_size("", "=&", ""),
+        repeat_to_size("\0\0\0\u{1}", "\0", ""),
+        repeat_to_size("\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}", ""),
+        // As many different keys as fit.
         format!("{{{}\"z\":0}}", (0..SIZE / 12).map(|key| format!("\"{key:x}\":0,")).collect::<String>()),
         (0..SIZE / 8).map(|key| format!("{key:x}=0&")).collect(),
     ];

@@ -1,4 +1,4 @@
-//! The tree: pages of any content, and inclusion paths that lead nowhere else than they did.
+//! The tree: pages of any content, and inclusion paths that lead only to their own root.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -18,9 +18,9 @@ use crate::cases;
 use crate::samples::{Sample, any_element, any_number, modulus};
 
 #[derive(Debug, Default)]
-struct Pages(HashMap<PageId, Page>);
+struct ArbitraryPages(HashMap<PageId, Page>);
 
-impl PageSource for Pages {
+impl PageSource for ArbitraryPages {
     type Error = Infallible;
     fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
         Ok(self.0.get(&id).cloned())
@@ -34,30 +34,30 @@ fn any_leaf() -> BoxedStrategy<u64> {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Numbers are elements of the field exactly below its modulus.
+    /// A number is an element of the field exactly when it is below the modulus.
     #[test]
-    fn elements_of_the_field(number in any_number()) {
+    fn field_elements_are_the_numbers_below_the_modulus(number in any_number()) {
         prop_assert_eq!(is_below_field(&number), number < modulus());
         prop_assert_eq!(field_element(&number).is_some(), number < modulus());
     }
 
-    /// Every id of a page has an empty page, which is read back as it is written.
+    /// Every page id has an empty page, which round-trips through its encoding.
     #[test]
-    fn every_page_can_be_empty(id in PageId::any()) {
+    fn every_page_id_has_an_empty_page(id in PageId::any()) {
         let page = Page::empty(id);
         prop_assert_eq!(decode::<Page>(&encode(&page)), Ok(page));
     }
 
-    /// Pages of any bytes, some of them missing, give a path and take an update without a fault; the path's root is
-    /// that of the topmost page.
+    /// With pages of any bytes, some of them missing, a path can be read and an update can be made
+    /// without a panic. The path's root is that of the topmost page.
     #[test]
-    fn pages_of_any_content(
+    fn pages_of_any_content_give_paths_and_take_updates(
         leaf in any_leaf(),
         pages in prop::collection::vec(prop::option::of(Page::any()), 6),
         value in any_element(),
     ) {
         let ids = (0..6).map(|row| PageId::above(LeafIndex(leaf), row));
-        let pages = Pages(ids.zip(pages).filter_map(|(id, page)| Some((id, page?))).collect());
+        let pages = ArbitraryPages(ids.zip(pages).filter_map(|(id, page)| Some((id, page?))).collect());
         let Ok(path) = inclusion_path(&pages, LeafIndex(leaf));
         let top = PageId { row: 0, index: 0 };
         let Ok(top) = pages.page(top).map(|page| page.unwrap_or_else(|| Page::empty(top)));
@@ -67,9 +67,10 @@ proptest! {
         prop_assert!(updated.pages.iter().all(|(id, _)| decode::<PageId>(&encode(id)) == Ok(*id)));
     }
 
-    /// A path leads to the root from its own leaf; with any of its parts changed it leads elsewhere or is no path.
+    /// A path leads to the root from its own leaf. With any of its parts changed, it leads to
+    /// another root or is not a path.
     #[test]
-    fn changed_paths_lead_elsewhere(
+    fn a_changed_path_leads_to_another_root(
         leaves in prop::collection::btree_map(any_leaf(), any_element(), 1..5),
         place in 0..DEPTH,
         bit in 0..256usize,
@@ -78,7 +79,7 @@ proptest! {
     ) {
         let leaves: BTreeMap<LeafIndex, B256> =
             leaves.into_iter().map(|(index, value)| (LeafIndex(index), node(value))).collect();
-        let mut pages = Pages::default();
+        let mut pages = ArbitraryPages::default();
         let Ok(updated) = update(&pages, &leaves);
         pages.0.extend(updated.pages);
         for (index, leaf) in leaves {
@@ -104,7 +105,7 @@ proptest! {
             prop_assert!(!changed(&|answer| answer.siblings.truncate(place)));
             prop_assert!(!changed(&|answer| answer.siblings.insert(place, B256::ZERO)));
             prop_assert!(!changed(&|answer| answer.leaf_index.0 |= CAPACITY << (bit % 34)));
-            // Where both children are the same, as in empty subtrees, left and right are too.
+            // If both children are the same, as in empty subtrees, left and right can be exchanged.
             let below = path.siblings[..place].iter().enumerate().fold(leaf, |node, (height, sibling)| {
                 if index.0 >> height & 1 == 0 { hash_pair(&node, sibling) } else { hash_pair(sibling, &node) }
             });

@@ -1,5 +1,5 @@
-//! Verification requests: their shape, their numbers, and what is left of a recorded proof after changes to the
-//! request around it.
+//! Verification requests: their shape, their numbers, and which recorded proofs still hold after
+//! changes to the request around them.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -22,14 +22,14 @@ use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
 
 use crate::cases;
-use crate::damage::{any_text, spoilt};
-use crate::json::{any_json, any_literal, hostilities};
-use crate::memory::in_proportion;
+use crate::damage::{any_text, with_changed_characters};
+use crate::json::{any_json, any_json_damage, any_literal};
+use crate::memory::check_memory_in_proportion;
 use crate::numbers::number_of_digits;
 use crate::samples::{any_number, modulus};
 
 const APP: &str = "app_staging_169e21f6afc84b304749830067809632";
-const PARTY: &str = "rp_0387df34f862cd4e";
+const RELYING_PARTY: &str = "rp_0387df34f862cd4e";
 const NOW: u64 = 1_783_000_000;
 
 fn vector(text: &str) -> Value {
@@ -40,7 +40,7 @@ fn value(of: &Value) -> U256 {
     selfsame_protocol::number::parse(of.as_str().expect("text")).expect("a number")
 }
 
-/// The recorded legacy proof as a request.
+/// A request with the recorded legacy proof.
 fn legacy() -> Value {
     let case = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
     json!({
@@ -53,7 +53,7 @@ fn legacy() -> Value {
     })
 }
 
-/// The recorded session proof as a request.
+/// A request with the recorded session proof.
 fn session() -> Value {
     let case = vector(include_str!("../../vectors/v4_session.json"));
     let named = &case["named"];
@@ -70,7 +70,7 @@ fn session() -> Value {
     })
 }
 
-/// A uniqueness proof with another action than it was made for.
+/// A request with the recorded uniqueness proof and another action than the proof's action.
 fn uniqueness() -> Value {
     let case = vector(include_str!("../../vectors/v4_uniqueness_bound_to_session.json"));
     let named = &case["named"];
@@ -92,7 +92,8 @@ fn any_request() -> BoxedStrategy<Value> {
     prop::sample::select(vec![legacy(), session(), uniqueness(), with_more(legacy()), with_more(session())]).boxed()
 }
 
-/// `0x` and hex digits, or decimal digits, of any length; what has more than 256 bits reads as the greatest number.
+/// `0x` and hex digits, or decimal digits, of any length. A number with more than 256 bits is read
+/// as the greatest number.
 fn number(text: &str) -> Option<U256> {
     let digits: Vec<char> = text.chars().collect();
     match &digits[..] {
@@ -112,10 +113,11 @@ fn hex(text: &str) -> Option<U256> {
     (digits.len() <= 64).then(|| up_to_256_bits(&digits, 16)).flatten()
 }
 
-/// A request is refused by the path of a field, in moderate words, or has all that a request must have.
-fn is_judged(request: &Value) -> Result<Option<VerificationRequest>, TestCaseError> {
+/// Checks that a request is rejected with the path of a field and a short message, or has
+/// everything that a request must have.
+fn check_judgement(request: &Value) -> Result<Option<VerificationRequest>, TestCaseError> {
     let length = request.to_string().len();
-    let read = match in_proportion(length, || VerificationRequest::read(request))? {
+    let read = match check_memory_in_proportion(length, || VerificationRequest::read(request))? {
         Ok(read) => read,
         Err(error) => {
             prop_assert!(error.detail.chars().count() < 800, "{}", error);
@@ -123,7 +125,7 @@ fn is_judged(request: &Value) -> Result<Option<VerificationRequest>, TestCaseErr
             return Ok(None);
         }
     };
-    let named = read.proofs.named();
+    let named = read.proofs.identifiers_and_nullifiers();
     prop_assert!((1..=MOST_RESPONSES).contains(&named.len()));
     let texts =
         named.iter().map(|(identifier, _)| *identifier).chain(read.proofs.action()).chain([&*read.action_description]);
@@ -150,10 +152,10 @@ fn is_judged(request: &Value) -> Result<Option<VerificationRequest>, TestCaseErr
     Ok(Some(read))
 }
 
-/// Every root is known.
-struct AllRoots;
+/// Roots that trust every root.
+struct AllRootsTrusted;
 
-impl KnownRoots for AllRoots {
+impl KnownRoots for AllRootsTrusted {
     type Error = Infallible;
     fn legacy(&self, _: Environment, _: Root) -> Option<RootAge> {
         Some(RootAge::Newest)
@@ -163,7 +165,7 @@ impl KnownRoots for AllRoots {
     }
 }
 
-/// Who may ask: the relying parties of the recorded proofs, in both environments.
+/// The relying parties of the recorded proofs, in both environments.
 fn directory() -> &'static Directory {
     static DIRECTORY: OnceLock<Directory> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
@@ -172,7 +174,7 @@ fn directory() -> &'static Directory {
             let [x, y] = ["x", "y"].map(|axis| value(&named[format!("{name}_pubkey_{axis}")]));
             PublicKey::from_coordinates(&x, &y).expect("a key")
         };
-        let party = |app_id: &str, rp_id: RelyingPartyId| RelyingParty {
+        let relying_party = |app_id: &str, rp_id: RelyingPartyId| RelyingParty {
             rp_id,
             app_id: app_id.to_owned(),
             is_active: true,
@@ -187,15 +189,17 @@ fn directory() -> &'static Directory {
             environments: Environment::ALL.to_vec(),
             public_key: key("issuer"),
         };
-        let parties =
-            [party(APP, RelyingPartyId::derived_from(APP)), party("app_session", PARTY.parse().expect("an id"))];
+        let parties = [
+            relying_party(APP, RelyingPartyId::derived_from(APP)),
+            relying_party("app_session", RELYING_PARTY.parse().expect("an id")),
+        ];
         let keys = Environment::ALL.into_iter().flat_map(|place| ProofKind::ALL.map(|kind| (place, kind)));
         Directory::new(parties, [], [issuer], keys)
     })
 }
 
-/// The numbers that an item's proof is about. Those that others decide on are not among them: who asks, where, how
-/// old a root may be.
+/// The numbers that an item's proof covers. Numbers that the service decides are not included: the
+/// relying party, the environment, and the age of a root.
 fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
     let current = |nonce: U256, session: U256, item: &selfsame_protocol::verification::request::CurrentItem| {
         vec![
@@ -222,75 +226,75 @@ fn statements(request: &VerificationRequest) -> Vec<Vec<U256>> {
     }
 }
 
-/// Which of a request's proofs hold.
-fn holding(request: &VerificationRequest) -> Result<Vec<bool>, TestCaseError> {
+/// Returns which of a request's proofs hold.
+fn proofs_that_hold(request: &VerificationRequest) -> Result<Vec<bool>, TestCaseError> {
     static KEYS: OnceLock<[PreparedKey; 2]> = OnceLock::new();
     let [legacy, current] =
         KEYS.get_or_init(|| [VerificationKey::legacy(), VerificationKey::current()].map(PreparedKey::new));
     let (path, key) = match request.proofs.kind() {
         ProofKind::Legacy => (APP, legacy),
-        ProofKind::Current => (PARTY, current),
+        ProofKind::Current => (RELYING_PARTY, current),
     };
     let directory = directory();
     let admitted = match directory.admit(path, request) {
         Ok(admitted) => admitted,
-        // Nothing else stands in the way of these relying parties.
+        // These relying parties have no other obstacle to admission.
         Err(AdmissionError::IntegrityBundle { .. }) if request.has_integrity_bundle => return Ok(Vec::new()),
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
-    let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRoots, UnixSeconds(NOW));
+    let Ok(items) = check_items(&request.proofs, &admitted, directory, &AllRootsTrusted, UnixSeconds(NOW));
     let hold = items.into_iter().map(|item| item.is_ok_and(|claim| key.holds(&claim) == Ok(true)));
     Ok(hold.collect())
 }
 
-/// What the recorded requests say; those with their own words hold.
+/// The recorded requests with their original values hold.
 #[test]
-fn recorded_requests_hold() {
+fn recorded_requests_hold_with_their_own_values() {
     for (request, expected) in [(legacy(), true), (session(), true), (uniqueness(), false)] {
         let read = VerificationRequest::read(&request).expect("a request");
-        assert_eq!(holding(&read).expect("admitted"), [expected]);
+        assert_eq!(proofs_that_hold(&read).expect("admitted"), [expected]);
     }
 }
 
 proptest! {
     #![proptest_config(cases())]
 
-    /// Any JSON is judged.
+    /// Any JSON is rejected or is a complete request.
     #[test]
-    fn any_json_is_judged(request in any_json()) {
-        prop_assert!(is_judged(&request)?.is_none());
+    fn any_json_is_rejected_or_a_complete_request(request in any_json()) {
+        prop_assert!(check_judgement(&request)?.is_none());
     }
 
-    /// So is a good request after hostile changes, and of its proofs those hold that still say what they were made
-    /// for.
+    /// A valid request after hostile changes is rejected or complete, and only those of its proofs
+    /// hold whose statements did not change.
     #[test]
-    fn hostile_requests_prove_nothing_else(request in any_request(), hostility in hostilities()) {
-        let text = hostility.apply(&request);
-        let Ok(changed) = in_proportion(text.len(), || from_object::<Value>(&text))? else { return Ok(()) };
-        let Some(changed) = is_judged(&changed)? else { return Ok(()) };
+    fn a_hostile_request_proves_nothing_else(request in any_request(), json_damage in any_json_damage()) {
+        let text = json_damage.apply(&request);
+        let Ok(changed) = check_memory_in_proportion(text.len(), || from_object::<Value>(&text))? else { return Ok(()) };
+        let Some(changed) = check_judgement(&changed)? else { return Ok(()) };
         let recorded: Vec<Vec<U256>> = [legacy(), session()]
             .iter()
             .flat_map(|request| statements(&VerificationRequest::read(request).expect("a request")))
             .collect();
-        for (holds, statement) in holding(&changed)?.into_iter().zip(statements(&changed)) {
+        for (holds, statement) in proofs_that_hold(&changed)?.into_iter().zip(statements(&changed)) {
             prop_assert!(!holds || recorded.contains(&statement));
         }
     }
 
     /// A request has one to sixteen responses, and texts of at most 2048 bytes.
     #[test]
-    fn bounds_of_requests(is_current: bool, count in 0..40usize, length in prop_oneof![0..10usize, 2040..2060usize]) {
+    fn requests_have_bounded_responses_and_texts(is_current: bool, count in 0..40usize, length in prop_oneof![0..10usize, 2040..2060usize]) {
         let mut request = if is_current { uniqueness() } else { legacy() };
         request["responses"] = vec![request["responses"][0].clone(); count].into();
         request["action"] = json!("a".repeat(length));
         request["action_description"] = json!("é".repeat(length / 2));
         let is_bounded = (1..=16).contains(&count) && (1..=2048).contains(&length);
-        prop_assert_eq!(is_judged(&request)?.is_some(), is_bounded);
+        prop_assert_eq!(check_judgement(&request)?.is_some(), is_bounded);
     }
 
-    /// A recorded proof with another number in one of its places does not hold.
+    /// A recorded proof with another number in one position does not hold.
     #[test]
-    fn proofs_with_another_number(is_current: bool, place in 0..9usize, number in any_number()) {
+    fn a_proof_with_another_number_does_not_hold(is_current: bool, place in 0..9usize, number in any_number()) {
         let mut read = VerificationRequest::read(&if is_current { session() } else { legacy() }).expect("a request");
         let before = statements(&read);
         let small = u64::try_from(number >> 192).expect("64 bits");
@@ -315,13 +319,13 @@ proptest! {
             Proofs::Uniqueness { .. } => {}
         }
         let is_the_same = statements(&read) == before;
-        prop_assert_eq!(holding(&read)?, [is_the_same]);
+        prop_assert_eq!(proofs_that_hold(&read)?, [is_the_same]);
     }
 
-    /// Numbers of a request are `0x` and hex digits or decimal digits; too great ones have the right form and fail
-    /// later.
+    /// Numbers of a request are `0x` and hex digits, or decimal digits. Numbers that are too large
+    /// have a valid form and fail later.
     #[test]
-    fn numbers_of_current_requests(text in spoilt(any_literal())) {
+    fn numbers_of_current_requests_are_hex_or_decimal(text in with_changed_characters(any_literal())) {
         let mut request = uniqueness();
         request["nonce"] = json!(text);
         let nonce = match VerificationRequest::read(&request).map(|request| request.proofs) {
@@ -348,10 +352,11 @@ proptest! {
         }
     }
 
-    /// Numbers of a legacy request are at most 64 hex digits; its signal hash has them in lower case behind `0x`.
+    /// Numbers of a legacy request are at most 64 hex digits; its signal hash has them in lower
+    /// case after `0x`.
     #[test]
-    fn numbers_of_legacy_requests(
-        text in prop_oneof![spoilt(any_literal()), "(0x|0X)?[0-9a-f]{62,66}".boxed(), "(0x)?[0-9a-fA-F]{0,66}".boxed()],
+    fn numbers_of_legacy_requests_are_at_most_64_hex_digits(
+        text in prop_oneof![with_changed_characters(any_literal()), "(0x|0X)?[0-9a-f]{62,66}".boxed(), "(0x)?[0-9a-fA-F]{0,66}".boxed()],
     ) {
         let item = |name: &str| {
             let mut request = legacy();
@@ -367,12 +372,12 @@ proptest! {
         prop_assert_eq!(item("signal_hash").map(|item| item.signal_hash), hex(&text).filter(|_| is_lower_case));
     }
 
-    /// The eight words of a legacy proof come back from both of their spellings, and from no spoilt one with other
-    /// words in their places.
+    /// The eight words of a legacy proof are read from both of their spellings. A changed spelling
+    /// does not give other words.
     #[test]
-    fn words_of_legacy_proofs(
+    fn words_of_legacy_proofs_have_two_spellings(
         words in any::<[[u64; 4]; 8]>(),
-        spoil in spoilt(Just("proof".to_owned())),
+        replacement in with_changed_characters(Just("proof".to_owned())),
         at in 0..600usize,
     ) {
         let words = words.map(U256::from_limbs);
@@ -388,27 +393,28 @@ proptest! {
         let [a0, a1, b0, b1, b2, b3, c0, c1] = words.map(|word| word.to_string());
         let nested = json!([[a0, a1], [[b0, b1], [b2, b3]], [c0, c1]]).to_string();
         prop_assert_eq!((read(&packed), read(&nested)), (Some(words), Some(words)));
-        let strange = spoil.chars().next().unwrap_or('0');
+        let replacement = replacement.chars().next().unwrap_or('0');
         for text in [packed, nested] {
             let mut characters: Vec<char> = text.chars().collect();
             let at = at % characters.len();
-            characters[at] = strange;
-            let spoilt = String::from_iter(characters);
-            if let Some(found) = read(&spoilt) {
+            characters[at] = replacement;
+            let changed = String::from_iter(characters);
+            if let Some(found) = read(&changed) {
                 let differing = words.iter().zip(found).filter(|(word, found)| *word != found).count();
-                prop_assert!(differing <= 1 && (differing == 0 || strange.is_ascii_hexdigit()));
+                prop_assert!(differing <= 1 && (differing == 0 || replacement.is_ascii_hexdigit()));
             }
             let longer = format!("{text}0");
             prop_assert!(read(&longer).is_none());
         }
     }
 
-    /// A session id is `session_` and two numbers of 64 digits below the modulus, the second beginning with 01.
+    /// A session id is `session_` and two numbers of 64 digits below the modulus; the second number
+    /// begins with 01.
     #[test]
-    fn session_ids(
+    fn session_ids_have_two_numbers_below_the_modulus(
         text in prop_oneof![
-            spoilt("session_0[0-9a-f]{63}01[0-9a-fA-F]{62}").boxed(),
-            spoilt("session_[0-9a-f]{128}").boxed(),
+            with_changed_characters("session_0[0-9a-f]{63}01[0-9a-fA-F]{62}").boxed(),
+            with_changed_characters("session_[0-9a-f]{128}").boxed(),
             any_literal().boxed(),
         ],
     ) {
@@ -427,17 +433,17 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Any path names a relying party that there is, or none.
+    /// Any path names an existing relying party or is rejected.
     #[test]
-    fn paths_of_relying_parties(
+    fn a_path_names_an_existing_relying_party_or_is_rejected(
         path in prop_oneof![
             any_text().boxed(),
             any_literal().boxed(),
-            spoilt(prop::sample::select(vec![APP, PARTY, "app_session"]).prop_map(str::to_owned)).boxed()
+            with_changed_characters(prop::sample::select(vec![APP, RELYING_PARTY, "app_session"]).prop_map(str::to_owned)).boxed()
         ],
     ) {
         match directory().relying_party(&path) {
-            Ok(party) => prop_assert!(party.app_id == path || party.rp_id.to_string() == path.to_ascii_lowercase()),
+            Ok(relying_party) => prop_assert!(relying_party.app_id == path || relying_party.rp_id.to_string() == path.to_ascii_lowercase()),
             Err(AdmissionError::UnknownRelyingParty { .. }) => {
                 prop_assert!(path.starts_with("app_") || path.parse::<RelyingPartyId>().is_ok())
             }
@@ -448,9 +454,10 @@ proptest! {
         }
     }
 
-    /// The default of a legacy signal hash is that of the empty signal, and any text's hash can be stated.
+    /// The default of a legacy signal hash is the hash of the empty signal, and the hash of any
+    /// text can be given.
     #[test]
-    fn hashes_of_signals(text in any_text()) {
+    fn a_signal_hash_is_the_default_or_the_stated_hash(text in any_text()) {
         let mut request = legacy();
         request["responses"][0]["signal_hash"] = json!(format!("{:#066x}", hash_text(&text)));
         let read = VerificationRequest::read(&request).expect("a hash");

@@ -1,4 +1,4 @@
-//! A server with a handful of routes, and a client that sees every byte.
+//! A server with a few routes, and a client that shows every byte of an answer.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -19,18 +19,18 @@ use tokio::task::JoinHandle;
 
 use crate::http::*;
 
-/// The longest body that `/echo` takes.
+/// The longest body that `/echo` accepts, in bytes.
 pub const ECHO_LIMIT: usize = 16;
 
-/// Fails a test that waits for something that does not come.
-pub async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("waited too long")
+/// Waits for a future, and fails the test if it takes longer than 20 seconds.
+pub async fn within_deadline<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("the future is ready within 20 seconds")
 }
 
-/// What all tests of this process log. It is set up before the first server runs: tracing decides about each place that
-/// logs when it is first reached.
-static LOG: LazyLock<Log> = LazyLock::new(|| {
-    let log = Log::default();
+/// The log of all tests of this process. It is set up before the first server runs, because tracing
+/// decides whether a call site is enabled when the call site is first reached.
+static LOG: LazyLock<CapturedLog> = LazyLock::new(|| {
+    let log = CapturedLog::default();
     let writer = log.clone();
     let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
     let _ = tracing::subscriber::set_global_default(lines.with_writer(move || writer.clone()).finish());
@@ -38,9 +38,9 @@ static LOG: LazyLock<Log> = LazyLock::new(|| {
 });
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Log {
+impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -57,17 +57,18 @@ pub fn log_of(request_id: &str) -> String {
     log.lines().filter(|line| line.contains(request_id)).map(|line| line.to_owned() + "\n").collect()
 }
 
-/// What the handlers share with the tests: `/wait` says when it is entered and waits to be released.
+/// The state that the handlers share with the tests. The handler of `/wait` notifies `entered` and
+/// then waits for `release`.
 #[derive(Default)]
-pub struct App {
+pub struct TestApp {
     pub release: Notify,
     entered: Notify,
     stream_end: Arc<Notify>,
 }
 
-impl App {
-    pub async fn entered(&self) {
-        soon(self.entered.notified()).await;
+impl TestApp {
+    pub async fn wait_until_entered(&self) {
+        within_deadline(self.entered.notified()).await;
     }
 
     pub fn end_stream(&self) {
@@ -75,16 +76,16 @@ impl App {
     }
 }
 
-/// Errors in the gateway's style.
-pub struct GatewayError(Rejection);
+/// An error in the gateway's format.
+pub struct TestGatewayError(Rejection);
 
-impl From<Rejection> for GatewayError {
-    fn from(refusal: Rejection) -> Self {
-        Self(refusal)
+impl From<Rejection> for TestGatewayError {
+    fn from(rejection: Rejection) -> Self {
+        Self(rejection)
     }
 }
 
-impl InterfaceError for GatewayError {
+impl InterfaceError for TestGatewayError {
     fn reason(&self) -> String {
         self.0.reason()
     }
@@ -94,60 +95,60 @@ impl InterfaceError for GatewayError {
     }
 }
 
-type Answer = Result<Response, GatewayError>;
+type HandlerResult = Result<Response, TestGatewayError>;
 
-async fn hello(_: Arc<App>, _: Request) -> Answer {
+async fn hello(_: Arc<TestApp>, _: Request) -> HandlerResult {
     Ok(json(StatusCode::OK, "hello"))
 }
 
-async fn echo(_: Arc<App>, mut request: Request) -> Answer {
+async fn echo(_: Arc<TestApp>, mut request: Request) -> HandlerResult {
     let body = request.read_json(ECHO_LIMIT).await?;
     Ok(content(StatusCode::OK, "application/json", body))
 }
 
-async fn ignore(_: Arc<App>, _: Request) -> Answer {
+async fn ignore(_: Arc<TestApp>, _: Request) -> HandlerResult {
     Ok(json(StatusCode::OK, "ignored"))
 }
 
-async fn wait(app: Arc<App>, _: Request) -> Answer {
+async fn wait(app: Arc<TestApp>, _: Request) -> HandlerResult {
     app.entered.notify_one();
     app.release.notified().await;
     Ok(json(StatusCode::OK, "released"))
 }
 
-async fn forever(app: Arc<App>, _: Request) -> Answer {
+async fn forever(app: Arc<TestApp>, _: Request) -> HandlerResult {
     app.entered.notify_one();
     pending().await
 }
 
-async fn poll(app: Arc<App>, request: Request) -> Answer {
+async fn poll(app: Arc<TestApp>, request: Request) -> HandlerResult {
     app.entered.notify_one();
     request.shutdown().triggered().await;
     Ok(json(StatusCode::OK, "shutting down"))
 }
 
-/// More than the operating system takes off our hands.
+/// Bytes of a large answer: more than the operating system buffers for a socket.
 pub const LARGE: usize = 16 << 20;
 
-async fn large(_: Arc<App>, _: Request) -> Answer {
+async fn large(_: Arc<TestApp>, _: Request) -> HandlerResult {
     Ok(content(StatusCode::OK, "text/plain", vec![b'x'; LARGE]))
 }
 
-async fn panicking(_: Arc<App>, _: Request) -> Answer {
-    panic!("meant to")
+async fn panicking(_: Arc<TestApp>, _: Request) -> HandlerResult {
+    panic!("a panic that the test injects")
 }
 
-async fn item(_: Arc<App>, request: Request) -> Answer {
+async fn item(_: Arc<TestApp>, request: Request) -> HandlerResult {
     let value = request.query().find(|(name, _)| name == "q").map(|(_, value)| value.into_owned());
     Ok(json(StatusCode::OK, &(request.param("id")?, value)))
 }
 
-async fn source(_: Arc<App>, request: Request) -> Answer {
+async fn source(_: Arc<TestApp>, request: Request) -> HandlerResult {
     Ok(json(StatusCode::OK, &request.source()))
 }
 
-/// One piece at once, the end when the test says so.
-async fn streaming(app: Arc<App>, _: Request) -> Answer {
+/// Sends one piece at once, and ends the body when the test calls `end_stream`.
+async fn streaming(app: Arc<TestApp>, _: Request) -> HandlerResult {
     let end = app.stream_end.clone();
     let pieces = futures_util::stream::unfold((Some(Bytes::from_static(b"piece")), end), |(piece, end)| async move {
         match piece {
@@ -161,7 +162,7 @@ async fn streaming(app: Arc<App>, _: Request) -> Answer {
     Ok(stream(StatusCode::OK, "text/event-stream", http_body_util::StreamBody::new(pieces)))
 }
 
-pub fn gateway(app: Arc<App>) -> Router<App, GatewayError> {
+pub fn gateway(app: Arc<TestApp>) -> Router<TestApp, TestGatewayError> {
     Router::new("gateway", app)
         .route(Method::GET, "/hello", hello)
         .route(Method::POST, "/echo", echo)
@@ -177,16 +178,16 @@ pub fn gateway(app: Arc<App>) -> Router<App, GatewayError> {
         .route(Method::GET, "/stream", streaming)
 }
 
-/// A server on a port of its own.
-pub struct TestServer {
+/// A server on its own port.
+pub struct HttpTestServer {
     pub address: SocketAddr,
-    pub app: Arc<App>,
+    pub app: Arc<TestApp>,
     pub trigger: ShutdownTrigger,
     running: JoinHandle<()>,
     registry: Registry,
 }
 
-impl TestServer {
+impl HttpTestServer {
     pub async fn start() -> Self {
         Self::start_with(Limits::default(), |gateway| vec![gateway.into()]).await
     }
@@ -195,9 +196,12 @@ impl TestServer {
         Self::start_with(limits, |gateway| vec![gateway.into()]).await
     }
 
-    pub async fn start_with(limits: Limits, interfaces: impl FnOnce(Router<App, GatewayError>) -> Vec<Routes>) -> Self {
+    pub async fn start_with(
+        limits: Limits,
+        interfaces: impl FnOnce(Router<TestApp, TestGatewayError>) -> Vec<Routes>,
+    ) -> Self {
         LazyLock::force(&LOG);
-        let app = Arc::new(App::default());
+        let app = Arc::new(TestApp::default());
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let (trigger, shutdown) = shutdown();
@@ -216,17 +220,17 @@ impl TestServer {
         Self { address, app, trigger, running, registry }
     }
 
-    pub async fn connect(&self) -> Client {
-        Client { stream: BufReader::new(soon(TcpStream::connect(self.address)).await.unwrap()) }
+    pub async fn connect(&self) -> RawClient {
+        RawClient { stream: BufReader::new(within_deadline(TcpStream::connect(self.address)).await.unwrap()) }
     }
 
-    /// One request on a connection of its own.
-    pub async fn ask(&self, request: &str) -> Reply {
-        self.connect().await.ask(request).await
+    /// Sends one request on a new connection.
+    pub async fn request(&self, request: &str) -> RawReply {
+        self.connect().await.request(request).await
     }
 
-    pub async fn stopped(self) {
-        soon(self.running).await.unwrap();
+    pub async fn wait_for_stop(self) {
+        within_deadline(self.running).await.unwrap();
     }
 
     pub fn metrics(&self) -> String {
@@ -236,65 +240,65 @@ impl TestServer {
     }
 }
 
-/// A connection on which a test writes what it likes.
-pub struct Client {
+/// A connection on which a test writes any bytes.
+pub struct RawClient {
     pub stream: BufReader<TcpStream>,
 }
 
-/// An answer as it came.
+/// An answer as it was received.
 #[derive(Debug)]
-pub struct Reply {
+pub struct RawReply {
     pub status: u16,
     head: String,
     pub body: String,
 }
 
-impl Client {
+impl RawClient {
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        soon(self.stream.write_all(bytes.as_ref())).await.unwrap();
+        within_deadline(self.stream.write_all(bytes.as_ref())).await.unwrap();
     }
 
-    pub async fn ask(&mut self, request: &str) -> Reply {
+    pub async fn request(&mut self, request: &str) -> RawReply {
         self.send(request).await;
         self.reply().await
     }
 
-    pub async fn reply(&mut self) -> Reply {
+    pub async fn reply(&mut self) -> RawReply {
         let mut reply = self.reply_head().await;
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
-        soon(self.stream.read_exact(&mut body)).await.unwrap();
+        within_deadline(self.stream.read_exact(&mut body)).await.unwrap();
         reply.body = String::from_utf8(body).unwrap();
         reply
     }
 
-    pub async fn reply_head(&mut self) -> Reply {
+    pub async fn reply_head(&mut self) -> RawReply {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            let read = soon(self.stream.read_line(&mut head)).await.unwrap();
+            let read = within_deadline(self.stream.read_line(&mut head)).await.unwrap();
             assert_ne!(read, 0, "the connection ended after {head:?}");
         }
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head, body: String::new() }
+        RawReply { status, head, body: String::new() }
     }
 
-    /// Waits until the server closes the connection, and sees that it says nothing more.
-    pub async fn closed(&mut self) {
+    /// Waits until the server closes the connection, and checks that it sends nothing more.
+    pub async fn expect_closed(&mut self) {
         let mut rest = Vec::new();
-        // A reset is a way to close, too.
-        let _ = soon(self.stream.read_to_end(&mut rest)).await;
+        // A reset also closes the connection.
+        let _ = within_deadline(self.stream.read_to_end(&mut rest)).await;
         assert_eq!(String::from_utf8_lossy(&rest), "");
     }
 }
 
-impl Reply {
+impl RawReply {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
     }
 
     #[track_caller]
-    pub fn is(&self, status: u16, code: &str) {
+    pub fn check_error(&self, status: u16, code: &str) {
         assert_eq!(self.status, status, "{self:?}");
         assert!(self.body.contains(&format!("\"code\":\"{code}\"")), "{self:?}");
         assert!(self.body.contains("\"message\":\""), "{self:?}");
@@ -307,7 +311,7 @@ pub fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n")
 }
 
-/// A request of any method with more header lines, each ended by `\r\n`.
+/// A request of any method with additional header lines, each of which ends with `\r\n`.
 pub fn request(method: &str, path: &str, lines: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: h\r\n{lines}\r\n")
 }
@@ -317,13 +321,14 @@ pub fn post(path: &str, body: &str) -> String {
     request("POST", path, &lines) + body
 }
 
-/// Talks HTTP/2 with prior knowledge: the way to ask, and the connection, which ends when the server closes it.
+/// Opens an HTTP/2 connection with prior knowledge. Returns the sender of requests and the
+/// connection's task, which ends when the server closes the connection.
 pub async fn http2(
     address: SocketAddr,
 ) -> (hyper::client::conn::http2::SendRequest<Full<Bytes>>, JoinHandle<hyper::Result<()>>) {
     let stream = TcpStream::connect(address).await.unwrap();
     let io = hyper_util::rt::TokioIo::new(stream);
     let executor = hyper_util::rt::TokioExecutor::new();
-    let (sender, connection) = soon(hyper::client::conn::http2::handshake(executor, io)).await.unwrap();
+    let (sender, connection) = within_deadline(hyper::client::conn::http2::handshake(executor, io)).await.unwrap();
     (sender, tokio::spawn(connection))
 }

@@ -1,4 +1,4 @@
-//! The front-end over real sockets.
+//! The HTTP layer over real sockets.
 
 mod connections;
 mod harness;

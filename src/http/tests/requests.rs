@@ -1,4 +1,4 @@
-//! What one request gets for an answer.
+//! The answers to single requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use tokio::io::AsyncWriteExt;
 
-use super::harness::{ECHO_LIMIT, TestServer, get, log_of, post, request};
+use super::harness::{ECHO_LIMIT, HttpTestServer, get, log_of, post, request};
 use crate::http::{
     Cors, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError, Router, Site, json,
 };
@@ -15,12 +15,12 @@ use crate::http::{
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn paths_and_methods() {
-    let server = TestServer::start().await;
+async fn unknown_paths_and_methods_are_rejected() {
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     for path in ["/", "/hello/", "/hell", "/items", "/items/", "/items/1/2", "//hello"] {
-        let reply = client.ask(&get(path)).await;
-        reply.is(404, "not_found");
+        let reply = client.request(&get(path)).await;
+        reply.check_error(404, "not_found");
         assert!(reply.body.contains(path), "{reply:?}");
     }
     for (method, path, allow) in [
@@ -34,20 +34,23 @@ async fn paths_and_methods() {
         let reply = if method == "HEAD" { client.reply_head().await } else { client.reply().await };
         assert_eq!((reply.status, reply.header("allow")), (405, Some(allow)), "{method} {path}");
     }
-    client.ask(&request("OPTIONS", "/hello", "origin: https://a.example\r\n")).await.is(405, "bad_request");
+    client
+        .request(&request("OPTIONS", "/hello", "origin: https://a.example\r\n"))
+        .await
+        .check_error(405, "bad_request");
 }
 
 #[tokio::test]
 async fn parameters_and_queries_are_decoded() {
-    let server = TestServer::start().await;
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
-    assert_eq!(client.ask(&get("/items/a%2Fb%20c?x=1&q=%C3%A9+1")).await.body, "[\"a/b c\",\"é 1\"]");
-    client.ask(&get("/items/%FF")).await.is(400, "bad_request");
+    assert_eq!(client.request(&get("/items/a%2Fb%20c?x=1&q=%C3%A9+1")).await.body, "[\"a/b c\",\"é 1\"]");
+    client.request(&get("/items/%FF")).await.check_error(400, "bad_request");
 }
 
 #[tokio::test]
 async fn head_is_get_without_a_body() {
-    let server = TestServer::start().await;
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     client.send(request("HEAD", "/hello", "") + &request("HEAD", "/nowhere", "") + &get("/hello")).await;
     let head = client.reply_head().await;
@@ -58,25 +61,25 @@ async fn head_is_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn answers_carry_the_headers_of_an_api() {
-    let server = TestServer::start().await;
-    let reply = server.ask(&get("/hello")).await;
+async fn answers_have_api_headers_and_a_request_id() {
+    let server = HttpTestServer::start().await;
+    let reply = server.request(&get("/hello")).await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.header("cache-control"), Some("no-store"));
     assert!(reply.header("date").is_some());
     assert_eq!(reply.header("server"), None);
     assert_eq!(reply.header("x-request-id"), Some("07070707-0707-4707-8707-070707070707"));
     for path in ["/hello", "/nowhere", "/panic"] {
-        let reply = server.ask(&request("GET", path, "x-request-id: mine-1\r\n")).await;
+        let reply = server.request(&request("GET", path, "x-request-id: mine-1\r\n")).await;
         assert_eq!(reply.header("x-request-id"), Some("mine-1"));
     }
 }
 
 #[tokio::test]
-async fn broken_requests_are_refused() {
-    let server = TestServer::start().await;
-    server.ask("GET /hello HTTP/1.1\r\n\r\n").await.is(400, "bad_request");
-    server.ask("GET /hello HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").await.is(400, "bad_request");
+async fn malformed_requests_are_rejected() {
+    let server = HttpTestServer::start().await;
+    server.request("GET /hello HTTP/1.1\r\n\r\n").await.check_error(400, "bad_request");
+    server.request("GET /hello HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n").await.check_error(400, "bad_request");
     let many = "a: b\r\n".repeat(200);
     let long = format!("a: {}\r\n", "b".repeat(64 * 1024));
     for (lines, status) in [
@@ -87,17 +90,17 @@ async fn broken_requests_are_refused() {
         ("transfer-encoding: gzip\r\n", 400),
     ] {
         let mut client = server.connect().await;
-        // The server may close before it has read everything.
+        // The server can close the connection before it has read everything.
         let _ = client.stream.write_all(request("POST", "/echo", lines).as_bytes()).await;
         assert_eq!(client.reply_head().await.status, status);
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_long_is_refused_and_the_connection_closed() {
-    let server = TestServer::start().await;
+async fn a_body_that_is_too_long_is_rejected_and_its_connection_closed() {
+    let server = HttpTestServer::start().await;
     let fits = "1".repeat(ECHO_LIMIT);
-    assert_eq!(server.ask(&post("/echo", &fits)).await.body, fits);
+    assert_eq!(server.request(&post("/echo", &fits)).await.body, fits);
 
     let json = "content-type: application/json\r\n";
     let announced = request("POST", "/echo", &format!("{json}content-length: {}\r\n", ECHO_LIMIT + 1));
@@ -108,16 +111,16 @@ async fn a_body_that_is_too_long_is_refused_and_the_connection_closed() {
         let mut client = server.connect().await;
         client.send(beginning + &"1".repeat(rest)).await;
         let reply = client.reply().await;
-        reply.is(413, "bad_request");
+        reply.check_error(413, "bad_request");
         assert_eq!(reply.header("connection"), Some("close"));
         client.stream.shutdown().await.unwrap();
-        client.closed().await;
+        client.expect_closed().await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_goes_on_sending_is_heard_out_for_a_while() {
-    let server = TestServer::start().await;
+async fn the_rest_of_a_rejected_body_is_read_for_a_while() {
+    let server = HttpTestServer::start().await;
     let piece = "1".repeat(64 * 1024);
     for path in ["/echo", "/nowhere", "/hello"] {
         let mut client = server.connect().await;
@@ -133,32 +136,32 @@ async fn a_client_that_goes_on_sending_is_heard_out_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_does_not_end_the_connection() {
-    let server = TestServer::start().await;
+async fn an_unread_body_does_not_end_the_connection() {
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     for (path, status) in [("/ignore", 200), ("/nowhere", 404), ("/hello", 405), ("/ignore", 200)] {
         client.send(request("POST", path, "content-length: 5\r\n")).await;
         assert_eq!(client.reply().await.status, status);
         client.send("12345").await;
     }
-    assert_eq!(client.ask(&get("/hello")).await.status, 200);
+    assert_eq!(client.request(&get("/hello")).await.status, 200);
 }
 
 #[tokio::test]
-async fn expect_continue_is_answered_when_the_body_is_wanted() {
-    let server = TestServer::start().await;
+async fn expect_continue_is_answered_when_the_handler_reads_the_body() {
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     let lines = "content-type: application/json\r\ncontent-length: 3\r\nexpect: 100-continue\r\n";
     client.send(request("POST", "/echo", lines)).await;
     assert_eq!(client.reply_head().await.status, 100);
-    assert_eq!(client.ask("[3]").await.body, "[3]");
+    assert_eq!(client.request("[3]").await.body, "[3]");
     client.send(request("POST", "/nowhere", lines)).await;
-    client.reply().await.is(404, "not_found");
+    client.reply().await.check_error(404, "not_found");
 }
 
 #[tokio::test]
-async fn chunks_are_put_together() {
-    let server = TestServer::start().await;
+async fn a_chunked_body_is_read_completely() {
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     client.send(request("POST", "/echo", "content-type: application/json\r\ntransfer-encoding: chunked\r\n")).await;
     for piece in ["2\r\n[1\r\n", "1\r\n,\r\n", "2\r\n2]\r\n", "0\r\nx-trailer: 1\r\n\r\n"] {
@@ -166,12 +169,12 @@ async fn chunks_are_put_together() {
     }
     assert_eq!(client.reply().await.body, "[1,2]");
     let empty = request("POST", "/echo", "content-type: application/json\r\ntransfer-encoding: chunked\r\n");
-    assert_eq!(client.ask(&(empty + "0\r\n\r\n")).await.body, "");
+    assert_eq!(client.request(&(empty + "0\r\n\r\n")).await.body, "");
 }
 
 #[tokio::test]
 async fn only_plain_json_is_read() {
-    let server = TestServer::start().await;
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     for (lines, status) in [
         ("", 415),
@@ -181,14 +184,14 @@ async fn only_plain_json_is_read() {
         ("content-type: application/json\r\ncontent-type: text/plain\r\n", 400),
         ("content-type: Application/JSON; charset=UTF-8\r\ncontent-encoding: identity\r\n", 200),
     ] {
-        let reply = client.ask(&(request("POST", "/echo", &format!("{lines}content-length: 2\r\n")) + "{}")).await;
+        let reply = client.request(&(request("POST", "/echo", &format!("{lines}content-length: 2\r\n")) + "{}")).await;
         assert_eq!(reply.status, status, "{lines}");
     }
 }
 
 #[tokio::test]
-async fn a_body_that_ends_early_is_no_fault_of_ours() {
-    let server = TestServer::start().await;
+async fn a_body_that_ends_early_is_not_a_server_error() {
+    let server = HttpTestServer::start().await;
     let chunked = "content-type: application/json\r\ntransfer-encoding: chunked\r\n";
     let counted = "content-type: application/json\r\ncontent-length: 9\r\n";
     for (lines, body) in [(counted, "123"), (chunked, "3\r\n12"), (chunked, "zz\r\n")] {
@@ -204,16 +207,16 @@ async fn a_body_that_ends_early_is_no_fault_of_ours() {
 }
 
 #[tokio::test]
-async fn a_slow_handler_or_body_runs_into_the_request_timeout_and_a_long_poll_does_not() {
-    let server = TestServer::start_limited(Limits { request_timeout: SHORT, ..Limits::default() }).await;
+async fn the_request_timeout_ends_slow_handlers_and_bodies_but_not_long_polls() {
+    let server = HttpTestServer::start_limited(Limits { request_timeout: SHORT, ..Limits::default() }).await;
     let mut polling = server.connect().await;
     polling.send(get("/wait")).await;
-    server.app.entered().await;
-    server.ask(&get("/forever")).await.is(504, "request_timeout");
+    server.app.wait_until_entered().await;
+    server.request(&get("/forever")).await.check_error(504, "request_timeout");
     let mut slow = server.connect().await;
     slow.send(request("POST", "/echo", "content-length: 9\r\n") + "12").await;
     let reply = slow.reply().await;
-    reply.is(504, "request_timeout");
+    reply.check_error(504, "request_timeout");
     assert_eq!(reply.header("connection"), Some("close"));
     server.app.release.notify_one();
     assert_eq!(polling.reply().await.body, "\"released\"");
@@ -221,28 +224,28 @@ async fn a_slow_handler_or_body_runs_into_the_request_timeout_and_a_long_poll_do
 
 #[tokio::test]
 async fn a_panic_is_an_internal_error_and_the_connection_survives() {
-    let server = TestServer::start().await;
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
-    client.ask(&get("/panic")).await.is(500, "internal_server_error");
-    assert_eq!(client.ask(&get("/hello")).await.status, 200);
+    client.request(&get("/panic")).await.check_error(500, "internal_server_error");
+    assert_eq!(client.request(&get("/hello")).await.status, 200);
 }
 
 #[tokio::test]
-async fn the_source_is_seen_through_trusted_proxies() {
-    let server = TestServer::start().await;
-    assert_eq!(server.ask(&get("/source")).await.body, "\"127.0.0.1\"");
-    let reply = server.ask(&request("GET", "/source", "forwarded: for=192.0.2.1\r\n")).await;
+async fn the_source_of_a_request_is_read_from_trusted_proxies() {
+    let server = HttpTestServer::start().await;
+    assert_eq!(server.request(&get("/source")).await.body, "\"127.0.0.1\"");
+    let reply = server.request(&request("GET", "/source", "forwarded: for=192.0.2.1\r\n")).await;
     assert_eq!(reply.body, "\"192.0.2.1\"");
 }
 
 #[tokio::test]
 async fn allowed_origins_get_a_preflight_and_may_read_answers() {
     let allowed = Cors::for_origins(vec![HeaderValue::from_static("https://a.example")]);
-    let server = TestServer::start_with(Limits::default(), |gateway| vec![gateway.cors(allowed).into()]).await;
+    let server = HttpTestServer::start_with(Limits::default(), |gateway| vec![gateway.cors(allowed).into()]).await;
     let mut client = server.connect().await;
     let origin = "origin: https://a.example\r\naccess-control-request-method: POST\r\n";
 
-    let preflight = client.ask(&request("OPTIONS", "/echo", origin)).await;
+    let preflight = client.request(&request("OPTIONS", "/echo", origin)).await;
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://a.example"));
     assert_eq!(preflight.header("access-control-allow-methods"), Some("POST, GET, HEAD, OPTIONS"));
@@ -250,25 +253,25 @@ async fn allowed_origins_get_a_preflight_and_may_read_answers() {
     assert_eq!(preflight.header("vary"), Some("Origin"));
 
     for (path, status) in [("/hello", 200), ("/nowhere", 404), ("/panic", 500)] {
-        let reply = client.ask(&request("GET", path, origin)).await;
+        let reply = client.request(&request("GET", path, origin)).await;
         assert_eq!(reply.status, status);
         assert_eq!(reply.header("access-control-allow-origin"), Some("https://a.example"));
         assert_eq!(reply.header("vary"), Some("Origin"));
     }
     for lines in ["origin: https://b.example\r\n", ""] {
-        let reply = client.ask(&request("GET", "/hello", lines)).await;
+        let reply = client.request(&request("GET", "/hello", lines)).await;
         assert_eq!(reply.header("access-control-allow-origin"), None);
         assert_eq!(reply.header("vary"), Some("Origin"));
     }
-    client.ask(&request("OPTIONS", "/nowhere", origin)).await.is(404, "not_found");
+    client.request(&request("OPTIONS", "/nowhere", origin)).await.check_error(404, "not_found");
 }
 
-/// Another interface, whose errors look different.
+/// The error of another interface, with another format.
 struct BareError(Rejection);
 
 impl From<Rejection> for BareError {
-    fn from(refusal: Rejection) -> Self {
-        Self(refusal)
+    fn from(rejection: Rejection) -> Self {
+        Self(rejection)
     }
 }
 
@@ -291,10 +294,10 @@ fn other() -> Router<(), BareError> {
 }
 
 #[tokio::test]
-async fn interfaces_share_an_address() {
+async fn two_interfaces_can_share_an_address() {
     let any = Some(Cors::Any);
     let server =
-        TestServer::start_with(Limits::default(), |gateway| vec![gateway.into(), other().cors(any).into()]).await;
+        HttpTestServer::start_with(Limits::default(), |gateway| vec![gateway.into(), other().cors(any).into()]).await;
     let mut client = server.connect().await;
     for (path, status, body) in [
         ("/hello", 200, "\"hello\""),
@@ -302,12 +305,12 @@ async fn interfaces_share_an_address() {
         ("/compat/a", 200, "\"bare\""),
         ("/compat/b", 404, "\"bare\""),
     ] {
-        let reply = client.ask(&request("GET", path, "origin: https://a.example\r\n")).await;
+        let reply = client.request(&request("GET", path, "origin: https://a.example\r\n")).await;
         assert_eq!((reply.status, reply.body.as_str()), (status, body), "{path}");
         let is_others = path.starts_with("/compat");
         assert_eq!(reply.header("access-control-allow-origin"), is_others.then_some("*"), "{path}");
     }
-    client.ask(&get("/elsewhere")).await.is(404, "not_found");
+    client.request(&get("/elsewhere")).await.check_error(404, "not_found");
     let metrics = server.metrics();
     for line in [
         r#"http_requests_total{interface="gateway",route="/items/{id}",status="2xx"} 1"#,
@@ -320,7 +323,7 @@ async fn interfaces_share_an_address() {
 }
 
 #[test]
-fn routes_that_cannot_work_are_refused() {
+fn conflicting_and_unsupported_routes_are_refused() {
     let metrics = Metrics::register(&mut Default::default());
     let site = |router: Router<(), BareError>| Site::new([router.into()], &metrics).err();
     let get = Method::GET;
@@ -335,15 +338,15 @@ fn routes_that_cannot_work_are_refused() {
 }
 
 #[tokio::test]
-async fn the_access_log_says_what_happened_and_no_secrets() {
-    let server = TestServer::start().await;
+async fn the_access_log_has_every_request_and_no_secrets() {
+    let server = HttpTestServer::start().await;
     let mut client = server.connect().await;
     let secret = "authorization: Basic secret\r\nx-request-id: the-id\r\n";
-    client.ask(&request("GET", "/items/secret?q=secret", secret)).await;
+    client.request(&request("GET", "/items/secret?q=secret", secret)).await;
     let body = format!("{secret}content-type: application/json\r\ncontent-length: 8\r\n");
-    client.ask(&(request("POST", "/echo", &body) + "\"secret\"")).await;
-    client.ask(&request("GET", "/panic?q=secret", secret)).await;
-    client.ask(&request("GET", "/secret", secret)).await;
+    client.request(&(request("POST", "/echo", &body) + "\"secret\"")).await;
+    client.request(&request("GET", "/panic?q=secret", secret)).await;
+    client.request(&request("GET", "/secret", secret)).await;
     let log = log_of("the-id");
     assert_eq!(log.lines().count(), 7, "four requests, one panic and two rejections: {log}");
     assert!(!log.contains("secret"), "{log}");

@@ -1,4 +1,4 @@
-//! The profile Config: what the provider says about itself, its keys, and https.
+//! The profile Config: the discovery document, the keys, and https.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::{provider, signing_provider};
 use crate::harness::{TestDaemon, folder};
-use crate::sign_in_desk::{Answer, Party, fragment_or_query, parameters};
+use crate::sign_in_client::{SignInAnswer, SignInTestClient, fragment_or_query, parameters};
 use crate::tls::certificate;
 
-async fn document(party: &Party) -> Answer {
-    Answer::of(party.get(&party.daemon.sign_in("/.well-known/openid-configuration"), "*/*").await).await
+async fn document(client: &SignInTestClient) -> SignInAnswer {
+    SignInAnswer::of(client.get(&client.daemon.sign_in("/.well-known/openid-configuration"), "*/*").await).await
 }
 
-/// The texts of a list.
+/// The texts of a list in the document.
 #[track_caller]
 fn list<'d>(document: &'d Value, name: &str) -> Vec<&'d str> {
     let list = document[name].as_array().unwrap_or_else(|| panic!("no {name}"));
@@ -25,19 +25,19 @@ fn list<'d>(document: &'d Value, name: &str) -> Vec<&'d str> {
 }
 
 #[tokio::test]
-async fn discovery_document() {
-    let party = provider().await;
-    let answer = document(&party).await;
+async fn the_discovery_document_lists_what_the_provider_supports() {
+    let client = provider().await;
+    let answer = document(&client).await;
     assert_eq!((answer.status, answer.header(CONTENT_TYPE)), (200, "application/json"));
     let document = &answer.body;
-    assert_eq!(document["issuer"], *party.issuer());
-    assert!(!party.issuer().ends_with('/'));
+    assert_eq!(document["issuer"], *client.issuer());
+    assert!(!client.issuer().ends_with('/'));
     for name in ["scopes_supported", "response_types_supported", "response_modes_supported", "claims_supported"] {
         let list = list(document, name);
         assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len(), "{name} names each once");
     }
     assert_eq!(list(document, "scopes_supported"), ["openid", "email", "profile"]);
-    // What the interface's description lists, and the other hybrid types.
+    // The types that the interface description lists, and the other hybrid types.
     let types = list(document, "response_types_supported");
     for response_type in ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"] {
         assert!(types.contains(&response_type), "{response_type}");
@@ -63,8 +63,8 @@ async fn discovery_document() {
 
 #[tokio::test]
 async fn endpoints_are_where_the_document_says() {
-    let party = provider().await;
-    let document = document(&party).await.body;
+    let client = provider().await;
+    let document = document(&client).await.body;
     for (name, path) in [
         ("authorization_endpoint", "/authorize"),
         ("token_endpoint", "/token"),
@@ -73,38 +73,38 @@ async fn endpoints_are_where_the_document_says() {
         ("introspection_endpoint", "/introspect"),
     ] {
         let url = document[name].as_str().expect("a URL");
-        assert_eq!(url, party.daemon.sign_in(path), "{name}");
-        let answer = party.send(party.http.get(url).header(ACCEPT, "application/json")).await;
+        assert_eq!(url, client.daemon.sign_in(path), "{name}");
+        let answer = client.send(client.http.get(url).header(ACCEPT, "application/json")).await;
         assert_ne!(answer.status, 404, "{name}");
     }
-    // There is none that could be registered with, logged out at or asked for something else.
+    // There is no endpoint for registration, logout or revocation.
     for name in ["registration_endpoint", "end_session_endpoint", "revocation_endpoint"] {
         assert_eq!(document.get(name), None, "{name}");
     }
 }
 
 #[tokio::test]
-async fn claims_that_are_listed_are_the_claims_that_are_given() {
-    let party = signing_provider().await;
-    let document = document(&party).await.body;
+async fn the_provider_issues_exactly_the_listed_claims() {
+    let client = signing_provider().await;
+    let document = document(&client).await.body;
     let listed: BTreeSet<&str> = list(&document, "claims_supported").into_iter().collect();
-    let location = party.sign_in("alice", &[("response_type", "code id_token token")]).await;
+    let location = client.sign_in("alice", &[("response_type", "code id_token token")]).await;
     let response = fragment_or_query(&location);
-    let front = party.claims(&response["id_token"]).await;
-    let back = party.exchange(&response["code"]).await;
-    let back = party.claims(back.text("id_token")).await;
+    let front = client.claims(&response["id_token"]).await;
+    let back = client.exchange(&response["code"]).await;
+    let back = client.claims(back.text("id_token")).await;
     let given = front.as_object().expect("claims").keys().chain(back.as_object().expect("claims").keys());
     assert_eq!(given.map(String::as_str).collect::<BTreeSet<_>>(), listed);
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
 async fn keys_have_unique_names_and_no_private_parts() {
-    let party = signing_provider().await;
-    let token = party.operator_token();
-    // One retired, one current, one next.
-    assert_eq!(party.rotate_keys("{\"now\":true}", &token).await.status, 200);
-    let answer = Answer::of(party.get(&party.daemon.sign_in("/jwks"), "*/*").await).await;
+    let client = signing_provider().await;
+    let token = client.operator_token();
+    // One key is retired, one current, one next.
+    assert_eq!(client.rotate_keys("{\"now\":true}", &token).await.status, 200);
+    let answer = SignInAnswer::of(client.get(&client.daemon.sign_in("/jwks"), "*/*").await).await;
     assert_eq!((answer.status, answer.header(CONTENT_TYPE)), (200, "application/json"));
     assert_eq!(answer.body.as_object().expect("an object").len(), 1, "{answer:?}");
     let keys = answer.body["keys"].as_array().expect("keys");
@@ -120,17 +120,17 @@ async fn keys_have_unique_names_and_no_private_parts() {
         assert!(modulus.len() == 256 && modulus[0] >= 0x80, "2048 bits, no leading zeros");
         assert!(names.insert(key["kid"].to_string()) && moduli.insert(modulus), "{keys:?}");
     }
-    // The other address has the same.
-    let other = Answer::of(party.get(&party.daemon.sign_in("/jwks.json"), "*/*").await).await;
+    // The other address of the keys answers the same.
+    let other = SignInAnswer::of(client.get(&client.daemon.sign_in("/jwks.json"), "*/*").await).await;
     assert_eq!(other.body, answer.body);
-    party.stop().await;
+    client.stop().await;
 }
 
 #[tokio::test]
-async fn clients_may_keep_the_keys_for_less_than_a_new_one_is_published_before_it_signs() {
-    let party = provider().await;
+async fn the_keys_expire_in_caches_before_a_new_key_signs() {
+    let client = provider().await;
     for path in ["/jwks", "/.well-known/openid-configuration"] {
-        let answer = Answer::of(party.get(&party.daemon.sign_in(path), "*/*").await).await;
+        let answer = SignInAnswer::of(client.get(&client.daemon.sign_in(path), "*/*").await).await;
         let control = answer.header(CACHE_CONTROL);
         let seconds = control.split("max-age=").nth(1).and_then(|seconds| seconds.parse::<u64>().ok());
         assert!(seconds.is_some_and(|seconds| seconds <= 3600), "{control}");
@@ -138,16 +138,16 @@ async fn clients_may_keep_the_keys_for_less_than_a_new_one_is_published_before_i
 }
 
 #[tokio::test]
-async fn https_everywhere_under_tls() {
+async fn every_url_is_https_under_tls() {
     let folder = folder();
     let (tls, trusted) = certificate(&folder);
     let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls)).await;
-    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-    let http = client.tls_certs_only([trusted]).build().expect("a client");
+    let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let http = builder.tls_certs_only([trusted]).build().expect("a client");
     let issuer = format!("https://{}", daemon.addresses[Interface::SignIn]);
     let get = async |url: &str, accept: &str| http.get(url).header(ACCEPT, accept).send().await.expect("an answer");
 
-    let document = Answer::of(get(&format!("{issuer}/.well-known/openid-configuration"), "*/*").await).await.body;
+    let document = SignInAnswer::of(get(&format!("{issuer}/.well-known/openid-configuration"), "*/*").await).await.body;
     assert_eq!(document["issuer"], *issuer);
     let urls = document.as_object().expect("fields").iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
     for (name, url) in urls {
@@ -161,17 +161,17 @@ async fn https_everywhere_under_tls() {
         let url = reqwest::Url::parse_with_params(&format!("{issuer}/authorize"), parameters(changes));
         String::from(url.expect("a URL"))
     };
-    let begun = Answer::of(get(&authorize(&[]), "application/json").await).await;
-    let request_url = begun.text("request_url");
-    assert!(request_url.starts_with(&issuer), "{begun:?}");
-    let asked = Answer::of(get(request_url, "*/*").await).await;
+    let started = SignInAnswer::of(get(&authorize(&[]), "application/json").await).await;
+    let request_url = started.text("request_url");
+    assert!(request_url.starts_with(&issuer), "{started:?}");
+    let asked = SignInAnswer::of(get(request_url, "*/*").await).await;
     assert!(asked.text("answer_url").starts_with(&issuer), "{asked:?}");
 
     let page = get(&authorize(&[]), "text/html").await;
     let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
     assert!(cookie.split("; ").any(|part| part == "Secure"), "{cookie}");
     let text = page.text().await.expect("text");
-    // The name of the format of the picture is no address.
+    // The namespace of SVG in the picture is not an address that the browser loads.
     let text = text.replace("http://www.w3.org/2000/svg", "");
     assert!(text.contains(&format!("href=\"{issuer}/authorize/")) && !text.contains("http://"), "{text}");
 

@@ -1,4 +1,5 @@
-//! Redirect URIs: the registered ones are followed, byte for byte, and no other spelling of them.
+//! Redirect URIs: the provider redirects to the registered ones, byte for byte, and to no other
+//! spelling of them.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,8 @@ use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION, REFRESH, SET_COOKIE};
 use selfsame::config::Config;
 
-use crate::sign_in_desk::{
-    APP, Answer, CALLBACK, Form, NEIGHBOUR, Party, add_neighbour, parameters, take_current_proofs,
+use crate::sign_in_client::{
+    APP, CALLBACK, Form, OTHER_APP, SignInAnswer, SignInTestClient, accept_current_proofs, add_other_app, parameters,
 };
 
 const REGISTERED: [&str; 6] = [
@@ -19,21 +20,22 @@ const REGISTERED: [&str; 6] = [
     "http://[::1]:3000/callback",
 ];
 
-async fn provider() -> Party {
-    Party::start_with(registered).await
+async fn provider() -> SignInTestClient {
+    SignInTestClient::start_with(registered).await
 }
 
 fn registered(config: &mut Config) {
-    take_current_proofs(config);
-    add_neighbour(config);
+    accept_current_proofs(config);
+    add_other_app(config);
     config.apps[0].redirect_uris = REGISTERED.map(str::to_owned).to_vec();
 }
 
-/// Other spellings of a URI, and URIs that look like it.
+/// Other spellings of a URI, and URIs that look similar.
 fn spellings(uri: &str) -> Vec<String> {
     let (scheme, rest) = uri.split_once("://").expect("a scheme");
     let (authority, path) = rest.split_once('/').expect("a path");
-    // The last colon of an IPv6 address without a port is within brackets; all of ours have ports.
+    // The last colon of an IPv6 address without a port is inside brackets; every URI here has a
+    // port.
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
     let default = if scheme == "https" { "443" } else { "80" };
     let (path, query) = path.split_once('?').map_or((path, String::new()), |(path, query)| (path, format!("?{query}")));
@@ -150,7 +152,7 @@ fn spellings(uri: &str) -> Vec<String> {
         at(&format!("evil.example%2F.{authority}")),
         at(&format!("*.{authority}")),
         at(""),
-        // What people do not see.
+        // Invisible characters.
         format!(" {uri}"),
         format!("{uri} "),
         format!("\t{uri}"),
@@ -165,7 +167,7 @@ fn spellings(uri: &str) -> Vec<String> {
         format!("{uri}\u{200b}"),
         format!("{}\t{}", &uri[..3], &uri[3..]),
         format!("{}\n{}", &uri[..12], &uri[12..]),
-        // Other letters that look or are normalized alike.
+        // Letters that look alike, or are alike after normalization.
         uri.replacen('a', "\u{430}", 1),
         uri.replacen('a', "\u{ff41}", 1),
         uri.replacen('c', "\u{ff43}", 1),
@@ -193,8 +195,8 @@ fn spellings(uri: &str) -> Vec<String> {
     found
 }
 
-/// Asserts that nobody is sent anywhere: a page says so, which repeats nothing of the URI.
-async fn goes_nowhere(answer: Response, uri: &str, code: &str) {
+/// Asserts that there is no redirect: the answer is an error page that repeats no part of the URI.
+async fn assert_no_redirect(answer: Response, uri: &str, code: &str) {
     assert_eq!(answer.status(), 400, "{uri:?}");
     for header in [LOCATION, REFRESH, SET_COOKIE] {
         assert_eq!(answer.headers().get(&header), None, "{header} for {uri:?}");
@@ -207,8 +209,9 @@ async fn goes_nowhere(answer: Response, uri: &str, code: &str) {
     }
 }
 
-/// Sends a request whose wrong URI is refused whatever else it says, in every form that a request has.
-async fn is_not_followed(party: &Party, uri: &str) {
+/// Sends a request with a wrong URI in every form of a request. The rest of the request may be
+/// wrong too.
+async fn assert_not_followed(client: &SignInTestClient, uri: &str) {
     for others in [
         vec![],
         vec![("prompt", "none")],
@@ -216,32 +219,32 @@ async fn is_not_followed(party: &Party, uri: &str) {
         vec![("response_type", "id_token"), ("response_mode", "form_post"), ("prompt", "none")],
     ] {
         let changes = [&[("redirect_uri", uri)][..], &others].concat();
-        let url = party.authorization_url(&changes);
-        goes_nowhere(party.get(&url, "text/html").await, uri, "invalid_redirect_uri").await;
-        let answer = Answer::of(party.get(&url, "application/json").await).await;
-        answer.refused(400, "invalid_redirect_uri", "invalid_request");
-        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        let url = client.authorization_url(&changes);
+        assert_no_redirect(client.get(&url, "text/html").await, uri, "invalid_redirect_uri").await;
+        let answer = SignInAnswer::of(client.get(&url, "application/json").await).await;
+        answer.expect_error(400, "invalid_redirect_uri", "invalid_request");
+        let post = client.http.post(client.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
         let posted = post.form(&parameters(&changes)).send().await.expect("an answer");
-        goes_nowhere(posted, uri, "invalid_redirect_uri").await;
+        assert_no_redirect(posted, uri, "invalid_redirect_uri").await;
     }
 }
 
 #[tokio::test]
-async fn no_other_spelling_is_followed() {
-    let party = provider().await;
+async fn other_spellings_of_a_redirect_uri_get_no_redirect() {
+    let client = provider().await;
     let spellings: BTreeSet<String> = REGISTERED.iter().flat_map(|uri| spellings(uri)).collect();
     let others = spellings.iter().filter(|uri| !REGISTERED.contains(&uri.as_str()) && !uri.is_empty());
     let mut count = 0;
     for uri in others {
-        is_not_followed(&party, uri).await;
+        assert_not_followed(&client, uri).await;
         count += 1;
     }
     assert!(count > 500, "{count}");
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_are_not_followed() {
-    let party = provider().await;
+async fn redirect_uris_that_are_not_utf8_get_no_redirect() {
+    let client = provider().await;
     for encoded in [
         "http://localhost:3000/callback%ff",
         "http://localhost:3000/callback%00",
@@ -254,43 +257,49 @@ async fn bytes_that_are_no_text_are_not_followed() {
         "http://localhost:3000%2fcallback%0a",
     ] {
         let query = format!("client_id={APP}&response_type=code&scope=openid&prompt=none&redirect_uri={encoded}");
-        let url = party.daemon.sign_in(&format!("/authorize?{query}"));
-        goes_nowhere(party.get(&url, "text/html").await, encoded, "invalid_redirect_uri").await;
-        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        let url = client.daemon.sign_in(&format!("/authorize?{query}"));
+        assert_no_redirect(client.get(&url, "text/html").await, encoded, "invalid_redirect_uri").await;
+        let post = client.http.post(client.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
         let posted = post.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(query).send().await;
-        goes_nowhere(posted.expect("an answer"), encoded, "invalid_redirect_uri").await;
+        assert_no_redirect(posted.expect("an answer"), encoded, "invalid_redirect_uri").await;
     }
 }
 
 #[tokio::test]
-async fn of_two_redirect_uris_none_is_followed() {
-    let party = provider().await;
+async fn two_redirect_uris_get_no_redirect() {
+    let client = provider().await;
     let evil = "https://evil.example/callback";
     for (first, second) in [(CALLBACK, evil), (evil, CALLBACK), (CALLBACK, CALLBACK), (evil, evil)] {
         let changes = [("redirect_uri", first), ("redirect_uri", second), ("prompt", "none")];
-        goes_nowhere(party.get(&party.authorization_url(&changes), "text/html").await, first, "invalid_request").await;
-        let post = party.http.post(party.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
+        assert_no_redirect(
+            client.get(&client.authorization_url(&changes), "text/html").await,
+            first,
+            "invalid_request",
+        )
+        .await;
+        let post = client.http.post(client.daemon.sign_in("/authorize")).header(ACCEPT, "text/html");
         let posted = post.form(&parameters(&changes)).send().await.expect("an answer");
-        goes_nowhere(posted, first, "invalid_request").await;
+        assert_no_redirect(posted, first, "invalid_request").await;
     }
-    // Two clients are as bad.
-    let changes = [("client_id", APP), ("client_id", NEIGHBOUR)];
-    goes_nowhere(party.get(&party.authorization_url(&changes), "text/html").await, APP, "invalid_request").await;
+    // Two client ids are refused in the same way.
+    let changes = [("client_id", APP), ("client_id", OTHER_APP)];
+    assert_no_redirect(client.get(&client.authorization_url(&changes), "text/html").await, APP, "invalid_request")
+        .await;
 }
 
 #[tokio::test]
-async fn names_that_are_nearly_redirect_uri_mean_nothing() {
-    let party = provider().await;
+async fn parameters_with_similar_names_are_ignored() {
+    let client = provider().await;
     for name in ["Redirect_uri", "redirect_uri[]", "redirect_uri\0", " redirect_uri", "redirect-uri", "redirectUri"] {
         let changes = [(name, "https://evil.example/callback"), ("prompt", "none")];
-        let answer = party.get(&party.authorization_url(&changes), "text/html").await;
+        let answer = client.get(&client.authorization_url(&changes), "text/html").await;
         assert!(
             answer.headers()[LOCATION].to_str().expect("text").starts_with("http://localhost:3000/callback?error=")
         );
     }
-    // Neither does what a posted request has in its address.
-    let url = party.daemon.sign_in("/authorize?redirect_uri=https://evil.example/callback&state=evil");
-    let post = party.http.post(url).header(ACCEPT, "text/html").form(&parameters(&[("prompt", "none")]));
+    // The query of a posted request is ignored.
+    let url = client.daemon.sign_in("/authorize?redirect_uri=https://evil.example/callback&state=evil");
+    let post = client.http.post(url).header(ACCEPT, "text/html").form(&parameters(&[("prompt", "none")]));
     let answer = post.send().await.expect("an answer");
     let location = answer.headers()[LOCATION].to_str().expect("text");
     assert!(location.starts_with("http://localhost:3000/callback?error=") && !location.contains("evil"), "{location}");
@@ -298,31 +307,31 @@ async fn names_that_are_nearly_redirect_uri_mean_nothing() {
 
 #[tokio::test]
 async fn applications_do_not_share_redirect_uris() {
-    let party = provider().await;
-    is_not_followed(&party, "https://neighbour.example/callback").await;
-    let changes = [("client_id", NEIGHBOUR), ("redirect_uri", REGISTERED[0])];
-    goes_nowhere(
-        party.get(&party.authorization_url(&changes), "text/html").await,
-        "a neighbour's",
+    let client = provider().await;
+    assert_not_followed(&client, "https://neighbour.example/callback").await;
+    let changes = [("client_id", OTHER_APP), ("redirect_uri", REGISTERED[0])];
+    assert_no_redirect(
+        client.get(&client.authorization_url(&changes), "text/html").await,
+        "a URI of the other application",
         "invalid_redirect_uri",
     )
     .await;
 }
 
 #[tokio::test]
-async fn registered_ones_are_followed_and_keep_their_query() {
-    let party = Party::start_with_keys(registered).await;
+async fn registered_redirect_uris_are_used_and_keep_their_query() {
+    let client = SignInTestClient::start_with_keys(registered).await;
     for uri in REGISTERED {
         let answer =
-            party.get(&party.authorization_url(&[("redirect_uri", uri), ("prompt", "none")]), "text/html").await;
+            client.get(&client.authorization_url(&[("redirect_uri", uri), ("prompt", "none")]), "text/html").await;
         let location = answer.headers()[LOCATION].to_str().expect("text");
         let separator = if uri.contains('?') { '&' } else { '?' };
         assert!(location.starts_with(&format!("{uri}{separator}error=login_required")), "{location}");
-        let location = party.sign_in("alice", &[("redirect_uri", uri), ("response_type", "code id_token")]).await;
+        let location = client.sign_in("alice", &[("redirect_uri", uri), ("response_type", "code id_token")]).await;
         assert!(location.starts_with(&format!("{uri}#code=")), "{location}");
-        let code = party.code("alice", &[("redirect_uri", uri)]).await;
+        let code = client.code("alice", &[("redirect_uri", uri)]).await;
         let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", uri)];
-        assert_eq!(party.post("/token", &form).await.status, 200, "{uri}");
+        assert_eq!(client.post("/token", &form).await.status, 200, "{uri}");
     }
-    party.stop().await;
+    client.stop().await;
 }

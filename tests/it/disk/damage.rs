@@ -1,4 +1,4 @@
-//! Damage in the database's files: whatever is told is what was told before, or an honest error.
+//! Damage in RocksDB's files: the daemon gives the same answers as before, or an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,51 +10,55 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::{Chance, Daemon, assert_sound, copy, flip, fsck, fsck_in_time, store_files};
+use super::{DamageChoices, DiskTestDaemon, assert_sound, copy, flip, fsck, fsck_in_time, store_files};
 use crate::harness::{folder, run};
-use crate::people::{carry_out, create, key, registry};
+use crate::test_accounts::{carry_out, create, key, registry};
 
-/// A question: path, and a body where it is the indexer that is asked.
-type Question = (String, Option<Value>);
+/// A query: path, and a body when it goes to the indexer.
+type StoreQuery = (String, Option<Value>);
 
-/// A store in which nothing is left in the log, and what a daemon on it says.
-struct Left {
+/// A store whose log is empty, and the answers of a daemon on it.
+struct RestartedStore {
     data: TempDir,
-    answers: Vec<(Question, (u16, Value))>,
+    answers: Vec<(StoreQuery, (u16, Value))>,
 }
 
-/// Starts and ends a daemon, so that everything in the log goes to the database's other files.
+/// Starts and ends a daemon, so that the contents of the log go to RocksDB's other files.
 fn restart(data: &Path) {
-    Daemon::start(data).stop();
-    // Opening once more removes files that a compaction left unfinished: every file is in use then.
+    DiskTestDaemon::start(data).stop();
+    // A further opening removes files of an unfinished compaction: every file is in use then.
     assert_sound(data);
 }
 
-impl Left {
+impl RestartedStore {
     const ACCOUNTS: u64 = 60;
 
-    async fn behind() -> Self {
+    async fn make() -> Self {
         let data = folder();
-        let daemon = Daemon::start(data.path());
+        let daemon = DiskTestDaemon::start(data.path());
         let mut request_ids = Vec::new();
         for number in 0..Self::ACCOUNTS {
             let request_id = daemon.submit(number).await.expect("accepted");
             if number % 10 == 0 {
-                daemon.is_final(&request_id).await;
+                daemon.wait_until_final(&request_id).await;
             }
             request_ids.push(request_id);
         }
         let registry = registry(daemon.process.client()).await;
         let (owner, guest) = (key("owner"), key("guest"));
         let account = create(&registry, &owner, Address::ZERO).await;
-        let account = account.insert(registry.domain(), &owner, guest.authenticator(), PubkeyId(1)).expect("built");
+        let account =
+            account.insert(registry.domain(), &owner, guest.authenticator(), PubkeyId(1)).expect("a valid operation");
         let report = carry_out(&registry, account).await;
-        let account = report.account.update_recovery_agent(registry.domain(), &owner, guest.address()).expect("built");
+        let account = report
+            .account
+            .update_recovery_agent(registry.domain(), &owner, guest.address())
+            .expect("a valid operation");
         request_ids.push(carry_out(&registry, account).await.receipt.request_id.to_string());
 
         let root = daemon.root().await;
         let height = root.body["height"].as_u64().expect("a height");
-        let mut questions: Vec<Question> = vec![
+        let mut questions: Vec<StoreQuery> = vec![
             (format!("/is-valid-root?root={}", root.text("root")), None),
             (format!("/block/{}", root.text("block_hash")), None),
         ];
@@ -78,13 +82,13 @@ impl Left {
         questions.push(("/packed-account".to_owned(), Some(json!({"authenticator_address": key("guest").address()}))));
         daemon.stop();
         restart(data.path());
-        // A copy is asked, so that the store stays as it is.
+        // A daemon on a copy is asked, so that the store stays as it is.
         let copied = copy(data.path());
-        let daemon = Daemon::start(copied.path());
+        let daemon = DiskTestDaemon::start(copied.path());
         let mut answers = Vec::new();
         for question in questions {
             let answer = ask(&daemon, &question).await;
-            // Nobody has the last account's address but its owner.
+            // The address of the last account has no packed account.
             assert!(answer.0 == 200 || question.0 == "/packed-account", "{question:?}: {answer:?}");
             answers.push((question, answer));
         }
@@ -92,12 +96,12 @@ impl Left {
         Self { data, answers }
     }
 
-    /// Starts a daemon on a copy in which a bit of a file has flipped. Asserts that it refuses to serve, or tells nothing wrong;
-    /// returns whether it noticed, and the copy.
-    async fn noticed(&self, damage: &Damage) -> (bool, TempDir) {
+    /// Starts a daemon on a copy in which one bit of a file is flipped. Asserts that it refuses to
+    /// start or gives no wrong answer; returns whether it noticed the damage, and the copy.
+    async fn noticed(&self, damage: &FlippedBit) -> (bool, TempDir) {
         let copied = copy(self.data.path());
         flip(&super::store_folder(copied.path()).join(&damage.file), damage.at, damage.bit);
-        let daemon = match Daemon::try_start(copied.path(), &[]) {
+        let daemon = match DiskTestDaemon::try_start(copied.path(), &[]) {
             Ok(daemon) => daemon,
             Err(message) => {
                 assert!(message.contains("Corruption"), "{damage}: {message}");
@@ -118,8 +122,8 @@ impl Left {
     }
 }
 
-/// Asks a question; the answer has the form that every answer has.
-async fn ask(daemon: &Daemon, (path, body): &Question) -> (u16, Value) {
+/// Sends a query; the answer must have the form of every answer.
+async fn ask(daemon: &DiskTestDaemon, (path, body): &StoreQuery) -> (u16, Value) {
     let answer = match body {
         None => daemon.gateway(path).await,
         Some(body) => daemon.indexer(path, body).await,
@@ -128,15 +132,15 @@ async fn ask(daemon: &Daemon, (path, body): &Question) -> (u16, Value) {
 }
 
 /// A flipped bit.
-struct Damage {
+struct FlippedBit {
     family: String,
     file: PathBuf,
     at: usize,
     bit: usize,
 }
 
-/// The column family whose records are in a file: it is among the file's properties, behind what its name's key shares with
-/// another's.
+/// The column family whose records are in a file. It is among the file's properties, after the part
+/// of its name's key that the key before it does not share.
 fn family(file: &Path) -> String {
     let bytes = std::fs::read(file).expect("read");
     let found = bytes.windows(7).position(|window| window[..2] == [22, 4] && &window[3..] == b"name");
@@ -145,7 +149,7 @@ fn family(file: &Path) -> String {
     String::from_utf8(name.to_vec()).expect("text")
 }
 
-impl std::fmt::Display for Damage {
+impl std::fmt::Display for FlippedBit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { family, file, at, bit } = self;
         write!(f, "bit {bit} of byte {at} of {} ({family})", file.display())
@@ -154,37 +158,37 @@ impl std::fmt::Display for Damage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flipped_bit_makes_no_answer_wrong() {
-    let left = Left::behind().await;
-    let mut chance = Chance::new();
+    let store = RestartedStore::make().await;
+    let mut choices = DamageChoices::new();
     let mut damages = Vec::new();
-    let files = store_files(left.data.path(), ".sst");
-    let mut damage = |file: &Path, within: usize| Damage {
+    let files = store_files(store.data.path(), ".sst");
+    let mut damage = |file: &Path, within: usize| FlippedBit {
         family: family(file),
         file: file.file_name().expect("a name").into(),
-        at: chance.below(within),
-        bit: chance.below(8),
+        at: choices.below(within),
+        bit: choices.below(8),
     };
     let length = |file: &Path| std::fs::metadata(file).expect("a file").len() as usize;
     for wanted in ["accounts", "tree_pages", "blocks", "requests", "results", "places"] {
         let found: Vec<_> = files.iter().filter(|file| family(file) == wanted).collect();
         let [file] = found.as_slice() else { panic!("{wanted}: {found:?}") };
-        // The first half is records; bytes that describe them follow.
+        // The first half of a file is records; the bytes that describe them follow.
         damages.extend((0..2).map(|_| (damage(file, length(file) / 2), true)));
     }
     damages.extend(files.iter().step_by(3).map(|file| (damage(file, length(file)), false)));
 
-    // Two at a time.
-    let left = Arc::new(left);
+    // Two files are checked at a time.
+    let store = Arc::new(store);
     let mut workers = JoinSet::new();
     let mut halves = [Vec::new(), Vec::new()];
     for (number, damage) in damages.into_iter().enumerate() {
         halves[number % 2].push(damage);
     }
     for half in halves {
-        let left = Arc::clone(&left);
+        let store = Arc::clone(&store);
         workers.spawn(async move {
             for (damage, is_in_records) in half {
-                let (noticed, copied) = left.noticed(&damage).await;
+                let (noticed, copied) = store.noticed(&damage).await;
                 let (is_sound, text) = fsck(copied.path());
                 if is_in_records {
                     assert!(noticed, "{damage} went unnoticed");
@@ -196,13 +200,14 @@ async fn a_flipped_bit_makes_no_answer_wrong() {
     workers.join_all().await;
 }
 
-/// A check says that a store is sound only when every record can be read, also those that nothing is rebuilt from.
+/// `fsck` says that a store is sound only when every record can be read, even records that nothing
+/// is rebuilt from.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_check_finds_damage_in_every_family() {
+async fn fsck_finds_damage_in_every_family() {
     const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
     let data = folder();
-    let daemon = Daemon::start(data.path());
-    daemon.is_final(&daemon.submit(0).await.expect("accepted")).await;
+    let daemon = DiskTestDaemon::start(data.path());
+    daemon.wait_until_final(&daemon.submit(0).await.expect("accepted")).await;
     let process = &daemon.process;
     let (data_text, wallet) =
         (data.path().display().to_string(), data.path().join("wallet.json").display().to_string());
@@ -238,19 +243,20 @@ async fn a_check_finds_damage_in_every_family() {
     assert_eq!(missed, Vec::<String>::new());
 }
 
-/// The list of the files in use is written like a log (see `log.rs`), and read like one: a record whose length is damaged looks
-/// like the list's end, and what is not listed is deleted.
+/// RocksDB's list of files has the format of a log (see `log.rs`): a record whose length is damaged
+/// looks like the end of the list. Files that are not listed are deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_list_of_files_is_refused() {
     const ACCOUNTS: u64 = 3;
     let data = folder();
-    let daemon = Daemon::start(data.path());
+    let daemon = DiskTestDaemon::start(data.path());
     for number in 0..ACCOUNTS {
-        daemon.is_final(&daemon.submit(number).await.expect("accepted")).await;
+        daemon.wait_until_final(&daemon.submit(number).await.expect("accepted")).await;
     }
     daemon.kill();
-    // Now the list has the empty families first, and then the files in which the log's records went at this start.
-    Daemon::start(data.path()).stop();
+    // Now the list has the empty column families first, and then the files that this start wrote
+    // from the log.
+    DiskTestDaemon::start(data.path()).stop();
     let current = std::fs::read_to_string(super::store_folder(data.path()).join("CURRENT")).expect("read");
     let list = PathBuf::from("store").join(current.trim());
     let bytes = std::fs::read(data.path().join(&list)).expect("read");
@@ -266,11 +272,11 @@ async fn a_damaged_list_of_files_is_refused() {
         flip(&copied.path().join(&list), byte, bit);
         copied
     };
-    // The short ones between families and files, and some of the others.
+    // The short records between families and files, and some of the others.
     let short = records.iter().skip(1).filter(|(_, length)| *length < 20 && *length != 7).take(8);
     for (at, _) in short.chain(records.iter().step_by(16)) {
         let copied = flipped(at + 5, 7);
-        match Daemon::try_start(copied.path(), &[]) {
+        match DiskTestDaemon::try_start(copied.path(), &[]) {
             Ok(daemon) => assert_eq!(daemon.accounts().await, ACCOUNTS, "the length of the record at {at}"),
             Err(message) => assert!(message.contains("Corruption"), "the length of the record at {at}: {message}"),
         }
@@ -279,6 +285,6 @@ async fn a_damaged_list_of_files_is_refused() {
     }
     let (at, _) = records[records.len() / 2];
     let checked = fsck_in_time(flipped(at + 6, 2).path()).await;
-    let (is_sound, text) = checked.expect("a damaged type keeps the store from opening forever");
+    let (is_sound, text) = checked.expect("with a damaged type the check does not end");
     assert!(!is_sound && text.contains("Corruption"), "the type of the record at {at}: {text}");
 }

@@ -1,4 +1,5 @@
-//! Files that are missing, are something else, or are not to be had: a daemon refuses to serve and says why.
+//! Files that are missing, that are not files, or that cannot be opened: the daemon refuses to
+//! start and says why.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -7,32 +8,32 @@ use std::process::Command;
 use selfsame::daemon::store_folder;
 use tempfile::TempDir;
 
-use super::{Daemon, assert_sound, copy, fsck, store_files};
+use super::{DiskTestDaemon, assert_sound, copy, fsck, store_files};
 use crate::harness::folder;
 
-/// A data folder of a daemon that has made three accounts and ended; nothing is left in the log.
-async fn lived() -> TempDir {
+/// The data folder of a daemon that has created three accounts and ended; the log is empty.
+async fn data_with_accounts() -> TempDir {
     let data = folder();
-    let daemon = Daemon::start(data.path());
+    let daemon = DiskTestDaemon::start(data.path());
     for number in 0..3 {
-        daemon.is_final(&daemon.submit(number).await.expect("accepted")).await;
+        daemon.wait_until_final(&daemon.submit(number).await.expect("accepted")).await;
     }
     daemon.kill();
-    Daemon::start(data.path()).stop();
+    DiskTestDaemon::start(data.path()).stop();
     assert_sound(data.path());
     data
 }
 
 fn refusal(data: &Path) -> String {
-    match Daemon::try_start(data, &[]) {
-        Ok(_) => panic!("it serves"),
+    match DiskTestDaemon::try_start(data, &[]) {
+        Ok(_) => panic!("the daemon serves"),
         Err(message) => message,
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_lacks_a_file_is_refused() {
-    let lived = lived().await;
+    let lived = data_with_accounts().await;
     type Change = fn(&Path);
     let table: [(&str, Change, &str); 7] = [
         (
@@ -73,7 +74,7 @@ async fn a_store_that_lacks_a_file_is_refused() {
     for (what, change, expected) in table {
         let copied = copy(lived.path());
         change(copied.path());
-        // However often it is tried.
+        // A second start refuses too.
         for _ in 0..2 {
             let message = refusal(copied.path());
             assert!(message.starts_with("selfsame: ") && message.contains(expected), "{what}: {message}");
@@ -101,18 +102,19 @@ fn write(file: &Path, text: &str) {
     std::fs::write(file, text).expect("written");
 }
 
-/// Without the file that names the list of files RocksDB takes a folder for a new store, and deletes what it does not know. A
-/// supervisor that starts the daemon again and again must not make an empty registry of it.
+/// RocksDB takes a folder without the file that names the list of files for a new store, and
+/// deletes the files that it does not expect. A supervisor that restarts the daemon must not turn
+/// the store into an empty registry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_lacks_its_beginning_is_not_made_anew() {
-    let lived = lived().await;
+async fn a_store_without_its_current_file_is_not_replaced_by_an_empty_one() {
+    let lived = data_with_accounts().await;
     let copied = copy(lived.path());
     let current = store_folder(copied.path()).join("CURRENT");
     let text = std::fs::read_to_string(&current).expect("read");
     let records = store_files(copied.path(), ".sst");
     delete(&current);
     for time in 1..=3 {
-        match Daemon::try_start(copied.path(), &[]) {
+        match DiskTestDaemon::try_start(copied.path(), &[]) {
             Ok(daemon) => panic!("start {time} serves {} accounts of 3", daemon.accounts().await),
             Err(message) => assert!(message.contains("cannot open the store"), "{message}"),
         }
@@ -120,15 +122,16 @@ async fn a_store_that_lacks_its_beginning_is_not_made_anew() {
         assert_eq!(store_files(copied.path(), ".sst"), records, "start {time}");
     }
     write(&current, &text);
-    let daemon = Daemon::start(copied.path());
+    let daemon = DiskTestDaemon::start(copied.path());
     assert_eq!(daemon.accounts().await, 3);
     daemon.stop();
     assert_sound(copied.path());
 }
 
-/// Runs a daemon for which the rights of files count, also where the tests are run by root; it must refuse to serve.
+/// Runs a daemon for which file permissions count, even when root runs the tests; it must refuse to
+/// start.
 fn refusal_without_privileges(data: &Path) -> String {
-    // A daemon that does not end by itself is ended, which the exit status says.
+    // `timeout` ends a daemon that does not end; the exit status shows it.
     let mut command = Command::new("timeout");
     command.arg("20");
     let is_root = std::fs::metadata("/proc/self").expect("this process").uid() == 0;
@@ -145,11 +148,11 @@ fn refusal_without_privileges(data: &Path) -> String {
 }
 
 fn set_rights(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("rights are set");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permissions are set");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_not_to_be_had_is_refused() {
+async fn a_store_that_cannot_be_opened_is_refused() {
     let data = folder();
     set_rights(data.path(), 0o500);
     let message = refusal_without_privileges(data.path());
@@ -157,7 +160,7 @@ async fn a_store_that_is_not_to_be_had_is_refused() {
     assert!(message.contains(&data.path().display().to_string()), "{message}");
     set_rights(data.path(), 0o700);
 
-    let lived = lived().await;
+    let lived = data_with_accounts().await;
     for file in [store_folder(lived.path()).join("LOCK"), store_files(lived.path(), ".sst")[0].clone()] {
         set_rights(&file, 0o000);
         let message = refusal_without_privileges(lived.path());
@@ -165,14 +168,14 @@ async fn a_store_that_is_not_to_be_had_is_refused() {
         assert!(message.contains(&file.display().to_string()), "{message}");
         set_rights(&file, 0o600);
     }
-    // Only root can give files away.
-    const SOMEBODY: u32 = 12345;
-    if chown(store_folder(lived.path()), Some(SOMEBODY), Some(SOMEBODY)).is_ok() {
+    // Only root can change the owner of a file.
+    const OTHER_USER: u32 = 12345;
+    if chown(store_folder(lived.path()), Some(OTHER_USER), Some(OTHER_USER)).is_ok() {
         let message = refusal_without_privileges(lived.path());
         assert!(message.contains("Operation not permitted"), "{message}");
         assert!(message.contains(&lived.path().display().to_string()), "{message}");
     } else {
-        eprintln!("SKIPPED: a store of somebody else; only root can make one");
+        eprintln!("SKIPPED: a store of another user; only root can make one");
     }
     assert_sound(lived.path());
 }

@@ -1,4 +1,4 @@
-//! A full disk, and a write error that the database does not forget.
+//! A full disk, and a write error that RocksDB keeps until it is opened again.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,13 +12,13 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::{Daemon, PAUSE, Visitor, assert_sound, creation, fsck, until};
+use super::{DiskTestClient, DiskTestDaemon, PAUSE, assert_sound, creation, fsck, until};
 use crate::harness::folder;
 
-/// What the operating system says when a disk is full.
+/// The operating system's message when a disk is full.
 const NO_SPACE: &str = "No space left on device";
 
-/// A small disk, in memory, that goes away with this.
+/// A small disk in memory that is removed when this is dropped.
 struct SmallDisk {
     holder: Child,
     path: PathBuf,
@@ -26,14 +26,15 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// RocksDB goes on by itself only when 64 MiB are free (two of its write buffers).
+    /// RocksDB resumes without a restart only when 64 MiB are free (two of its write buffers).
     const SIZE: usize = 128 << 20;
 
     /// `None` where this process may not mount anything.
     fn mount() -> Option<Self> {
         let mounted_on = folder();
-        // Mounted where only its holder is at home: it ends with the holder, however the test ends. Others get there through the
-        // holder's entry in /proc.
+        // The disk is mounted in a mount namespace of its own. It ends with the holding process,
+        // even when the test is killed. Other processes reach it through the holder's entry in
+        // /proc.
         let script = "mount -t tmpfs -o size=$1 tmpfs \"$0\" && echo mounted && exec cat";
         for namespaces in [["--user", "--map-root-user", "--mount"].as_slice(), &["--mount"]] {
             let mut command = Command::new("unshare");
@@ -61,7 +62,7 @@ impl SmallDisk {
         self.path.join("ballast")
     }
 
-    /// Takes up all the space but `left` bytes.
+    /// Fills the disk except for `left` bytes.
     fn fill(&self, left: usize) {
         let mut ballast = File::create(self.ballast()).expect("a file");
         let piece = vec![7; 1 << 16];
@@ -70,7 +71,7 @@ impl SmallDisk {
         }
     }
 
-    /// Takes up what is left, to the last byte.
+    /// Fills the rest, to the last byte.
     fn fill_all(&self) {
         let mut rest = File::create(self.path.join("rest")).expect("a file");
         while rest.write_all(&[7; 512]).is_ok() {}
@@ -83,48 +84,50 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Both fail only when the holder has ended, which is what they are for.
+        // Both fail only when the holder has already ended.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }
 }
 
-/// What several clients share.
+/// The progress of several clients.
 #[derive(Default)]
-struct Desk {
+struct SharedProgress {
     accepted: Mutex<BTreeMap<u64, String>>,
     refusals: AtomicUsize,
     is_over: AtomicBool,
 }
 
-impl Desk {
+impl SharedProgress {
     fn accepted(&self) -> Vec<String> {
-        self.accepted.lock().expect("no panic").values().cloned().collect()
+        self.accepted.lock().expect("the task does not panic").values().cloned().collect()
     }
 }
 
-/// Makes accounts, each asked for until it is accepted.
-async fn make_accounts(daemon: Arc<Daemon>, desk: Arc<Desk>, first: u64) {
+/// Creates accounts. Each creation is sent until it is accepted.
+async fn make_accounts(daemon: Arc<DiskTestDaemon>, progress: Arc<SharedProgress>, first: u64) {
     for number in first.. {
-        while !desk.accepted.lock().expect("no panic").contains_key(&number) {
+        while !progress.accepted.lock().expect("the task does not panic").contains_key(&number) {
             match daemon.submit(number).await {
-                Some(request_id) => drop(desk.accepted.lock().expect("no panic").insert(number, request_id)),
+                Some(request_id) => {
+                    drop(progress.accepted.lock().expect("the task does not panic").insert(number, request_id))
+                }
                 None => {
-                    desk.refusals.fetch_add(1, Ordering::Relaxed);
+                    progress.refusals.fetch_add(1, Ordering::Relaxed);
                     sleep(PAUSE).await;
                 }
             }
         }
-        if desk.is_over.load(Ordering::Relaxed) {
+        if progress.is_over.load(Ordering::Relaxed) {
             return;
         }
     }
 }
 
-/// Waits until the daemon says that the disk is full.
-async fn is_full(visitor: &Visitor) {
+/// Waits until the daemon reports that the disk is full.
+async fn wait_until_full(client: &DiskTestClient) {
     until("full disk", async || {
-        let reasons = visitor.reasons().await;
+        let reasons = client.reasons().await;
         let (full, others): (Vec<_>, Vec<_>) = reasons.into_iter().partition(|reason| reason.contains(NO_SPACE));
         assert_eq!(others, Vec::<String>::new());
         (!full.is_empty()).then_some(())
@@ -133,52 +136,53 @@ async fn is_full(visitor: &Visitor) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_said_and_survived() {
+async fn a_full_disk_is_reported_and_survived() {
     let Some(disk) = SmallDisk::mount() else { return };
     disk.fill(1 << 20);
-    let daemon = Arc::new(Daemon::start(&disk.data()));
-    daemon.is_final(&daemon.submit(0).await.expect("accepted")).await;
-    let desk = Arc::new(Desk::default());
+    let daemon = Arc::new(DiskTestDaemon::start(&disk.data()));
+    daemon.wait_until_final(&daemon.submit(0).await.expect("accepted")).await;
+    let progress = Arc::new(SharedProgress::default());
     let clients: Vec<_> = (1..=4)
-        .map(|client| tokio::spawn(make_accounts(Arc::clone(&daemon), Arc::clone(&desk), client * 1_000_000)))
+        .map(|client| tokio::spawn(make_accounts(Arc::clone(&daemon), Arc::clone(&progress), client * 1_000_000)))
         .collect();
-    is_full(&daemon).await;
+    wait_until_full(&daemon).await;
 
-    // Nothing is taken, and everything can be read.
-    let refusals = desk.refusals.load(Ordering::Relaxed);
-    until("refusals", async || (desk.refusals.load(Ordering::Relaxed) >= refusals + 20).then_some(())).await;
+    // No request is accepted, and every read works.
+    let refusals = progress.refusals.load(Ordering::Relaxed);
+    until("refusals", async || (progress.refusals.load(Ordering::Relaxed) >= refusals + 20).then_some(())).await;
     assert_eq!(daemon.root().await.status, 200);
     let one = json!({"leaf_index": "0x1"});
     for path in ["/inclusion-proof", "/authenticators", "/signature-nonce", "/recovery-agent"] {
         assert_eq!(daemon.indexer(path, &one).await.status, 200, "{path}");
     }
-    for request_id in desk.accepted().iter().take(100) {
+    for request_id in progress.accepted().iter().take(100) {
         assert_eq!(daemon.gateway(&format!("/status/{request_id}")).await.status, 200);
     }
-    let accepted_before = desk.accepted().len();
+    let accepted_before = progress.accepted().len();
 
-    // It goes on by itself.
+    // It resumes without a restart.
     disk.make_room();
-    daemon.is_ready().await;
-    until("requests", async || (desk.accepted().len() > accepted_before + 20).then_some(())).await;
-    desk.is_over.store(true, Ordering::Relaxed);
+    daemon.wait_until_ready().await;
+    until("requests", async || (progress.accepted().len() > accepted_before + 20).then_some(())).await;
+    progress.is_over.store(true, Ordering::Relaxed);
     for client in clients {
-        client.await.expect("no answer was wrong");
+        client.await.expect("no client panics");
     }
-    let mut accepted = desk.accepted();
-    accepted.push(daemon.submit(0).await.expect("the same again"));
-    daemon.each_is_final_once(&accepted).await;
+    let mut accepted = progress.accepted();
+    accepted.push(daemon.submit(0).await.expect("the same request is accepted again"));
+    daemon.assert_each_final_once(&accepted).await;
     Arc::into_inner(daemon).expect("the clients have ended").stop();
     assert_sound(&disk.data());
 }
 
-/// The first write that finds no room is a request's own: nothing else is written meanwhile, because blocks are waited for.
+/// The first write that finds no space belongs to a request: blocks wait, so nothing else is
+/// written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_finds_no_room_is_told_so() {
+async fn a_request_that_does_not_fit_on_the_disk_is_refused() {
     let Some(disk) = SmallDisk::mount() else { return };
     disk.fill(1 << 20);
     let waiting = [("SELFSAME_BATCHER__MAX_WAIT", "1s"), ("SELFSAME_BATCHER__MAX_OPERATIONS", "10000")];
-    let daemon = Daemon::try_start(&disk.data(), &waiting).expect("it starts");
+    let daemon = DiskTestDaemon::try_start(&disk.data(), &waiting).expect("it starts");
     disk.fill_all();
     let mut accepted = Vec::new();
     for number in 0.. {
@@ -187,11 +191,11 @@ async fn a_request_that_finds_no_room_is_told_so() {
             None => break,
         }
     }
-    is_full(&daemon).await;
+    wait_until_full(&daemon).await;
     disk.make_room();
-    daemon.is_ready().await;
+    daemon.wait_until_ready().await;
     accepted.push(daemon.submit(accepted.len() as u64).await.expect("accepted"));
-    daemon.each_is_final_once(&accepted).await;
+    daemon.assert_each_final_once(&accepted).await;
     daemon.stop();
     assert_sound(&disk.data());
 }
@@ -200,17 +204,18 @@ async fn a_request_that_finds_no_room_is_told_so() {
 async fn a_daemon_that_is_killed_on_a_full_disk_loses_nothing() {
     let Some(disk) = SmallDisk::mount() else { return };
     disk.fill(1 << 20);
-    let daemon = Daemon::start(&disk.data());
+    let daemon = DiskTestDaemon::start(&disk.data());
     disk.fill_all();
     let mut accepted = Vec::new();
     while let Some(request_id) = daemon.submit(accepted.len() as u64).await {
         accepted.push(request_id);
     }
-    is_full(&daemon).await;
+    wait_until_full(&daemon).await;
     daemon.kill();
 
-    // On the full disk it starts or says why not; so does a check, which needs room for a copy.
-    match Daemon::try_start(&disk.data(), &[]) {
+    // On the full disk the daemon starts or says why not; so does `fsck`, which needs space for a
+    // copy.
+    match DiskTestDaemon::try_start(&disk.data(), &[]) {
         Ok(daemon) => daemon.kill(),
         Err(message) => assert!(message.contains(NO_SPACE), "{message}"),
     }
@@ -218,20 +223,22 @@ async fn a_daemon_that_is_killed_on_a_full_disk_loses_nothing() {
     assert!(is_sound || text.contains(NO_SPACE), "{text}");
 
     disk.make_room();
-    let daemon = Daemon::start(&disk.data());
+    let daemon = DiskTestDaemon::start(&disk.data());
     for request_id in &accepted {
-        daemon.is_final(request_id).await;
+        daemon.wait_until_final(request_id).await;
     }
-    // What was refused may have been recorded all the same; sent again under its key it is the same request.
+    // A refused request may have been recorded; sent again under its key it is the same request.
     accepted.push(daemon.submit(accepted.len() as u64).await.expect("accepted"));
-    daemon.each_is_final_once(&accepted).await;
+    daemon.assert_each_final_once(&accepted).await;
     daemon.stop();
     assert_sound(&disk.data());
 }
 
-/// A daemon for whose files there is a size limit, so that writing fails with another error than that of a full disk.
-fn start_limited(data: &Path) -> (Child, Visitor) {
-    // The limit is in units of 512 bytes; the signal that would end the process is ignored, so the write fails instead.
+/// Starts a daemon with a limit on the size of its files, so that a write fails with another error
+/// than that of a full disk.
+fn start_limited(data: &Path) -> (Child, DiskTestClient) {
+    // The limit is in units of 512 bytes. The signal that would end the process is ignored, so the
+    // write fails instead.
     let script = "trap '' XFSZ; ulimit -S -f 600; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_selfsame"), "serve", "--dev", "--data"]).arg(data);
@@ -245,51 +252,52 @@ fn start_limited(data: &Path) -> (Child, Visitor) {
         let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
         row.unwrap_or_else(|| panic!("no address of {interface} in {table:?}")).to_owned()
     };
-    let visitor = Visitor::new(&url("gateway"), &url("indexer"), &url("operator"));
-    (child, visitor)
+    let client = DiskTestClient::new(&url("gateway"), &url("indexer"), &url("operator"));
+    (child, client)
 }
 
-/// The reasons have paths of this machine in them.
+/// The reasons contain paths of this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_the_disk_is_told_to_the_operator_alone() {
+async fn only_the_operator_sees_the_reasons_of_disk_failures() {
     let folder = folder();
-    let (mut process, visitor) = start_limited(folder.path());
-    let url = format!("{}/create-account", visitor.gateway);
+    let (mut process, client) = start_limited(folder.path());
+    let url = format!("{}/create-account", client.gateway);
     let data = folder.path().display().to_string();
     for number in 0.. {
-        let answer = visitor.ask(visitor.http.post(&url).json(&creation(number))).await;
+        let answer = client.ask(client.http.post(&url).json(&creation(number))).await;
         if answer.status != 200 {
             let message = answer.text("message");
             assert!(!message.contains(&data), "{message}");
             break;
         }
     }
-    assert!(visitor.reasons().await.iter().any(|reason| reason.contains(&data)));
-    process.kill().expect("kill");
-    process.wait().expect("wait");
+    assert!(client.reasons().await.iter().any(|reason| reason.contains(&data)));
+    process.kill().expect("the process is killed");
+    process.wait().expect("the process is waited for");
 }
 
-/// After any other write error than that of a full disk RocksDB takes no more writes until the store is opened again: what is on
-/// disk is not known. The daemon says so and is read only, and a restart is enough.
+/// After a write error other than that of a full disk RocksDB accepts no writes until the store is
+/// opened again, because the contents of the disk are unknown. The daemon reports it and is
+/// read-only; a restart repairs it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_write_error_that_stays_a_restart_is_enough() {
+async fn a_restart_ends_a_persistent_write_error() {
     let folder = folder();
-    let (mut process, visitor) = start_limited(folder.path());
+    let (mut process, client) = start_limited(folder.path());
     let mut accepted = Vec::new();
-    while let Some(request_id) = visitor.submit(accepted.len() as u64).await {
+    while let Some(request_id) = client.submit(accepted.len() as u64).await {
         accepted.push(request_id);
     }
-    let reasons = visitor.reasons().await;
+    let reasons = client.reasons().await;
     assert!(!reasons.is_empty() && reasons.iter().all(|reason| reason.contains("File too large")), "{reasons:?}");
-    assert_eq!(visitor.root().await.status, 200);
-    assert_eq!(visitor.indexer("/inclusion-proof", &json!({"leaf_index": "0x1"})).await.status, 200);
-    assert!(process.try_wait().expect("asked").is_none(), "it lives");
-    process.kill().expect("kill");
-    process.wait().expect("wait");
+    assert_eq!(client.root().await.status, 200);
+    assert_eq!(client.indexer("/inclusion-proof", &json!({"leaf_index": "0x1"})).await.status, 200);
+    assert!(process.try_wait().expect("asked").is_none(), "the daemon still runs");
+    process.kill().expect("the process is killed");
+    process.wait().expect("the process is waited for");
 
-    let daemon = Daemon::start(folder.path());
+    let daemon = DiskTestDaemon::start(folder.path());
     accepted.push(daemon.submit(accepted.len() as u64).await.expect("accepted"));
-    daemon.each_is_final_once(&accepted).await;
+    daemon.assert_each_final_once(&accepted).await;
     daemon.stop();
     assert_sound(folder.path());
 }

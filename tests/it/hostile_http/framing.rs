@@ -1,8 +1,8 @@
-//! Requests whose end is in doubt, and heads that are too large.
+//! Requests with an ambiguous end, and heads that are too large.
 //!
-//! Behind a proxy that sees another end than we do, the bytes behind a request's doubtful end are a request that the proxy never
-//! saw: it carries what its sender likes and is answered to somebody else. So where two readers could disagree, nothing behind is
-//! ever executed.
+//! When a proxy sees another end of a request than the daemon does, the bytes behind that end are a
+//! request that the proxy never saw. It can carry any header, and its answer can go to another
+//! client. So where two readers could disagree, the daemon never executes what follows.
 
 use std::net::SocketAddr;
 
@@ -12,31 +12,32 @@ use futures_util::stream::iter;
 use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 
-use super::raw::{Reply, connect, exchange, replies};
-use super::{Besieged, GONE_WITHIN, answers_promptly};
-use crate::people::key;
+use super::raw::{RawAnswer, connect, exchange, replies};
+use super::{GONE_WITHIN, HostileTestDaemon, assert_prompt_answer};
+use crate::test_accounts::key;
 
-/// Connections at a time.
+/// The number of connections at a time.
 const AT_ONCE: usize = 100;
 
-/// What becomes of the request behind the one with the doubtful end.
+/// What happens to the request behind the one with the ambiguous end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Behind {
-    /// It belongs to the first one's body, or nobody can tell: it is not executed, and the connection is closed.
+enum SecondRequest {
+    /// It belongs to the body of the first request, or its place is ambiguous: it is not executed,
+    /// and the connection is closed.
     Never,
-    /// The first one ends before it beyond doubt: it is the next.
+    /// The first request clearly ends before it: it is the next request.
     Next,
 }
-use Behind::{Never, Next};
+use SecondRequest::{Never, Next};
 
-/// The first request of a connection, up to where the one behind begins.
-struct Shape {
+/// The first request of a connection, up to the start of the second.
+struct FirstRequest {
     name: &'static str,
     bytes: Vec<u8>,
-    behind: Behind,
+    behind: SecondRequest,
 }
 
-/// A `POST` with these further header lines.
+/// A `POST` with these additional header lines.
 fn post(path: &str, lines: &str, body: &[u8]) -> Vec<u8> {
     post_version(path, "1.1", lines, body)
 }
@@ -48,7 +49,7 @@ fn post_version(path: &str, version: &str, lines: &str, body: &[u8]) -> Vec<u8> 
     [head.as_bytes(), body].concat()
 }
 
-/// A request without a body, by its request line and further header lines.
+/// A request without a body, with its request line and additional header lines.
 fn plain(line: &str, lines: &str) -> Vec<u8> {
     format!("{line}\r\nhost: h\r\nx-request-id: first\r\n{lines}\r\n").into_bytes()
 }
@@ -56,13 +57,13 @@ fn plain(line: &str, lines: &str) -> Vec<u8> {
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Bodies by length: `length` is that of the request behind.
-fn lengths(path: &str, length: usize) -> Vec<Shape> {
+/// Bodies with a length. `length` is the length of the second request.
+fn lengths(path: &str, length: usize) -> Vec<FirstRequest> {
     let over = length + LAST_CHUNK.len();
     let both = |first: &str, second: &str| post(path, &format!("{first}\r\n{second}\r\n"), LAST_CHUNK);
     let covering = format!("content-length: {over}");
     let counted = |value: &str| post(path, &format!("content-length: {value}\r\n"), b"{}");
-    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let shape = |name, bytes, behind| FirstRequest { name, bytes, behind };
     vec![
         shape("length", counted("2"), Next),
         shape("length, then chunked", both(&covering, "transfer-encoding: chunked"), Never),
@@ -120,9 +121,9 @@ fn lengths(path: &str, length: usize) -> Vec<Shape> {
 }
 
 /// Transfer codings.
-fn codings(path: &str, length: usize) -> Vec<Shape> {
+fn codings(path: &str, length: usize) -> Vec<FirstRequest> {
     let coded = |value: &str| post(path, &format!("transfer-encoding:{value}\r\n"), LAST_CHUNK);
-    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let shape = |name, bytes, behind| FirstRequest { name, bytes, behind };
     let counted = |lines: &str| post(path, &format!("{lines}content-length: {}\r\n", length + 5), LAST_CHUNK);
     vec![
         shape("chunked", coded(" chunked"), Next),
@@ -153,10 +154,10 @@ fn codings(path: &str, length: usize) -> Vec<Shape> {
     ]
 }
 
-/// Chunks.
-fn chunks(path: &str) -> Vec<Shape> {
+/// Chunked bodies.
+fn chunks(path: &str) -> Vec<FirstRequest> {
     let chunked = |body: &str| post(path, CHUNKED, body.as_bytes());
-    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let shape = |name, bytes, behind| FirstRequest { name, bytes, behind };
     vec![
         shape("chunk", chunked("2\r\n{}\r\n0\r\n\r\n"), Next),
         shape("chunk size with zeros", chunked("00000000000000000002\r\n{}\r\n0\r\n\r\n"), Next),
@@ -192,10 +193,10 @@ fn chunks(path: &str) -> Vec<Shape> {
 }
 
 /// Request lines and header lines.
-fn lines(path: &str) -> Vec<Shape> {
+fn lines(path: &str) -> Vec<FirstRequest> {
     let line = |line: &str| plain(line, "");
     let counted = |lines: &str| post(path, &format!("{lines}content-length: 2\r\n"), b"{}");
-    let shape = |name, bytes, behind| Shape { name, bytes, behind };
+    let shape = |name, bytes, behind| FirstRequest { name, bytes, behind };
     let replaced = |from: &str, to: &str| {
         let request = String::from_utf8(counted("")).expect("text");
         request.replace(from, to).into_bytes()
@@ -217,7 +218,7 @@ fn lines(path: &str) -> Vec<Shape> {
         shape("lines before", [b"\r\n\r\n".as_slice(), &counted("")].concat(), Next),
         shape("spaces before", [b"  ".as_slice(), &counted("")].concat(), Never),
         shape("absolute form", line("GET http://h/health HTTP/1.1"), Next),
-        shape("somebody else's absolute form", line("GET https://evil.example/health HTTP/1.1"), Next),
+        shape("the absolute form of another host", line("GET https://evil.example/health HTTP/1.1"), Next),
         shape("authority form", line("GET h:80 HTTP/1.1"), Next),
         shape("asterisk form", line("OPTIONS * HTTP/1.1"), Next),
         shape("asterisk form of GET", line("GET * HTTP/1.1"), Next),
@@ -270,12 +271,12 @@ fn path_of(interface: &str) -> &'static str {
         "verification" => "/api/v4/verify/rp_0000000000000000",
         "gateway" => "/create-account",
         "indexer" => "/inclusion-proof",
-        // It is refused for want of the token, its body unread.
+        // This request is refused for its missing token, and its body is not read.
         _ => "/keys/rotate",
     }
 }
 
-/// The request behind: at the gateway one whose effect is seen.
+/// The second request: at the gateway its effect is visible.
 fn behind(interface: &str, number: usize) -> Vec<u8> {
     if interface != "gateway" {
         return b"GET /behind HTTP/1.1\r\nhost: h\r\nx-request-id: behind\r\n\r\n".to_vec();
@@ -286,57 +287,58 @@ fn behind(interface: &str, number: usize) -> Vec<u8> {
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Sends a shape with the request behind it, and judges what came; how many requests were answered, and how many of them were
-/// the one behind.
-async fn smuggle(interface: &str, address: SocketAddr, shape: &Shape, behind: &[u8]) -> (u64, u64) {
-    let Shape { name, bytes, behind: expected } = shape;
+/// Sends a first request with the second one behind it and checks the answers. Returns how many
+/// requests were answered, and how many of them were the second one.
+async fn smuggle(interface: &str, address: SocketAddr, shape: &FirstRequest, behind: &[u8]) -> (u64, u64) {
+    let FirstRequest { name, bytes, behind: expected } = shape;
     let answered = exchange(connect(address).await, &[bytes.as_slice(), behind].concat(), GONE_WITHIN).await;
     let answered = replies(&answered);
     let ids: Vec<_> = answered.iter().map(|reply| reply.header("x-request-id").unwrap_or("none")).collect();
-    let told =
+    let description =
         format!("{interface}: {name}: {ids:?} {:?}", answered.iter().map(|reply| reply.status).collect::<Vec<_>>());
-    let is_expected = |reply: &Reply| reply.status < 500 || [503, 504].contains(&reply.status);
-    assert!(answered.iter().all(is_expected), "{told}");
+    let is_expected = |reply: &RawAnswer| reply.status < 500 || [503, 504].contains(&reply.status);
+    assert!(answered.iter().all(is_expected), "{description}");
     match expected {
-        Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{told}"),
-        // What nobody can tell from where the request id is, is answered by an id of ours.
-        Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{told}"),
+        Never => assert!(matches!(ids.as_slice(), [] | ["none"] | ["first"]), "{description}"),
+        // When the first request's own id is not certain, it is answered with an id of the daemon.
+        Next => assert!(matches!(ids.as_slice(), [_, "behind"]) && ids[0] != "none", "{description}"),
     }
     if ids == ["none"] {
-        assert!((400..500).contains(&answered[0].status), "{told}");
+        assert!((400..500).contains(&answered[0].status), "{description}");
     }
-    answers_promptly(address).await;
+    assert_prompt_answer(address).await;
     let handled = ids.iter().filter(|id| **id != "none").count() as u64;
     (handled, ids.iter().filter(|id| **id == "behind").count() as u64)
 }
 
 #[tokio::test]
-async fn requests_behind_a_doubtful_end_are_not_executed() {
-    let besieged = Besieged::start().await;
-    for (interface, address) in besieged.interfaces() {
-        let before = (besieged.handled(interface).await, besieged.accepted().await);
+async fn requests_behind_an_ambiguous_end_are_not_executed() {
+    let target = HostileTestDaemon::start().await;
+    for (interface, address) in target.interfaces() {
+        let before = (target.handled(interface).await, target.accepted().await);
         let path = path_of(interface);
         let length = behind(interface, 0).len();
         let shapes = [lengths(path, length), codings(path, length), chunks(path), lines(path)];
-        let shapes: Vec<Shape> = shapes.into_iter().flatten().collect();
+        let shapes: Vec<FirstRequest> = shapes.into_iter().flatten().collect();
         let smuggling = shapes
             .iter()
             .enumerate()
             .map(|(number, shape)| async move { smuggle(interface, address, shape, &behind(interface, number)).await });
         let answered: Vec<(u64, u64)> = iter(smuggling).buffer_unordered(AT_ONCE).collect().await;
         let handled: u64 = answered.iter().map(|(handled, _)| handled).sum();
-        // Nothing was handled that was not answered: each shape's own, its ordinary request, and at the operator's what we asked.
+        // The daemon handled nothing that was not answered: each first request, one ordinary
+        // request for each, and at the operator interface the requests for the metrics.
         let ours = shapes.len() as u64 + if interface == "operator" { 2 } else { 0 };
-        assert_eq!(besieged.handled(interface).await - before.0, handled + ours, "{interface}");
+        assert_eq!(target.handled(interface).await - before.0, handled + ours, "{interface}");
         let executed: u64 = answered.iter().map(|(_, behind)| behind).sum();
         let accounts = if interface == "gateway" { executed } else { 0 };
-        assert_eq!(besieged.accepted().await - before.1, accounts, "{interface}");
+        assert_eq!(target.accepted().await - before.1, accounts, "{interface}");
         println!("{interface}: {} shapes, {handled} requests handled, {executed} of them from behind", shapes.len());
     }
-    besieged.still_serves().await;
+    target.assert_serves().await;
 }
 
-/// Heads that are larger than any good one.
+/// Heads that are larger than any legitimate head.
 fn large_heads() -> Vec<(&'static str, Vec<u8>)> {
     let with = |lines: &str| plain("GET /health HTTP/1.1", lines);
     let huge = "x".repeat(100_000);
@@ -368,25 +370,25 @@ fn large_heads() -> Vec<(&'static str, Vec<u8>)> {
 
 #[tokio::test]
 async fn large_heads_are_refused() {
-    let besieged = Besieged::start().await;
+    let target = HostileTestDaemon::start().await;
     let heads = large_heads();
-    for (interface, address) in besieged.interfaces() {
-        let before = besieged.handled(interface).await;
+    for (interface, address) in target.interfaces() {
+        let before = target.handled(interface).await;
         join_all(heads.iter().map(|(name, bytes)| async move {
             let answered = replies(&exchange(connect(address).await, bytes, GONE_WITHIN).await);
             let statuses: Vec<u16> = answered.iter().map(|reply| reply.status).collect();
-            // A client that is sent away while it sends may not see why.
+            // A client that is disconnected while it sends may not receive the reason.
             assert!(matches!(statuses.as_slice(), [] | [400 | 414 | 431]), "{interface}: {name}: {statuses:?}");
-            answers_promptly(address).await;
+            assert_prompt_answer(address).await;
         }))
         .await;
         let ours = heads.len() as u64 + if interface == "operator" { 1 } else { 0 };
-        assert_eq!(besieged.handled(interface).await - before, ours, "{interface}: a large head was handled");
+        assert_eq!(target.handled(interface).await - before, ours, "{interface}: a large head was handled");
     }
     // A head may have a hundred headers.
     let most = plain("GET /health HTTP/1.1", &format!("{}connection: close\r\n", "a: b\r\n".repeat(97)));
     let answered =
-        replies(&exchange(connect(besieged.daemon.addresses[Interface::Gateway]).await, &most, GONE_WITHIN).await);
+        replies(&exchange(connect(target.daemon.addresses[Interface::Gateway]).await, &most, GONE_WITHIN).await);
     assert_eq!(answered[0].status, 200);
-    assert_eq!(besieged.server_errors().await, 0);
+    assert_eq!(target.server_errors().await, 0);
 }

@@ -1,7 +1,8 @@
-//! Random requests to every endpoint of all interfaces: well-formed HTTP, and inside of it what is nearly right. Whatever comes is
-//! answered, never with a fault of ours.
+//! Random requests to every endpoint of all interfaces: well-formed HTTP with nearly valid
+//! contents. Every request is answered, and no answer is a failure of the daemon.
 //!
-//! `SELFSAME_HOSTILE_CASES` says how many, `SELFSAME_HOSTILE_SEED` which; a failure names seed and case.
+//! `SELFSAME_HOSTILE_CASES` sets the number of cases, `SELFSAME_HOSTILE_SEED` the seed; a failure
+//! names seed and case.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -19,24 +20,26 @@ use selfsame_protocol::registry::Operation;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::{AccountState, create_account};
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked, SimulatedParty};
+use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::raw::{Reply, connect, get};
-use crate::calls::route;
-use crate::people::{create, key, registry};
-use crate::sign_in_desk::{APP, CALLBACK, CHALLENGE, Party, SECRET, TWIN, VERIFIER, parameters, random};
+use super::raw::{RawAnswer, connect, get};
+use crate::registry_client::route;
+use crate::sign_in_client::{
+    APP, CALLBACK, CHALLENGE, PRODUCTION_APP, SECRET, SignInTestClient, VERIFIER, parameters, random,
+};
+use crate::test_accounts::{create, key, registry};
 
-/// Clients at a time.
+/// The number of clients at a time.
 const CLIENTS: u64 = 8;
 
-/// No request takes so long.
+/// Longer than any request takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long one piece of a random body or text is at most, seldom.
+/// The maximum length of one piece of a random body or text, in bytes.
 const LONG: usize = 70_000;
 
 fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
@@ -46,10 +49,10 @@ fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
     }
 }
 
-/// SplitMix64: numbers that look random and are the same for the same seed.
-struct Dice(u64);
+/// SplitMix64: pseudo-random numbers that are the same for the same seed.
+struct FuzzChoices(u64);
 
-impl Dice {
+impl FuzzChoices {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -61,7 +64,7 @@ impl Dice {
         (self.next() % limit.max(1) as u64) as usize
     }
 
-    /// True once in so many throws.
+    /// True once in `throws` calls on average.
     fn once_in(&mut self, throws: usize) -> bool {
         self.below(throws) == 0
     }
@@ -74,7 +77,7 @@ impl Dice {
         (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
     }
 
-    /// Changes a few places.
+    /// Changes a few positions.
     fn scratch(&mut self, bytes: &mut Vec<u8>) {
         const PIECES: [&[u8]; 18] = [
             b"\"", b"{", b"}", b"[", b"]", b":", b",", b"null", b"0x", b"-1", b"\0", b"\\u0000", b"\\ud800", b"\xff",
@@ -94,9 +97,9 @@ impl Dice {
     }
 }
 
-/// What a request carries when it is good.
+/// The body of a good request.
 #[derive(Clone)]
-enum Body {
+enum GoodBody {
     None,
     Json(Vec<Value>),
     Form(Vec<(&'static str, String)>),
@@ -104,33 +107,33 @@ enum Body {
 
 /// One endpoint, and a good request to it.
 #[derive(Clone)]
-struct Endpoint {
+struct FuzzTarget {
     address: SocketAddr,
     method: &'static str,
-    /// Segments with `{}` stand for anything known.
+    /// Segments with `{}` stand for any known name.
     path: &'static str,
     query: Vec<(&'static str, String)>,
-    body: Body,
+    body: GoodBody,
 }
 
-/// Everything that random requests are made from.
+/// The material that random requests are made from.
 struct Corpus {
-    endpoints: Vec<Endpoint>,
-    /// Names and secrets that mean something to the daemon, and texts that might trouble anybody.
+    endpoints: Vec<FuzzTarget>,
+    /// Names and secrets that the daemon knows, and texts that are difficult to handle.
     texts: Vec<String>,
     operator_token: String,
 }
 
 impl Corpus {
     /// A good request's parts for every endpoint.
-    async fn new(party: &Party) -> Self {
-        let addresses = party.daemon.addresses;
-        let (operations, mut texts) = operations(party).await;
-        let code = party.code("alice", &[]).await;
-        let used = party.code("bob", &[]).await;
-        let access_token = party.exchange(&used).await.text("access_token").to_owned();
-        let (transaction, transaction_secret) = refused_transaction(party).await;
-        let operator_token = party.operator_token();
+    async fn new(client: &SignInTestClient) -> Self {
+        let addresses = client.daemon.addresses;
+        let (operations, mut texts) = operations(client).await;
+        let code = client.code("alice", &[]).await;
+        let used = client.code("bob", &[]).await;
+        let access_token = client.exchange(&used).await.text("access_token").to_owned();
+        let (transaction, transaction_secret) = refused_transaction(client).await;
+        let operator_token = client.operator_token();
         let owned = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
             pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
         };
@@ -143,56 +146,62 @@ impl Corpus {
 
         let mut endpoints = Vec::new();
         let mut add = |address, method, path, query, body| {
-            endpoints.push(Endpoint { address, method, path, query, body });
+            endpoints.push(FuzzTarget { address, method, path, query, body });
         };
         let none = Vec::new;
         for path in
             ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/sign-in.css", "/sign-in.js", "/health"]
         {
-            add(addresses[Interface::SignIn], "GET", path, none(), Body::None);
+            add(addresses[Interface::SignIn], "GET", path, none(), GoodBody::None);
         }
-        add(addresses[Interface::SignIn], "GET", "/authorize", authorize.clone(), Body::None);
-        add(addresses[Interface::SignIn], "POST", "/authorize", none(), Body::Form(authorize));
+        add(addresses[Interface::SignIn], "GET", "/authorize", authorize.clone(), GoodBody::None);
+        add(addresses[Interface::SignIn], "POST", "/authorize", none(), GoodBody::Form(authorize));
         for path in
             ["/authorize/{}/request", "/authorize/{}/progress", "/authorize/{}/events", "/authorize/{}/complete"]
         {
-            add(addresses[Interface::SignIn], "GET", path, none(), Body::None);
+            add(addresses[Interface::SignIn], "GET", path, none(), GoodBody::None);
         }
-        let proofs = proofs(party).await;
+        let proofs = proofs(client).await;
         let refusal = json!({"error": "access_denied"});
         let answers = proofs.iter().cloned().chain([refusal]).collect();
-        add(addresses[Interface::SignIn], "POST", "/authorize/{}/proof", none(), Body::Json(answers));
-        add(addresses[Interface::SignIn], "POST", "/token", none(), Body::Form(exchange));
-        add(addresses[Interface::SignIn], "POST", "/introspect", none(), Body::Form(introspect));
-        add(addresses[Interface::SignIn], "POST", "/userinfo", none(), Body::Form(userinfo.clone()));
-        add(addresses[Interface::SignIn], "GET", "/userinfo", userinfo, Body::None);
+        add(addresses[Interface::SignIn], "POST", "/authorize/{}/proof", none(), GoodBody::Json(answers));
+        add(addresses[Interface::SignIn], "POST", "/token", none(), GoodBody::Form(exchange));
+        add(addresses[Interface::SignIn], "POST", "/introspect", none(), GoodBody::Form(introspect));
+        add(addresses[Interface::SignIn], "POST", "/userinfo", none(), GoodBody::Form(userinfo.clone()));
+        add(addresses[Interface::SignIn], "GET", "/userinfo", userinfo, GoodBody::None);
 
         for _ in 0..4 {
-            add(addresses[Interface::Verification], "POST", "/api/v4/verify/{}", none(), Body::Json(proofs.clone()));
+            add(
+                addresses[Interface::Verification],
+                "POST",
+                "/api/v4/verify/{}",
+                none(),
+                GoodBody::Json(proofs.clone()),
+            );
         }
         for path in ["/health", "/openapi.json"] {
-            add(addresses[Interface::Verification], "GET", path, none(), Body::None);
+            add(addresses[Interface::Verification], "GET", path, none(), GoodBody::None);
         }
 
         for (path, body) in &operations {
-            add(addresses[Interface::Gateway], "POST", path, none(), Body::Json(vec![body.clone()]));
+            add(addresses[Interface::Gateway], "POST", path, none(), GoodBody::Json(vec![body.clone()]));
         }
         add(
             addresses[Interface::Gateway],
             "POST",
             "/revert-recovery-agent-update",
             none(),
-            Body::Json(vec![json!({})]),
+            GoodBody::Json(vec![json!({})]),
         );
-        add(addresses[Interface::Gateway], "GET", "/status/{}", owned(&[("wait", "0")]), Body::None);
-        add(addresses[Interface::Gateway], "GET", "/receipt/{}", none(), Body::None);
-        add(addresses[Interface::Gateway], "GET", "/block/{}", none(), Body::None);
-        add(addresses[Interface::Gateway], "GET", "/is-valid-root", owned(&[("root", "0x1")]), Body::None);
+        add(addresses[Interface::Gateway], "GET", "/status/{}", owned(&[("wait", "0")]), GoodBody::None);
+        add(addresses[Interface::Gateway], "GET", "/receipt/{}", none(), GoodBody::None);
+        add(addresses[Interface::Gateway], "GET", "/block/{}", none(), GoodBody::None);
+        add(addresses[Interface::Gateway], "GET", "/is-valid-root", owned(&[("root", "0x1")]), GoodBody::None);
         for path in ["/config", "/health", "/openapi.json"] {
-            add(addresses[Interface::Gateway], "GET", path, none(), Body::None);
+            add(addresses[Interface::Gateway], "GET", path, none(), GoodBody::None);
         }
 
-        let account = Body::Json(vec![json!({"leaf_index": "0x1"})]);
+        let account = GoodBody::Json(vec![json!({"leaf_index": "0x1"})]);
         for path in [
             "/inclusion-proof",
             "/signature-nonce",
@@ -209,16 +218,22 @@ impl Corpus {
         ] {
             add(addresses[Interface::Indexer], "POST", path, none(), account.clone());
         }
-        let address = Body::Json(vec![json!({"authenticator_address": key("alice").address()})]);
+        let address = GoodBody::Json(vec![json!({"authenticator_address": key("alice").address()})]);
         add(addresses[Interface::Indexer], "POST", "/packed-account", none(), address.clone());
         add(addresses[Interface::Indexer], "POST", "/compat/packed-account", none(), address);
         for path in ["/root", "/health", "/openapi.json", "/compat/root", "/compat/health", "/compat/openapi.json"] {
-            add(addresses[Interface::Indexer], "GET", path, none(), Body::None);
+            add(addresses[Interface::Indexer], "GET", path, none(), GoodBody::None);
         }
 
         let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"});
-        add(addresses[Interface::Operator], "POST", "/roots", none(), Body::Json(vec![root]));
-        add(addresses[Interface::Operator], "POST", "/keys/rotate", none(), Body::Json(vec![json!({"now": false})]));
+        add(addresses[Interface::Operator], "POST", "/roots", none(), GoodBody::Json(vec![root]));
+        add(
+            addresses[Interface::Operator],
+            "POST",
+            "/keys/rotate",
+            none(),
+            GoodBody::Json(vec![json!({"now": false})]),
+        );
         for path in [
             "/",
             "/health",
@@ -232,175 +247,181 @@ impl Corpus {
             "/page.js",
             "/page.css",
         ] {
-            add(addresses[Interface::Operator], "GET", path, none(), Body::None);
+            add(addresses[Interface::Operator], "GET", path, none(), GoodBody::None);
         }
 
-        let simulation = Operator::new(&party.daemon.operator("")).expect("an address").simulation().await;
+        let simulation = Operator::new(&client.daemon.operator("")).expect("an address").simulation().await;
         let rp_id = SimulatedParty::of(simulation.expect("simulated"), APP, Default::default())
-            .expect("known")
+            .expect("a known application")
             .rp_id
             .to_string();
         texts.extend([code, used, access_token, transaction, transaction_secret, rp_id].map(|text| text.clone()));
-        texts.extend([APP, TWIN, SECRET, CALLBACK, "alice", "1", "0", "0x1", "60"].map(str::to_owned));
-        texts.extend(troubling());
+        texts.extend([APP, PRODUCTION_APP, SECRET, CALLBACK, "alice", "1", "0", "0x1", "60"].map(str::to_owned));
+        texts.extend(difficult_texts());
         Self { endpoints, texts, operator_token }
     }
 
-    /// A text that means something somewhere, or none that does.
-    fn text(&self, dice: &mut Dice) -> String {
-        match dice.below(8) {
-            0 => dice.next().to_string(),
-            1 => format!("{:#x}", dice.next()),
-            2 => String::from_utf8_lossy(&dice.bytes(40)).into_owned(),
-            3 if dice.once_in(20) => "x".repeat(dice.below(LONG)),
-            _ => dice.pick(&self.texts).clone(),
+    /// A text that the daemon knows, or a random one.
+    fn text(&self, choices: &mut FuzzChoices) -> String {
+        match choices.below(8) {
+            0 => choices.next().to_string(),
+            1 => format!("{:#x}", choices.next()),
+            2 => String::from_utf8_lossy(&choices.bytes(40)).into_owned(),
+            3 if choices.once_in(20) => "x".repeat(choices.below(LONG)),
+            _ => choices.pick(&self.texts).clone(),
         }
     }
 
     /// A JSON value of any kind.
-    fn value(&self, dice: &mut Dice) -> Value {
-        match dice.below(12) {
+    fn value(&self, choices: &mut FuzzChoices) -> Value {
+        match choices.below(12) {
             0 => Value::Null,
-            1 => Value::Bool(dice.once_in(2)),
-            2 => (dice.next() as i64).into(),
-            3 => dice.next().into(),
-            4 => f64::from_bits(dice.next()).into(),
+            1 => Value::Bool(choices.once_in(2)),
+            2 => (choices.next() as i64).into(),
+            3 => choices.next().into(),
+            4 => f64::from_bits(choices.next()).into(),
             5 => json!([]),
             6 => json!({}),
-            7 => (0..dice.below(40))
-                .fold(json!(1), |inner, _| if dice.once_in(2) { json!([inner]) } else { json!({"x": inner}) }),
-            8 => Value::Array((0..dice.below(20)).map(|_| self.text(dice).into()).collect()),
-            _ => self.text(dice).into(),
+            7 => (0..choices.below(40))
+                .fold(json!(1), |inner, _| if choices.once_in(2) { json!([inner]) } else { json!({"x": inner}) }),
+            8 => Value::Array((0..choices.below(20)).map(|_| self.text(choices).into()).collect()),
+            _ => self.text(choices).into(),
         }
     }
 
-    /// Changes a value somewhere inside.
-    fn disturb(&self, value: &mut Value, dice: &mut Dice) {
+    /// Changes a value somewhere inside another value.
+    fn disturb(&self, value: &mut Value, choices: &mut FuzzChoices) {
         match value {
-            Value::Object(fields) if !fields.is_empty() && !dice.once_in(8) => self.disturb_object(fields, dice),
-            Value::Array(items) if !items.is_empty() && !dice.once_in(8) => match dice.below(6) {
-                0 => drop(items.remove(dice.below(items.len()))),
-                1 => items.push(dice.pick(items).clone()),
-                2 => items.insert(0, self.value(dice)),
-                3 if dice.once_in(10) => *items = vec![dice.pick(items).clone(); dice.below(200)],
+            Value::Object(fields) if !fields.is_empty() && !choices.once_in(8) => self.disturb_object(fields, choices),
+            Value::Array(items) if !items.is_empty() && !choices.once_in(8) => match choices.below(6) {
+                0 => drop(items.remove(choices.below(items.len()))),
+                1 => items.push(choices.pick(items).clone()),
+                2 => items.insert(0, self.value(choices)),
+                3 if choices.once_in(10) => *items = vec![choices.pick(items).clone(); choices.below(200)],
                 _ => {
-                    let place = dice.below(items.len());
-                    self.disturb(&mut items[place], dice);
+                    let place = choices.below(items.len());
+                    self.disturb(&mut items[place], choices);
                 }
             },
-            Value::String(text) if dice.once_in(2) => {
+            Value::String(text) if choices.once_in(2) => {
                 let mut bytes = std::mem::take(text).into_bytes();
-                dice.scratch(&mut bytes);
+                choices.scratch(&mut bytes);
                 *text = String::from_utf8_lossy(&bytes).into_owned();
             }
-            other => *other = self.value(dice),
+            other => *other = self.value(choices),
         }
     }
 
-    fn disturb_object(&self, fields: &mut Map<String, Value>, dice: &mut Dice) {
+    fn disturb_object(&self, fields: &mut Map<String, Value>, choices: &mut FuzzChoices) {
         let names: Vec<String> = fields.keys().cloned().collect();
-        let (name, other) = (dice.pick(&names), dice.pick(&names));
-        match dice.below(8) {
+        let (name, other) = (choices.pick(&names), choices.pick(&names));
+        match choices.below(8) {
             0 => drop(fields.remove(name)),
-            1 => drop(fields.insert(self.text(dice), self.value(dice))),
+            1 => drop(fields.insert(self.text(choices), self.value(choices))),
             2 => drop(fields.insert(name.clone(), fields[other].clone())),
-            3 => drop(fields.insert(name.clone(), self.value(dice))),
-            _ => self.disturb(&mut fields[name], dice),
+            3 => drop(fields.insert(name.clone(), self.value(choices))),
+            _ => self.disturb(&mut fields[name], choices),
         }
     }
 
     /// A body with its content type.
-    fn body(&self, endpoint: &Endpoint, dice: &mut Dice) -> (Vec<u8>, &'static str) {
+    fn body(&self, endpoint: &FuzzTarget, choices: &mut FuzzChoices) -> (Vec<u8>, &'static str) {
         const JSON: &str = "application/json";
         const FORM: &str = "application/x-www-form-urlencoded";
         match &endpoint.body {
-            // Seldom one of another kind.
-            _ if dice.once_in(40) => (dice.bytes(300), if dice.once_in(2) { JSON } else { FORM }),
-            _ if dice.once_in(60) => (self.value(dice).to_string().into_bytes(), JSON),
-            Body::None => (if dice.once_in(20) { dice.bytes(50) } else { Vec::new() }, JSON),
-            Body::Json(good) => {
-                let mut value = dice.pick(good).clone();
-                for _ in 0..dice.below(4) {
-                    self.disturb(&mut value, dice);
+            // Rarely the body is of another kind.
+            _ if choices.once_in(40) => (choices.bytes(300), if choices.once_in(2) { JSON } else { FORM }),
+            _ if choices.once_in(60) => (self.value(choices).to_string().into_bytes(), JSON),
+            GoodBody::None => (if choices.once_in(20) { choices.bytes(50) } else { Vec::new() }, JSON),
+            GoodBody::Json(good) => {
+                let mut value = choices.pick(good).clone();
+                for _ in 0..choices.below(4) {
+                    self.disturb(&mut value, choices);
                 }
                 let mut body = value.to_string().into_bytes();
-                if dice.once_in(6) {
-                    dice.scratch(&mut body);
+                if choices.once_in(6) {
+                    choices.scratch(&mut body);
                 }
                 (body, JSON)
             }
-            Body::Form(pairs) => {
-                let mut body = self.pairs(pairs, dice).into_bytes();
-                if dice.once_in(6) {
-                    dice.scratch(&mut body);
+            GoodBody::Form(pairs) => {
+                let mut body = self.pairs(pairs, choices).into_bytes();
+                if choices.once_in(6) {
+                    choices.scratch(&mut body);
                 }
                 (body, FORM)
             }
         }
     }
 
-    /// Parameters, form-encoded, some of them not as they should be.
-    fn pairs(&self, good: &[(&'static str, String)], dice: &mut Dice) -> String {
+    /// Parameters, form-encoded, some of them malformed.
+    fn pairs(&self, good: &[(&'static str, String)], choices: &mut FuzzChoices) -> String {
         let mut pairs: Vec<(String, String)> =
             good.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        for _ in 0..dice.below(3) {
-            let place = dice.below(pairs.len() + 1);
-            match (pairs.get_mut(place), dice.below(4)) {
+        for _ in 0..choices.below(3) {
+            let place = choices.below(pairs.len() + 1);
+            match (pairs.get_mut(place), choices.below(4)) {
                 (Some(_), 0) => drop(pairs.remove(place)),
                 (Some(pair), 1) => {
                     let again = pair.clone();
                     pairs.push(again);
                 }
-                (Some(pair), _) => pair.1 = self.text(dice),
-                (None, _) => pairs.push((self.text(dice), self.text(dice))),
+                (Some(pair), _) => pair.1 = self.text(choices),
+                (None, _) => pairs.push((self.text(choices), self.text(choices))),
             }
         }
         form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
     }
 
-    fn target(&self, endpoint: &Endpoint, dice: &mut Dice) -> String {
+    fn target(&self, endpoint: &FuzzTarget, choices: &mut FuzzChoices) -> String {
         let mut target = String::new();
         for segment in endpoint.path.split('/').skip(1) {
             let segment = match segment {
-                "{}" => self.text(dice),
-                fixed if dice.once_in(60) => fixed.to_owned() + &self.text(dice),
+                "{}" => self.text(choices),
+                fixed if choices.once_in(60) => fixed.to_owned() + &self.text(choices),
                 fixed => fixed.to_owned(),
             };
             let segment: String = segment.chars().take(2000).collect();
             let _ = write!(target, "/{}", utf8_percent_encode(&segment, NON_ALPHANUMERIC));
         }
-        // Letters need no encoding, and are seldom encoded.
-        let mut target =
-            if dice.once_in(30) { target } else { target.replace("%2D", "-").replace("%5F", "_").replace("%2E", ".") };
-        if !endpoint.query.is_empty() || dice.once_in(20) {
-            let query = self.pairs(&endpoint.query, dice);
+        // Letters need no percent-encoding and rarely get it.
+        let mut target = if choices.once_in(30) {
+            target
+        } else {
+            target.replace("%2D", "-").replace("%5F", "_").replace("%2E", ".")
+        };
+        if !endpoint.query.is_empty() || choices.once_in(20) {
+            let query = self.pairs(&endpoint.query, choices);
             let _ = write!(target, "?{}", query.get(..4000).unwrap_or(&query));
         }
-        if dice.once_in(30) {
+        if choices.once_in(30) {
             let mut bytes = target.into_bytes();
-            dice.scratch(&mut bytes);
-            // What hyper refuses as HTTP is another test's.
+            choices.scratch(&mut bytes);
+            // Another test sends what hyper refuses as HTTP.
             bytes.retain(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(byte));
             target = format!("/{}", String::from_utf8_lossy(&bytes).trim_start_matches('/'));
         }
         target
     }
 
-    /// Header lines besides the content's.
-    fn headers(&self, endpoint: &Endpoint, dice: &mut Dice) -> String {
+    /// Header lines besides those of the content.
+    fn headers(&self, endpoint: &FuzzTarget, choices: &mut FuzzChoices) -> String {
         let mut lines = String::new();
-        for _ in 0..dice.below(4) {
-            let text = self.text(dice);
-            let name = match dice.below(18) {
-                // Changing the keys for real takes a while each time.
-                0 | 1 if endpoint.path != "/keys/rotate" && dice.once_in(2) => {
+        for _ in 0..choices.below(4) {
+            let text = self.text(choices);
+            let name = match choices.below(18) {
+                // A real change of the keys takes long.
+                0 | 1 if endpoint.path != "/keys/rotate" && choices.once_in(2) => {
                     let _ = write!(lines, "authorization: Bearer {}\r\n", self.operator_token);
                     continue;
                 }
                 0 | 1 => "authorization: Bearer ",
                 2 => {
-                    let pair =
-                        if dice.once_in(2) { format!("{APP}:{SECRET}") } else { format!("{text}:{}", self.text(dice)) };
+                    let pair = if choices.once_in(2) {
+                        format!("{APP}:{SECRET}")
+                    } else {
+                        format!("{text}:{}", self.text(choices))
+                    };
                     let _ = write!(lines, "authorization: Basic {}\r\n", STANDARD.encode(pair));
                     continue;
                 }
@@ -420,7 +441,7 @@ impl Corpus {
                 16 => "access-control-request-method: ",
                 _ => "x-unknown: ",
             };
-            // A value has no line ends, nor other control characters.
+            // A header value has no line ends and no other control characters.
             let text: String = text.chars().filter(|c| !c.is_control()).take(1000).collect();
             let _ = write!(lines, "{name}{text}\r\n");
         }
@@ -428,30 +449,30 @@ impl Corpus {
     }
 
     /// A whole request, and whether its answer has a body.
-    fn request(&self, dice: &mut Dice) -> (SocketAddr, Vec<u8>, bool) {
-        let endpoint = dice.pick(&self.endpoints);
-        let (body, content_type) = self.body(endpoint, dice);
-        let method = match dice.below(30) {
-            0 => *dice.pick(&["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"]),
+    fn request(&self, choices: &mut FuzzChoices) -> (SocketAddr, Vec<u8>, bool) {
+        let endpoint = choices.pick(&self.endpoints);
+        let (body, content_type) = self.body(endpoint, choices);
+        let method = match choices.below(30) {
+            0 => *choices.pick(&["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW"]),
             1 if endpoint.method == "GET" => "HEAD",
             _ => endpoint.method,
         };
-        // A stream of events has no end that HTTP/1.0 could tell but the connection's.
-        let version = if dice.once_in(40) && !endpoint.path.ends_with("/events") { "1.0" } else { "1.1" };
-        let target = self.target(endpoint, dice);
-        let headers = self.headers(endpoint, dice);
+        // A stream of events has no end that HTTP/1.0 could mark except the end of the connection.
+        let version = if choices.once_in(40) && !endpoint.path.ends_with("/events") { "1.0" } else { "1.1" };
+        let target = self.target(endpoint, choices);
+        let headers = self.headers(endpoint, choices);
         let mut request = format!("{method} {target} HTTP/{version}\r\nhost: h\r\n{headers}").into_bytes();
-        if !dice.once_in(30) {
+        if !choices.once_in(30) {
             request.extend(format!("content-type: {content_type}\r\n").bytes());
         }
-        if dice.once_in(40) {
+        if choices.once_in(40) {
             request.extend(b"expect: 100-continue\r\n");
         }
-        if version == "1.1" && dice.once_in(8) {
+        if version == "1.1" && choices.once_in(8) {
             request.extend(b"transfer-encoding: chunked\r\n\r\n");
             let mut rest = body.as_slice();
             while !rest.is_empty() {
-                let (piece, behind) = rest.split_at(1 + dice.below(rest.len()));
+                let (piece, behind) = rest.split_at(1 + choices.below(rest.len()));
                 request.extend(format!("{:x}\r\n", piece.len()).bytes().chain(piece.iter().copied()).chain(*b"\r\n"));
                 rest = behind;
             }
@@ -464,8 +485,8 @@ impl Corpus {
     }
 }
 
-/// Texts that might trouble anybody.
-fn troubling() -> Vec<String> {
+/// Texts that are difficult to handle.
+fn difficult_texts() -> Vec<String> {
     let texts = [
         "",
         " ",
@@ -546,12 +567,12 @@ fn troubling() -> Vec<String> {
 }
 
 /// A good body for each of the gateway's operations, and names that the registry knows.
-async fn operations(party: &Party) -> (Vec<(&'static str, Value)>, Vec<String>) {
+async fn operations(client: &SignInTestClient) -> (Vec<(&'static str, Value)>, Vec<String>) {
     let [alice, bob, tablet, agent, new] = ["alice", "bob", "tablet", "agent", "new"].map(key);
-    let registry = registry(party.daemon.client()).await;
+    let registry = registry(client.daemon.client()).await;
     let alices = create(&registry, &alice, agent.address()).await;
     let bobs = create(&registry, &bob, Address::ZERO).await;
-    let domain = party.daemon.registry.domain();
+    let domain = client.daemon.registry.domain();
     let body = |operation: &Operation| (route(operation.kind()), serde_json::to_value(operation).expect("JSON"));
     let of = |account: &AccountState| account.leaf_index.to_string();
     let steps = [
@@ -564,32 +585,34 @@ async fn operations(party: &Party) -> (Vec<(&'static str, Value)>, Vec<String>) 
         alices.cancel_recovery_agent_update(&domain, &alice),
         Ok(alices.execute_recovery_agent_update()),
     ];
-    let operations = steps.iter().map(|step| body(&step.as_ref().expect("built").operation)).collect();
-    let block = get(party.daemon.addresses[Interface::Gateway], "/block/1").await;
+    let operations = steps.iter().map(|step| body(&step.as_ref().expect("a valid operation").operation)).collect();
+    let block = get(client.daemon.addresses[Interface::Gateway], "/block/1").await;
     let block: Value = serde_json::from_slice(&block.body).expect("JSON");
     let mut texts = vec![of(&alices), of(&bobs), alice.address().to_string(), agent.address().to_string()];
     texts.extend([&block["request_ids"][0], &block["hash"]].iter().filter_map(|text| text.as_str()).map(str::to_owned));
     (operations, texts)
 }
 
-/// A sign-in that its person refused: nobody waits for it any more. Its name and its secret.
-async fn refused_transaction(party: &Party) -> (String, String) {
-    let begun =
-        crate::sign_in_desk::Answer::of(party.get(&party.authorization_url(&[]), "application/json").await).await;
-    let transaction = begun.text("transaction").to_owned();
-    let url = party.daemon.sign_in(&format!("/authorize/{transaction}/proof"));
-    let refused = party.send(party.http.post(url).json(&json!({"error": "access_denied"}))).await;
+/// A sign-in that its person refused, so that no client waits for it. Its id and its secret.
+async fn refused_transaction(client: &SignInTestClient) -> (String, String) {
+    let started =
+        crate::sign_in_client::SignInAnswer::of(client.get(&client.authorization_url(&[]), "application/json").await)
+            .await;
+    let transaction = started.text("transaction").to_owned();
+    let url = client.daemon.sign_in(&format!("/authorize/{transaction}/proof"));
+    let refused = client.send(client.http.post(url).json(&json!({"error": "access_denied"}))).await;
     assert_eq!(refused.status, 200, "{refused:?}");
-    (transaction, begun.text("secret").to_owned())
+    (transaction, started.text("secret").to_owned())
 }
 
-/// Good proofs, current ones by the simulator and a recorded legacy one.
-async fn proofs(party: &Party) -> Vec<Value> {
-    let root = party.daemon.client().root().await.expect("an answer").root;
+/// Good proofs: current ones of the simulator and a recorded legacy one.
+async fn proofs(client: &SignInTestClient) -> Vec<Value> {
+    let root = client.daemon.client().root().await.expect("an answer").root;
     let simulation =
-        Operator::new(&party.daemon.operator("")).expect("an address").simulation().await.expect("an answer");
-    let simulated = SimulatedParty::of(simulation, APP, root).expect("known");
-    let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
+        Operator::new(&client.daemon.operator("")).expect("an address").simulation().await.expect("an answer");
+    let simulated = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    let asked =
+        ProofParameters { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let uniqueness = prove::uniqueness(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
     let session = prove::session(&key("alice"), &asked, &simulated, &mut random()).expect("a proof");
     let recorded: Value =
@@ -604,20 +627,21 @@ async fn proofs(party: &Party) -> Vec<Value> {
     vec![uniqueness, session, legacy]
 }
 
-/// A connection that is opened again when it was closed.
-struct Client {
+/// A client whose connection is opened again when the daemon has closed it.
+struct ReconnectingClient {
     open: Vec<(SocketAddr, TcpStream, Vec<u8>)>,
-    /// Connections that were kept and found closed.
+    /// How many kept connections were found closed.
     closed: u64,
 }
 
-impl Client {
-    /// Sends a request and reads its answer. What is left of the connection is kept.
-    async fn ask(&mut self, address: SocketAddr, request: &[u8], has_body: bool) -> Reply {
+impl ReconnectingClient {
+    /// Sends a request and reads its answer. The connection is kept if it is still open.
+    async fn ask(&mut self, address: SocketAddr, request: &[u8], has_body: bool) -> RawAnswer {
         let found = self.open.iter().position(|(open, ..)| *open == address);
         if let Some(found) = found {
             let (_, stream, seen) = self.open.swap_remove(found);
-            // A connection may be closed behind any answer; then it is asked again, on a new one.
+            // The daemon may close a connection after any answer. Then the request is sent again on
+            // a new connection.
             if let Some(reply) = self.ask_on(address, stream, seen, request, has_body).await {
                 return reply;
             }
@@ -634,11 +658,11 @@ impl Client {
         mut seen: Vec<u8>,
         request: &[u8],
         has_body: bool,
-    ) -> Option<Reply> {
-        // The answer may be there, and the connection closed, before all was sent.
+    ) -> Option<RawAnswer> {
+        // The answer may arrive and the connection may be closed before all bytes are sent.
         let _ = stream.write_all(request).await;
         let reply = loop {
-            if let Some((reply, length)) = Reply::parse(&seen, has_body) {
+            if let Some((reply, length)) = RawAnswer::parse(&seen, has_body) {
                 seen.drain(..length);
                 if reply.status == 100 {
                     continue;
@@ -655,17 +679,17 @@ impl Client {
     }
 }
 
-/// What is wrong with an answer; `None` when nothing is.
-fn fault(request: &[u8], reply: &Reply, has_body: bool) -> Option<&'static str> {
+/// The reason why an answer is wrong; `None` when it is right.
+fn fault(request: &[u8], reply: &RawAnswer, has_body: bool) -> Option<&'static str> {
     let is = |path: &[u8]| request.windows(path.len()).any(|part| part == path);
     let has_wait = reply.header("retry-after").is_some();
     match reply.status {
-        // The registry's rules have no such operation, and say so.
+        // The registry's rules have no such operation, and the answer says so.
         501 if is(b"POST /revert-recovery-agent-update") => return None,
         503 if !has_wait && !is(b"/ready") => return Some("503 without Retry-After"),
         429 if !has_wait => return Some("429 without Retry-After"),
         ..=499 | 503 => {}
-        _ => return Some("a fault of ours"),
+        _ => return Some("a failure of the daemon"),
     }
     if reply.header("x-request-id").is_none() && ![400, 414, 431].contains(&reply.status) {
         return Some("no request id");
@@ -678,7 +702,7 @@ fn fault(request: &[u8], reply: &Reply, has_body: bool) -> Option<&'static str> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_requests_are_never_a_fault_of_ours() {
+async fn random_requests_never_make_the_daemon_fail() {
     let cases = setting("SELFSAME_HOSTILE_CASES", || 3000);
     let seed = setting("SELFSAME_HOSTILE_SEED", || {
         let mut bytes = [0; 8];
@@ -686,17 +710,18 @@ async fn random_requests_are_never_a_fault_of_ours() {
         u64::from_be_bytes(bytes)
     });
     println!("SELFSAME_HOSTILE_SEED={seed} SELFSAME_HOSTILE_CASES={cases}");
-    let party = Party::start_with_keys(crate::sign_in_desk::take_current_proofs).await;
-    let corpus = Arc::new(Corpus::new(&party).await);
-    let clients = (0..CLIENTS).map(|client| {
+    let client = SignInTestClient::start_with_keys(crate::sign_in_client::accept_current_proofs).await;
+    let corpus = Arc::new(Corpus::new(&client).await);
+    let workers = (0..CLIENTS).map(|worker| {
         let corpus = Arc::clone(&corpus);
         tokio::spawn(async move {
-            let mut connections = Client { open: Vec::new(), closed: 0 };
+            let mut connections = ReconnectingClient { open: Vec::new(), closed: 0 };
             let mut statuses = std::collections::BTreeMap::<u16, u64>::new();
-            for case in (client..cases).step_by(CLIENTS as usize) {
-                // Each case has dice of its own, so that it can be looked at without those before.
-                let mut dice = Dice(seed ^ case.wrapping_mul(0xd134_2543_de82_ef95));
-                let (address, request, has_body) = corpus.request(&mut dice);
+            for case in (worker..cases).step_by(CLIENTS as usize) {
+                // Each case has its own random numbers, so that it can be repeated without the
+                // cases before it.
+                let mut choices = FuzzChoices(seed ^ case.wrapping_mul(0xd134_2543_de82_ef95));
+                let (address, request, has_body) = corpus.request(&mut choices);
                 let shown = || format!("seed {seed}, case {case}: {:?}", String::from_utf8_lossy(&request));
                 let asking = connections.ask(address, &request, has_body);
                 let reply = timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("no answer: {}", shown()));
@@ -709,18 +734,18 @@ async fn random_requests_are_never_a_fault_of_ours() {
         })
     });
     let (mut statuses, mut closed) = (std::collections::BTreeMap::<u16, u64>::new(), 0);
-    for client in clients.collect::<Vec<_>>() {
-        let (answered, found_closed) = client.await.expect("no fault");
+    for worker in workers.collect::<Vec<_>>() {
+        let (answered, found_closed) = worker.await.expect("no wrong answer");
         answered.into_iter().for_each(|(status, count)| *statuses.entry(status).or_default() += count);
         closed += found_closed;
     }
     println!("answers by status: {statuses:?}, {closed} kept connections were found closed");
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "the requests are not random enough");
-    // Nothing was restarted, and everything works.
-    let actors = get(party.daemon.addresses[Interface::Operator], "/actors").await;
+    // No actor was restarted, and the daemon still works.
+    let actors = get(client.daemon.addresses[Interface::Operator], "/actors").await;
     let actors: Value = serde_json::from_slice(&actors.body).expect("JSON");
     for actor in actors.as_array().expect("actors") {
         assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
     }
-    create(&registry(party.daemon.client()).await, &key("somebody at the end"), Address::ZERO).await;
+    create(&registry(client.daemon.client()).await, &key("a new owner"), Address::ZERO).await;
 }

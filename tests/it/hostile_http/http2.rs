@@ -1,4 +1,4 @@
-//! Frames that no good client sends, written by hand.
+//! Frames of HTTP/2 that break the rules, written by hand.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
-use super::patience::{ask, begun};
 use super::raw::{connect, connect_from, connect_narrow, exchange, write_unread};
-use super::{Besieged, GONE_WITHIN, LOOK_AGAIN, PROMPTLY, SHORT, answers_promptly, is_served_again};
+use super::slow_clients::{ask, start_sign_in};
+use super::{GONE_WITHIN, HostileTestDaemon, LOOK_AGAIN, PROMPTLY, SHORT, assert_prompt_answer, wait_until_served};
 
-/// What a connection begins with.
+/// The client's first bytes on a connection.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const DATA: u8 = 0;
@@ -57,21 +57,21 @@ pub fn settings(pairs: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, NO_FLAGS, 0, &pairs.iter().flat_map(pair).collect::<Vec<_>>())
 }
 
-/// A field in HPACK: literal, and not to be remembered.
+/// A field in HPACK: literal, not added to the dynamic table.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     [vec![0], text(name), text(value)].concat()
 }
 
-/// A field in HPACK: literal, and to be remembered.
-pub fn remembered(name: &str, value: &str) -> Vec<u8> {
+/// A field in HPACK: literal, added to the dynamic table.
+pub fn indexed_field(name: &str, value: &str) -> Vec<u8> {
     [vec![0x40], text(name), text(value)].concat()
 }
 
-/// The field that was remembered last, in HPACK.
+/// The field that was added last to the dynamic table, in HPACK.
 pub const NEWEST: u8 = 0x80 | 62;
 
 fn text(text: &str) -> Vec<u8> {
-    // The length: seven bits, what is over follows seven bits at a time.
+    // The length has a prefix of seven bits; the rest follows in groups of seven bits.
     let mut length = Vec::new();
     match u8::try_from(text.len()) {
         Ok(short @ ..127) => length.push(short),
@@ -108,12 +108,12 @@ pub fn post(stream: u32, path: &str, more: &[u8]) -> Vec<u8> {
     head(stream, &[&request("POST", path), &field("content-type", "application/json"), more].concat())
 }
 
-/// A piece of a body that goes on.
+/// A piece of a body that is not the last.
 pub fn data(stream: u32, piece: &[u8]) -> Vec<u8> {
     frame(DATA, NO_FLAGS, stream, piece)
 }
 
-/// Begins a connection and sends frames as fast as the connection's window lets their data through.
+/// Sends the preface and frames, as fast as the flow-control window of the connection allows.
 pub async fn send(stream: &mut TcpStream, frames: &[Vec<u8>]) -> io::Result<()> {
     stream.write_all(&[PREFACE, &settings(&[])].concat()).await?;
     let mut open = 65_535;
@@ -137,7 +137,8 @@ pub async fn send(stream: &mut TcpStream, frames: &[Vec<u8>]) -> io::Result<()> 
     Ok(())
 }
 
-/// Kind, stream and payload of the first frame, and what is behind it; `None` when it is not all there.
+/// Kind, stream and payload of the first frame, and the bytes behind it; `None` when the frame is
+/// not complete.
 fn first_frame(bytes: &[u8]) -> Option<(u8, u32, &[u8], &[u8])> {
     let (head, rest) = bytes.split_at_checked(FRAME_HEAD)?;
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -162,28 +163,29 @@ fn joined(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     frames.into_iter().flatten().collect()
 }
 
-/// What a server did with a connection, as far as it could be read.
+/// What a server did on a connection, as far as it could be read.
 #[derive(Debug, Default)]
-struct Seen {
-    /// Heads of answers.
+struct ServerReaction {
+    /// The number of heads of answers.
     answers: usize,
-    /// Those of them with status 200.
+    /// The number of answers with status 200.
     good: usize,
-    /// Streams that were reset.
+    /// The number of reset streams.
     resets: usize,
-    /// The worst reason of a goodbye; 0 is a friendly one.
+    /// The highest error code of a GOAWAY frame; 0 is NO_ERROR.
     goodbye: Option<u32>,
 }
 
-impl Seen {
+impl ServerReaction {
     fn of(mut bytes: &[u8]) -> Self {
         let mut seen = Self::default();
-        // The connection may end within a frame.
+        // The bytes may end within a frame.
         while let Some((kind, _, payload, rest)) = first_frame(bytes) {
             match kind {
                 HEADERS => {
                     seen.answers += 1;
-                    // `:status: 200` has a number of its own, possibly behind a change of the table's size.
+                    // `:status: 200` has an index of its own, possibly behind a change of the
+                    // table's size.
                     let block = payload.iter().skip_while(|byte| (0x20..0x40).contains(*byte));
                     seen.good += usize::from(block.copied().next() == Some(0x88));
                 }
@@ -204,28 +206,29 @@ impl Seen {
     }
 }
 
-/// Sends frames behind a good beginning and reads until the connection is closed.
-async fn attack(address: SocketAddr, frames: &[u8]) -> Seen {
+/// Sends frames after a valid beginning and reads until the connection is closed.
+async fn attack(address: SocketAddr, frames: &[u8]) -> ServerReaction {
     let bytes = [PREFACE, &settings(&[]), frames].concat();
-    Seen::of(&exchange(connect(address).await, &bytes, GONE_WITHIN).await)
+    ServerReaction::of(&exchange(connect(address).await, &bytes, GONE_WITHIN).await)
 }
 
-/// What has to become of it.
+/// What has to happen on a connection.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
-    /// The client is sent away.
+enum ExpectedReaction {
+    /// The server closes the connection.
     SentAway,
-    /// The stream is reset or answered with an error, or the client is sent away. No stream is answered with success.
+    /// The server resets the stream, answers it with an error, or closes the connection. No stream
+    /// is answered with success.
     Refused,
-    /// So many streams are answered with success: it is unusual and allowed.
+    /// This number of streams is answered with success: the frames are unusual but allowed.
     Served(usize),
-    /// Whatever: within a bounded time, and without harm to others.
+    /// Any outcome within a bounded time and without harm to other clients.
     Any,
 }
-use Fate::{Any, Refused, SentAway, Served};
+use ExpectedReaction::{Any, Refused, SentAway, Served};
 
 /// Connections that break the rules for frames.
-fn broken() -> Vec<(&'static str, Vec<u8>, Fate)> {
+fn broken() -> Vec<(&'static str, Vec<u8>, ExpectedReaction)> {
     let get = |stream| get(stream, "/health");
     let headers = |stream, fields: &[u8]| frame(HEADERS, END_HEADERS | END_STREAM, stream, fields);
     let with = |fields: &[u8]| headers(1, &[&request("GET", "/health"), fields].concat());
@@ -378,8 +381,8 @@ fn broken() -> Vec<(&'static str, Vec<u8>, Fate)> {
     ]
 }
 
-/// More of everything than anybody needs.
-fn floods() -> Vec<(&'static str, Vec<u8>, Fate)> {
+/// Excessive numbers of frames, streams and fields.
+fn floods() -> Vec<(&'static str, Vec<u8>, ExpectedReaction)> {
     let get = |stream| get(stream, "/health");
     let endless_head = frame(HEADERS, END_STREAM, 1, &request("GET", "/health"));
     let in_continuations = |pieces: usize, piece: &[u8]| {
@@ -395,7 +398,7 @@ fn floods() -> Vec<(&'static str, Vec<u8>, Fate)> {
         }))
     };
     let listed = |fields: Vec<u8>| in_pieces([request("GET", "/health"), fields].concat());
-    let expanded = [remembered("x", &"y".repeat(3900)), vec![NEWEST; 12_000]].concat();
+    let expanded = [indexed_field("x", &"y".repeat(3900)), vec![NEWEST; 12_000]].concat();
     vec![
         ("10 000 streams", [window(0, 1 << 30), joined(streams(10_000).map(get))].concat(), Any),
         (
@@ -456,9 +459,9 @@ fn floods() -> Vec<(&'static str, Vec<u8>, Fate)> {
     ]
 }
 
-/// Lets clients of every interface send what they have to.
-async fn besiege(besieged: &Besieged, cases: &[(&'static str, Vec<u8>, Fate)], at_once: usize) {
-    let clients = besieged.interfaces().flat_map(|(interface, address)| {
+/// Plays the cases against every interface.
+async fn play_cases(target: &HostileTestDaemon, cases: &[(&'static str, Vec<u8>, ExpectedReaction)], at_once: usize) {
+    let clients = target.interfaces().flat_map(|(interface, address)| {
         cases.iter().map(move |(name, frames, fate)| async move {
             let seen = attack(address, frames).await;
             let is_right = match fate {
@@ -468,7 +471,7 @@ async fn besiege(besieged: &Besieged, cases: &[(&'static str, Vec<u8>, Fate)], a
                 Any => true,
             };
             assert!(is_right, "{interface}: {name}: {fate:?}: {seen:?}");
-            answers_promptly(address).await;
+            assert_prompt_answer(address).await;
             (interface, *name, seen)
         })
     });
@@ -476,44 +479,44 @@ async fn besiege(besieged: &Besieged, cases: &[(&'static str, Vec<u8>, Fate)], a
     for (_, name, seen) in seen.iter().filter(|(interface, ..)| *interface == "gateway") {
         println!("{name}: {seen:?}");
     }
-    besieged.all_connections_gone(GONE_WITHIN).await;
-    // Bodies that were announced and did not come ran into their timeout; nothing failed.
-    let metrics = besieged.metrics().await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
+    // Bodies that were announced and not sent ran into their timeout; nothing else failed.
+    let metrics = target.metrics().await;
     let failed = metrics.iter().filter(|(line, count)| {
         let waits_for_body = ["/create-account", "/keys/rotate"].iter().any(|route| line.contains(route));
         line.contains("status=\"5xx\"") && *count > 0 && !waits_for_body
     });
     assert_eq!(failed.count(), 0, "{metrics:?}");
-    besieged.still_serves().await;
+    target.assert_serves().await;
 }
 
 #[tokio::test]
-async fn broken_frames() {
-    let besieged = Besieged::start().await;
-    besiege(&besieged, &broken(), 150).await;
+async fn broken_frames_harm_only_their_own_connection() {
+    let target = HostileTestDaemon::start().await;
+    play_cases(&target, &broken(), 150).await;
 }
 
 #[tokio::test]
-async fn floods_of_frames() {
-    let besieged = Besieged::start().await;
-    besiege(&besieged, &floods(), 25).await;
+async fn floods_of_frames_end_in_bounded_time() {
+    let target = HostileTestDaemon::start().await;
+    play_cases(&target, &floods(), 25).await;
 }
 
 #[tokio::test]
 async fn resets_do_not_let_work_pile_up() {
-    let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses[Interface::Gateway];
+    let target = HostileTestDaemon::start().await;
+    let address = target.daemon.addresses[Interface::Gateway];
     let resets = joined(streams(20_000).map(|stream| [get(stream, "/openapi.json"), reset(stream)].concat()));
     let seen = attack(address, &resets).await;
-    let handled = besieged.handled("gateway").await;
+    let handled = target.handled("gateway").await;
     println!("rapid resets: {handled} of 20000 requests were handled, {seen:?}");
     assert!(seen.goodbye == Some(CALM) || handled < 20_000, "{handled} handled, {seen:?}");
-    answers_promptly(address).await;
+    assert_prompt_answer(address).await;
 }
 
 #[tokio::test]
-async fn floods_of_a_client_that_reads_nothing() {
-    let besieged = Besieged::start().await;
+async fn floods_of_a_client_that_reads_nothing_end_in_bounded_time() {
+    let target = HostileTestDaemon::start().await;
     let beginning = [PREFACE, &settings(&[])].concat();
     let floods = [
         frame(PING, NO_FLAGS, 0, &[7; 8]),
@@ -522,23 +525,24 @@ async fn floods_of_a_client_that_reads_nothing() {
         frame(0xee, NO_FLAGS, 0, &[0; 100]),
         window(0, 1),
     ];
-    let clients = besieged.interfaces().flat_map(|(_, address)| {
+    let clients = target.interfaces().flat_map(|(_, address)| {
         let beginning = &beginning;
         floods.iter().map(move |flood| async move {
             let mut stream = connect_narrow(address).await;
-            stream.write_all(beginning).await.expect("taken");
+            stream.write_all(beginning).await.expect("accepted");
             write_unread(stream, &flood.repeat(1000), GONE_WITHIN).await;
-            answers_promptly(address).await;
+            assert_prompt_answer(address).await;
         })
     });
     iter(clients).buffer_unordered(25).collect::<Vec<()>>().await;
-    besieged.all_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
 }
 
-/// A client asks for as much as it may and never lets any of it be sent. Its connection and its answers are let go.
+/// A client opens as many streams as it may and never lets the answers be sent. The daemon closes
+/// its connection and drops its answers.
 #[tokio::test]
-async fn a_window_that_is_never_opened() {
-    let besieged = Besieged::start().await;
+async fn a_connection_whose_window_is_never_opened_is_closed() {
+    let target = HostileTestDaemon::start().await;
     let pages = [
         ("sign-in", "/sign-in.js"),
         ("verification", "/openapi.json"),
@@ -546,27 +550,27 @@ async fn a_window_that_is_never_opened() {
         ("indexer", "/openapi.json"),
         ("operator", "/metrics"),
     ];
-    let clients = pages.into_iter().zip(besieged.interfaces()).map(|((interface, path), (name, address))| async move {
+    let clients = pages.into_iter().zip(target.interfaces()).map(|((interface, path), (name, address))| async move {
         assert_eq!(interface, name);
         let closed = settings(&[(INITIAL_WINDOW, 0)]);
         let seen = attack(address, &[closed, joined(streams(100).map(|stream| get(stream, path)))].concat()).await;
         assert_eq!(seen.good, 100, "{interface}: {seen:?}");
-        answers_promptly(address).await;
+        assert_prompt_answer(address).await;
     });
     join_all(clients).await;
-    besieged.all_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
 }
 
-/// The same with a client that takes a byte now and then, and asks for something small meanwhile.
+/// The same with a client that takes a byte from time to time and makes small requests meanwhile.
 #[tokio::test]
-async fn a_window_that_is_opened_by_a_byte_at_a_time() {
+async fn a_connection_whose_window_opens_byte_by_byte_is_closed() {
     const STUCK: u32 = 100;
-    let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses[Interface::Gateway];
+    let target = HostileTestDaemon::start().await;
+    let address = target.daemon.addresses[Interface::Gateway];
     let (mut reading, mut writing) = connect(address).await.into_split();
     let requests = joined(streams(STUCK).map(|stream| get(stream, "/openapi.json")));
     let beginning = [PREFACE, &settings(&[(INITIAL_WINDOW, 0)]), &requests].concat();
-    writing.write_all(&beginning).await.expect("taken");
+    writing.write_all(&beginning).await.expect("accepted");
     let mut sink = tokio::io::sink();
     let mut reading = pin!(timeout(GONE_WITHIN, tokio::io::copy(&mut reading, &mut sink)));
     let mut ticks = interval(SHORT / 4);
@@ -577,32 +581,35 @@ async fn a_window_that_is_opened_by_a_byte_at_a_time() {
                 break;
             }
             _ = ticks.tick() => {
-                // An answer without a body needs no window. What cannot be sent any more, need not.
+                // An answer without a body needs no window. The connection may be closed before the
+                // request is sent.
                 let head = frame(HEADERS, END_HEADERS | END_STREAM, small, &request("HEAD", "/health"));
                 let _ = writing.write_all(&[window(1, 1), head].concat()).await;
             }
         }
     }
-    answers_promptly(address).await;
+    assert_prompt_answer(address).await;
 }
 
-/// Streams of one connection, and connections that have as many of them as requests may be open at an address.
+/// The streams of one connection, and the number of connections whose streams reach the limit of
+/// open requests of an address.
 const STREAMS: u32 = 128;
 const ENOUGH: usize = 16 * 1024 / STREAMS as usize + 2;
 
-/// Opens connections with as many streams as there may be, and sends what `frames` makes of each.
+/// Opens connections with as many streams as possible, and sends the frames that `frames` makes for
+/// each stream.
 async fn use_up(address: SocketAddr, beginning: &[(u16, u32)], frames: impl Fn(u32) -> Vec<u8>) -> Vec<TcpStream> {
     let bytes = [PREFACE, &settings(beginning), &joined(streams(STREAMS).map(frames))].concat();
     let mut held = Vec::new();
     for _ in 0..ENOUGH {
         let mut stream = connect(address).await;
-        stream.write_all(&bytes).await.expect("taken");
+        stream.write_all(&bytes).await.expect("accepted");
         held.push(stream);
     }
     held
 }
 
-/// Whether somebody from elsewhere is served, several times at once, within a time.
+/// Whether clients from another address are served, several at a time, within a time.
 async fn are_served_elsewhere(address: SocketAddr, within: Duration) -> bool {
     let started = Instant::now();
     while started.elapsed() < within {
@@ -615,23 +622,25 @@ async fn are_served_elsewhere(address: SocketAddr, within: Duration) -> bool {
     false
 }
 
-/// Answers that are never taken count as open requests. They do not keep others out for longer than a client may idle.
+/// Answers that are never read count as open requests. They block other clients at most for the
+/// idle timeout.
 #[tokio::test]
-async fn answers_that_are_never_taken_do_not_keep_everybody_out() {
-    let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses[Interface::Indexer];
+async fn answers_that_are_never_read_do_not_keep_other_clients_out() {
+    let target = HostileTestDaemon::start().await;
+    let address = target.daemon.addresses[Interface::Indexer];
     let held = use_up(address, &[(INITIAL_WINDOW, 0)], |stream| get(stream, "/health")).await;
-    assert!(are_served_elsewhere(address, GONE_WITHIN).await, "the listener refuses everybody for {GONE_WITHIN:?}");
+    assert!(are_served_elsewhere(address, GONE_WITHIN).await, "the listener refuses other clients for {GONE_WITHIN:?}");
     drop(held);
-    is_served_again(address, GONE_WITHIN).await;
+    wait_until_served(address, GONE_WITHIN).await;
 }
 
-/// One source follows a sign-in as often as it can, which is good HTTP. Others are served all the same.
+/// One source follows a sign-in as often as it can, which is valid HTTP. Clients from other
+/// addresses are still served.
 #[tokio::test]
-async fn live_events_of_one_source_do_not_keep_everybody_out() {
-    let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses[Interface::SignIn];
-    let (transaction, secret) = begun(address).await;
+async fn event_streams_of_one_source_do_not_keep_other_clients_out() {
+    let target = HostileTestDaemon::start().await;
+    let address = target.daemon.addresses[Interface::SignIn];
+    let (transaction, secret) = start_sign_in(address).await;
     let path = format!("/authorize/{transaction}/events");
     let credentials = field("authorization", &format!("Bearer {secret}"));
     let follow = |stream| {
@@ -639,7 +648,7 @@ async fn live_events_of_one_source_do_not_keep_everybody_out() {
         frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields)
     };
     let held = use_up(address, &[], follow).await;
-    assert!(are_served_elsewhere(address, PROMPTLY).await, "the listener refuses everybody for {PROMPTLY:?}");
+    assert!(are_served_elsewhere(address, PROMPTLY).await, "the listener refuses other clients for {PROMPTLY:?}");
     drop(held);
-    is_served_again(address, GONE_WITHIN).await;
+    wait_until_served(address, GONE_WITHIN).await;
 }

@@ -1,4 +1,4 @@
-//! A client that writes bytes and reads what comes. No library keeps it from breaking rules.
+//! A client that writes raw bytes and parses the answers. It can break every rule of HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The smallest receive buffer: the system rounds it up.
+/// The smallest receive buffer: the operating system rounds it up.
 const SMALLEST_BUFFER: u32 = 1;
 
 /// Opens a connection.
@@ -18,50 +18,52 @@ pub async fn connect(address: SocketAddr) -> TcpStream {
     timeout(PATIENCE, TcpStream::connect(address)).await.expect("connected in time").expect("a connection")
 }
 
-/// Opens a connection whose receive buffer is as small as can be: little is sent to who does not read.
+/// Opens a connection with the smallest possible receive buffer: a client that does not read
+/// receives little.
 pub async fn connect_narrow(address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(SMALLEST_BUFFER).expect("a small buffer");
     timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
 }
 
-/// Opens a connection from an address of this machine.
+/// Opens a connection from this address of the machine.
 pub async fn connect_from(source: [u8; 4], address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(IpAddr::from(source), 0)).expect("bound");
     timeout(PATIENCE, socket.connect(address)).await.expect("connected in time").expect("a connection")
 }
 
-/// Sends bytes, as many as are taken, and returns all that comes until the other side closes, which it has to do `within` a time.
+/// Sends as many bytes as the daemon accepts and returns everything that it sends until it closes
+/// the connection, which has to happen `within` a time.
 pub async fn exchange(stream: TcpStream, bytes: &[u8], within: Duration) -> Vec<u8> {
     let (mut reading, mut writing) = stream.into_split();
     let write = async {
-        // Who is sent away in the middle of it may not finish.
+        // A client that is disconnected early cannot send everything.
         let _ = writing.write_all(bytes).await;
         writing
     };
     let read = read_to_end(&mut reading);
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-    // The writing half is kept until the end: we are not the side that closes.
+    // The writing half stays open until the end: the daemon has to be the side that closes.
     let both = timeout(within, async { tokio::join!(write, read) }).await;
     both.unwrap_or_else(|_| panic!("the connection is still open after {within:?}: {shown:?}…")).1
 }
 
-/// Everything until the connection ends, in whichever way.
+/// Reads until the connection ends, with or without an error.
 async fn read_to_end(reading: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(1..) = reading.read_buf(&mut bytes).await {}
     bytes
 }
 
-/// Writes until the other side does not take any more and has closed; nothing is read.
+/// Writes until the daemon accepts no more bytes and closes the connection; nothing is read.
 pub async fn write_unread(mut stream: TcpStream, bytes: &[u8], within: Duration) {
     let writing = async { while stream.write_all(bytes).await.is_ok() {} };
     timeout(within, writing).await.unwrap_or_else(|_| panic!("the connection is still open after {within:?}"));
 }
 
-/// Asks for a path on a connection of its own.
-pub async fn get(address: SocketAddr, path: &str) -> Reply {
+/// Requests a path on a connection of its own.
+pub async fn get(address: SocketAddr, path: &str) -> RawAnswer {
     let stream = connect(address).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     let mut replies = replies(&exchange(stream, request.as_bytes(), PATIENCE).await);
@@ -69,22 +71,23 @@ pub async fn get(address: SocketAddr, path: &str) -> Reply {
     replies.remove(0)
 }
 
-/// An answer.
+/// An answer of HTTP/1.1.
 #[derive(Debug)]
-pub struct Reply {
+pub struct RawAnswer {
     pub status: u16,
     /// Status line and headers, in lower case.
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl RawAnswer {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
         headers.find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
-    /// Takes the first answer off what was read; `None` when it is not all there. `has_body` is false for answers to `HEAD`.
+    /// Parses the first answer of the bytes; `None` when it is not complete. `has_body` is false
+    /// for answers to `HEAD`.
     pub fn parse(bytes: &[u8], has_body: bool) -> Option<(Self, usize)> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
@@ -106,7 +109,7 @@ impl Reply {
     }
 }
 
-/// A chunked body, and how many bytes it took; `None` when it is not all there.
+/// A chunked body, and the number of bytes that it took; `None` when it is not complete.
 fn unchunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let (mut body, mut at) = (Vec::new(), 0);
     loop {
@@ -123,11 +126,11 @@ fn unchunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// All answers, which have to be whole; `100 Continue` is none.
-pub fn replies(mut bytes: &[u8]) -> Vec<Reply> {
+/// All answers, which have to be complete. `100 Continue` is not counted.
+pub fn replies(mut bytes: &[u8]) -> Vec<RawAnswer> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
-        let (reply, length) = Reply::parse(bytes, true)
+        let (reply, length) = RawAnswer::parse(bytes, true)
             .unwrap_or_else(|| panic!("cut off: {:?}", String::from_utf8_lossy(&bytes[..bytes.len().min(1000)])));
         bytes = &bytes[length..];
         replies.extend((reply.status != 100).then_some(reply));

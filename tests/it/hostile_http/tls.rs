@@ -1,15 +1,15 @@
-//! No TLS where there should be, TLS where there should not.
+//! Plain bytes where TLS is expected, and TLS where plain HTTP is expected.
 
 use std::net::SocketAddr;
 
 use futures_util::future::join_all;
 
 use super::raw::{connect, exchange, replies};
-use super::{Besieged, GONE_WITHIN, PROMPTLY, answers_promptly, http2};
+use super::{GONE_WITHIN, HostileTestDaemon, PROMPTLY, assert_prompt_answer, http2};
 use crate::harness::folder;
 use crate::tls::certificate;
 
-/// The beginning of a hello as browsers send it.
+/// The beginning of a ClientHello as browsers send it.
 const HELLO: &[u8] =
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e";
 
@@ -18,7 +18,7 @@ fn record(kind: u8, length: u16, content: &[u8]) -> Vec<u8> {
     [&[kind, 3, 3], length.to_be_bytes().as_slice(), content].concat()
 }
 
-/// What is no TLS, or not the beginning of any.
+/// Bytes that are not a valid beginning of TLS.
 fn garbage() -> Vec<Vec<u8>> {
     const HANDSHAKE: u8 = 22;
     const ALERT: u8 = 21;
@@ -35,7 +35,7 @@ fn garbage() -> Vec<Vec<u8>> {
         record(HANDSHAKE, 0, b"").repeat(10_000),
         record(HANDSHAKE, u16::MAX, &[0; 70_000]),
         record(HANDSHAKE, 4, b"\x01\xff\xff\xff"),
-        // A hello of 16 MB, a byte of it in each record.
+        // A ClientHello of 16 MB, one byte of it in each record.
         [record(HANDSHAKE, 4, b"\x01\xff\xff\xff"), record(HANDSHAKE, 1, b"\0").repeat(200_000)].concat(),
         record(HANDSHAKE, 4, b"\x02\0\0\0"),
         record(ALERT, 2, b"\x02\x28"),
@@ -54,20 +54,20 @@ async fn served_over_tls(http: &reqwest::Client, address: SocketAddr) {
 }
 
 #[tokio::test]
-async fn garbage_where_tls_is_spoken() {
+async fn garbage_on_a_tls_listener_is_disconnected() {
     let files = folder();
     let (tls, trusted) = certificate(&files);
-    let besieged = Besieged::start_with(|config| config.tls = Some(tls)).await;
+    let target = HostileTestDaemon::start_with(|config| config.tls = Some(tls)).await;
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).pool_max_idle_per_host(0).build();
     let http = http.expect("a client");
-    let public = besieged.interfaces().filter(|(interface, _)| *interface != "operator");
+    let public = target.interfaces().filter(|(interface, _)| *interface != "operator");
     let garbage = garbage();
     join_all(public.map(|(_, address)| {
         let (http, garbage) = (&http, &garbage);
         async move {
             join_all(garbage.iter().map(|bytes| async move {
                 let answered = exchange(connect(address).await, bytes, GONE_WITHIN).await;
-                // If anything, an alert.
+                // The daemon answers with an alert or with nothing.
                 assert!(matches!(answered.first(), None | Some(21)), "{answered:?}");
             }))
             .await;
@@ -75,20 +75,20 @@ async fn garbage_where_tls_is_spoken() {
         }
     }))
     .await;
-    besieged.all_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
 }
 
 #[tokio::test]
-async fn tls_where_http_is_spoken() {
-    let besieged = Besieged::start().await;
-    join_all(besieged.interfaces().map(|(interface, address)| async move {
+async fn tls_on_a_plain_listener_is_disconnected() {
+    let target = HostileTestDaemon::start().await;
+    join_all(target.interfaces().map(|(interface, address)| async move {
         join_all([HELLO.to_vec(), [HELLO, &[0; 500]].concat(), record(21, 2, b"\x02\x28")].map(|bytes| async move {
             let answered = replies(&exchange(connect(address).await, &bytes, GONE_WITHIN).await);
             let statuses: Vec<u16> = answered.iter().map(|reply| reply.status).collect();
             assert!(matches!(statuses.as_slice(), [] | [400]), "{interface}: {statuses:?}");
         }))
         .await;
-        answers_promptly(address).await;
+        assert_prompt_answer(address).await;
     }))
     .await;
 }

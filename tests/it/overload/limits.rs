@@ -1,12 +1,12 @@
-//! What bounds a daemon's memory, and how much it has.
+//! The settings that bound a daemon's memory, the bound, and measurements.
 
 use std::path::Path;
 
 use selfsame::daemon::store_folder;
 
-/// The limits of a daemon, as far as its memory depends on them.
+/// The settings of a daemon on which its memory depends.
 #[derive(Clone, Copy)]
-pub struct Limits {
+pub struct DaemonLimits {
     pub connections: u64,
     pub in_flight: u64,
     pub queue_length: u64,
@@ -15,7 +15,7 @@ pub struct Limits {
     pub proofs: u64,
 }
 
-impl Limits {
+impl DaemonLimits {
     /// The defaults.
     pub const DEFAULT: Self = Self {
         connections: 4096,
@@ -26,7 +26,7 @@ impl Limits {
         proofs: 1024,
     };
 
-    /// As variables of a daemon's environment.
+    /// The limits as variables of the daemon's environment.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         vec![
             ("SELFSAME_LIMITS__MAX_CONNECTIONS", self.connections.to_string()),
@@ -38,25 +38,28 @@ impl Limits {
         ]
     }
 
-    /// The memory that a daemon with these limits may take, in bytes, with so many connections of HTTP/1.1 and so many bytes in
-    /// RocksDB's log.
+    /// The maximum memory of a daemon with these limits, in bytes, with this many connections of
+    /// HTTP/1.1 and this many bytes in RocksDB's log.
     ///
     /// - The program, its prepared verification keys and its threads: 64 MiB.
     /// - RocksDB's block cache: 256 MiB, which holds the index and filter blocks too.
-    /// - RocksDB's memtables: what they hold is in the log, and the skip lists around it are about half as much again. The log is
-    ///   at most 512 MiB (`max_total_wal_size`) before they are written out.
-    /// - What RocksDB writes out and compacts at a time: 2 threads with buffers of some megabytes. 64 MiB.
-    /// - A connection, of which there are at most five listeners' `max_connections`: buffers of 32 KiB for reading and for
-    ///   writing, and its task with a request under way, whose body is at most 64 KiB (that of proofs 256 KiB, of which what is
-    ///   waiting is bounded below): 160 KiB.
-    /// - A request inside an actor's handle: the operation, its encoding, its locks, the place that waits for the answer: 8 KiB.
-    /// - An open request: its id and its operation's hash, its locks, in hash maps that may be half empty; the rest of it is on
-    ///   disk. 1 KiB. An open request is handed to the committing thread with its records: 4 KiB more for those in flight, above.
-    /// - A client that waits for a final state: its task and its place: 4 KiB.
-    /// - Blocks: one is sealed while one is applied and one is read, each as operations, as records and encoded: 3 times 16 KiB
-    ///   an operation, tree pages and accounts included.
-    /// - A proof that waits: the claim and the request that it came in. 16 KiB.
-    /// - What the allocator keeps of freed memory: a quarter of it all.
+    /// - RocksDB's memtables: their contents are in the log, and the skip lists around them are
+    ///   about half as large again. The log is at most 512 MiB (`max_total_wal_size`) before the
+    ///   memtables are written out.
+    /// - RocksDB's flushes and compactions: 2 threads with buffers of some megabytes. 64 MiB.
+    /// - A connection, of which there are at most five listeners' `max_connections`: buffers of 32
+    ///   KiB for reading and for writing, and its task with a request, whose body is at most 64 KiB
+    ///   (256 KiB for proofs; waiting proofs are bounded below): 160 KiB.
+    /// - A request inside an actor's handle: the operation, its encoding, its locks, the channel
+    ///   for the answer: 8 KiB.
+    /// - An open request: its id, its operation's hash and its locks, in hash maps that may be half
+    ///   empty; the rest is on disk. 1 KiB. The records of a request on the committing thread are 4
+    ///   KiB more; they are counted above, with the requests inside a handle.
+    /// - A client that waits for a final state: its task and its permit: 4 KiB.
+    /// - Blocks: one is sealed while one is applied and one is read, each as operations, as records
+    ///   and encoded: 3 times 16 KiB an operation, tree pages and accounts included.
+    /// - A proof that waits: the claim and its request. 16 KiB.
+    /// - Freed memory that the allocator keeps: a quarter of all.
     pub fn memory(&self, connections: u64, log: u64) -> u64 {
         const KIB: u64 = 1024;
         const MIB: u64 = 1024 * KIB;
@@ -70,19 +73,19 @@ impl Limits {
     }
 }
 
-/// Resident memory of a process in bytes, now.
+/// The resident memory of a process in bytes.
 pub fn resident_memory(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("Linux tells about processes");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("/proc is readable");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
     kilobytes * 1024
 }
 
-/// Bytes in RocksDB's log.
+/// The size of RocksDB's log in bytes.
 pub fn log_size(data: &Path) -> u64 {
     let files = std::fs::read_dir(store_folder(data)).expect("the store's folder").filter_map(Result::ok);
     let logs = files.filter(|file| file.path().extension().is_some_and(|extension| extension == "log"));
-    // One that is gone by now is empty.
+    // A log that was removed meanwhile counts as empty.
     logs.filter_map(|log| Some(log.metadata().ok()?.len())).sum()
 }
 

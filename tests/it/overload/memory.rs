@@ -1,4 +1,4 @@
-//! Clients that would have the daemon keep much in memory.
+//! Clients that try to make the daemon keep much in memory.
 
 use std::sync::Arc;
 
@@ -9,31 +9,32 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::crowd::{address, authorize, post, proofs};
 use super::limits::{mib, resident_memory};
+use super::load_clients::{address, authorize, post, proofs};
 use super::{LOOK_AGAIN, ONE_AT_A_TIME, REQUEST_TIMEOUT, SLACK};
-use crate::harness::{Process, folder};
+use crate::harness::{DaemonProcess, folder};
 use crate::hostile_http::http2;
 use crate::hostile_http::raw::{connect, exchange, get, replies};
 
-/// A daemon whose memory is attacked, by itself.
-struct Attacked {
-    daemon: Process,
+/// A daemon and its memory before the attack.
+struct MemoryTestDaemon {
+    daemon: DaemonProcess,
     at_rest: u64,
     _folder: TempDir,
     _alone: tokio::sync::MutexGuard<'static, ()>,
 }
 
-impl Attacked {
+impl MemoryTestDaemon {
     async fn start() -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let folder = folder();
-        let daemon = Process::start(folder.path(), &[], &[]);
+        let daemon = DaemonProcess::start(folder.path(), &[], &[]);
         let at_rest = resident_memory(daemon.id());
         Self { daemon, at_rest, _folder: folder, _alone: alone }
     }
 
-    /// Opens connections, sends on each what `begin` sends, and holds them; how much memory the daemon takes for it.
+    /// Opens connections, sends on each what `begin` sends, and keeps them open; returns the
+    /// additional memory of the daemon in bytes.
     async fn memory_for<F>(&self, connections: usize, target: &str, begin: impl Fn(TcpStream) -> F) -> u64
     where
         F: Future<Output = TcpStream> + Send + 'static,
@@ -44,9 +45,9 @@ impl Attacked {
         }
         let (mut peak, mut steady, mut held) = (self.at_rest, 0, Vec::new());
         let started = Instant::now();
-        // Until all is sent, and no more memory is taken for a while.
+        // Wait until all is sent and the memory has not grown for a while.
         while (steady < 25 || held.len() < connections) && started.elapsed() < 2 * REQUEST_TIMEOUT {
-            held.extend(beginning.try_join_next().map(|begun| begun.expect("sent")));
+            held.extend(beginning.try_join_next().map(|started| started.expect("sent")));
             sleep(LOOK_AGAIN / 4).await;
             let now = resident_memory(self.daemon.id());
             steady = if now > peak + (1 << 20) { 0 } else { steady + 1 };
@@ -58,7 +59,7 @@ impl Attacked {
         peak - self.at_rest
     }
 
-    /// The same with HTTP/2, and what `frames` makes for each of so many streams.
+    /// The same with HTTP/2, and the frames that `frames` makes for each stream.
     async fn memory_for_streams(
         &self,
         connections: usize,
@@ -70,7 +71,7 @@ impl Attacked {
         let begin = |mut stream: TcpStream| {
             let frames = Arc::clone(&frames);
             async move {
-                // Who is sent away does not finish.
+                // A client that is disconnected cannot send everything.
                 let _ = http2::send(&mut stream, &frames).await;
                 stream
             }
@@ -79,47 +80,47 @@ impl Attacked {
     }
 }
 
-/// Streams of one connection of HTTP/2.
+/// The streams of one HTTP/2 connection.
 const STREAMS: u32 = 128;
 
-/// A head is at most 32 KiB, as its sender counts. A field of a byte may not take a hundred, over which heads would be several
-/// times as large in memory.
+/// A head is at most 32 KiB as the sender counts. A field of one byte must not take a hundred
+/// bytes, which would make heads several times larger in memory.
 #[tokio::test]
-async fn heads_that_are_held_back() {
+async fn unfinished_requests_take_bounded_memory_for_heads() {
     const CONNECTIONS: usize = 48;
-    let attacked = Attacked::start().await;
+    let target = MemoryTestDaemon::start().await;
     let many_fields = |stream| {
-        let first = if stream == 1 { http2::remembered("a", "") } else { vec![http2::NEWEST] };
+        let first = if stream == 1 { http2::indexed_field("a", "") } else { vec![http2::NEWEST] };
         vec![http2::post(stream, "/create-account", &[first, vec![http2::NEWEST; 850]].concat())]
     };
-    let taken = attacked.memory_for_streams(CONNECTIONS, &attacked.daemon.gateway, STREAMS, many_fields).await;
-    // A head, and a quarter of it for all else that is kept of a request.
+    let taken = target.memory_for_streams(CONNECTIONS, &target.daemon.gateway, STREAMS, many_fields).await;
+    // A head, and a quarter more for everything else that belongs to a request.
     let bound = CONNECTIONS as u64 * u64::from(STREAMS) * (40 << 10);
     assert!(taken < bound, "{} MiB instead of {}", mib(taken), mib(bound));
 }
 
-/// Of bodies that do not end a listener keeps at most 128 MiB; while they grow, twice as much.
+/// For unfinished bodies a listener keeps at most 128 MiB; while their buffers grow, twice as much.
 #[tokio::test]
-async fn bodies_that_are_held_back() {
+async fn unfinished_bodies_take_bounded_memory() {
     const CONNECTIONS: usize = 64;
-    let attacked = Attacked::start().await;
+    let target = MemoryTestDaemon::start().await;
     let endless = |stream| {
         let piece = http2::data(stream, &[b' '; 15_000]);
         vec![http2::post(stream, "/create-account", b""), piece.clone(), piece.clone(), piece.clone(), piece]
     };
-    let taken = attacked.memory_for_streams(CONNECTIONS, &attacked.daemon.gateway, STREAMS, endless).await;
+    let taken = target.memory_for_streams(CONNECTIONS, &target.daemon.gateway, STREAMS, endless).await;
     assert!(taken < 256 << 20, "{} MiB", mib(taken));
 }
 
-/// Bodies that nobody reads while their request waits for something else count too.
+/// Bodies that the daemon does not read while their request waits count too.
 #[tokio::test]
-async fn bodies_that_nobody_asked_for() {
+async fn unread_bodies_take_bounded_memory() {
     const CONNECTIONS: usize = 300;
-    let attacked = Attacked::start().await;
-    let begun =
-        exchange(connect(address(&attacked.daemon.sign_in)).await, &authorize("connection: close\r\n"), SLACK).await;
-    let begun: Value = serde_json::from_slice(&replies(&begun)[0].body).expect("JSON");
-    let text = |name: &str| begun[name].as_str().expect("text").to_owned();
+    let target = MemoryTestDaemon::start().await;
+    let started =
+        exchange(connect(address(&target.daemon.sign_in)).await, &authorize("connection: close\r\n"), SLACK).await;
+    let started: Value = serde_json::from_slice(&replies(&started)[0].body).expect("JSON");
+    let text = |name: &str| started[name].as_str().expect("text").to_owned();
     let path = format!("/authorize/{}/progress", text("transaction"));
     let secret = http2::field("authorization", &format!("Bearer {}", text("secret")));
     let unread = |stream| {
@@ -127,29 +128,30 @@ async fn bodies_that_nobody_asked_for() {
         let head = http2::head(stream, &[http2::request("GET", &path), secret.clone()].concat());
         vec![head, piece.clone(), piece.clone(), piece.clone(), piece]
     };
-    // As much as the window of a connection takes.
-    let taken = attacked.memory_for_streams(CONNECTIONS, &attacked.daemon.sign_in, 16, unread).await;
-    // What a connection takes besides is a good deal less than the half of it.
+    // The bodies are as large as the window of a connection allows.
+    let taken = target.memory_for_streams(CONNECTIONS, &target.daemon.sign_in, 16, unread).await;
+    // The other memory of a connection is well below half of this.
     assert!(taken < 192 << 20, "{} MiB", mib(taken));
 }
 
-/// A body may be a few times as large when it is read as it was when it came, but not for as long as its request waits.
+/// A parsed body may be a few times larger than its bytes, but not for as long as its request
+/// waits.
 #[tokio::test]
-async fn bodies_that_grow_when_they_are_read() {
+async fn parsed_bodies_take_bounded_memory() {
     const CONNECTIONS: usize = 200;
-    let attacked = Attacked::start().await;
-    let (path, mut proofs) = proofs(&attacked.daemon, 1).await;
+    let target = MemoryTestDaemon::start().await;
+    let (path, mut proofs) = proofs(&target.daemon, 1).await;
     let mut body = proofs.remove(0);
     body["padding"] = vec![Value::from(vec![0]); 50_000].into();
     let request: Arc<Vec<u8>> = post(&path, "application/json", "", &body.to_string()).into();
     let begin = |mut stream: TcpStream| {
         let request = Arc::clone(&request);
         async move {
-            stream.write_all(&request).await.expect("taken");
+            stream.write_all(&request).await.expect("accepted");
             stream
         }
     };
-    let taken = attacked.memory_for(CONNECTIONS, &attacked.daemon.verification, begin).await;
-    // The bodies are 40 MB, read one a thread at a time.
+    let taken = target.memory_for(CONNECTIONS, &target.daemon.verification, begin).await;
+    // The bodies are 40 MB together; each thread parses one at a time.
     assert!(taken < 256 << 20, "{} MiB", mib(taken));
 }

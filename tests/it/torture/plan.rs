@@ -1,18 +1,19 @@
-//! The plan of kills: how each life of the daemon is to end.
+//! The plan of a run: how each life of the daemon ends.
 
 #[cfg(feature = "fault-injection")]
 use selfsame_actors::faults::FaultPoint;
 
-use super::chance::Chance;
+use super::choices::CrashChoices;
 
 /// One life of the daemon, from its start to its end.
-pub struct Life {
+pub struct DaemonLife {
     pub ending: Ending,
-    /// It ends when clients have been told so much, unless a fault point is reached before.
+    /// The life ends after this many recorded answers, unless a fault point is reached before.
     pub answers: usize,
-    /// Whether answers to the check after the start count already, so that the end may come in its middle.
+    /// Whether answers during the check after the start count already, so that the end may come
+    /// during the check.
     pub counts_check: bool,
-    /// Whether the power fails after it.
+    /// Whether the power fails after the life.
     pub power_fails: bool,
 }
 
@@ -20,11 +21,11 @@ pub struct Life {
 pub enum Ending {
     /// SIGKILL.
     Kill,
-    /// SIGTERM: the daemon ends itself, and well.
+    /// SIGTERM: the daemon ends by itself, with success.
     Terminate,
-    /// The process dies when so many calls have told the disk something, on a disk whose power may fail.
+    /// The process dies at the disk call with this number, on a disk whose power may fail.
     DiskCall { number: usize },
-    /// The process dies at a fault point, after so many visits that pass.
+    /// The process dies at a fault point, after this many passes.
     #[cfg(feature = "fault-injection")]
     Fault { point: FaultPoint, skip: usize },
 }
@@ -41,7 +42,7 @@ impl Ending {
         }
     }
 
-    /// The fault point, if the life is to end at one.
+    /// The fault point, if the life ends at one.
     pub fn point(&self) -> Option<&'static str> {
         match self {
             Self::Kill | Self::Terminate | Self::DiskCall { .. } => None,
@@ -50,7 +51,7 @@ impl Ending {
         }
     }
 
-    /// The call of the disk that the life is to end with.
+    /// The number of the disk call, if the life ends at one.
     pub fn disk_call(&self) -> Option<usize> {
         match self {
             Self::DiskCall { number } => Some(*number),
@@ -58,7 +59,7 @@ impl Ending {
         }
     }
 
-    /// A word for it.
+    /// The name of the ending.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kill => "SIGKILL",
@@ -70,58 +71,59 @@ impl Ending {
     }
 }
 
-/// So many lives. The last one is long and ends by SIGKILL, so that even a short run has seen a daemon at work.
-pub fn plan(seed: u64, kills: usize) -> Vec<Life> {
-    let mut chance = Chance::of(seed, "plan");
-    let mut faults = Faults::new(&mut chance);
-    let mut lives: Vec<Life> = (1..kills).map(|_| life(&mut chance, &mut faults)).collect();
-    lives.push(Life {
+/// A plan of this many lives. The last one is long and ends by SIGKILL, so that even a short run
+/// has seen a working daemon.
+pub fn plan(seed: u64, kills: usize) -> Vec<DaemonLife> {
+    let mut choices = CrashChoices::of(seed, "plan");
+    let mut faults = FaultSequence::new(&mut choices);
+    let mut lives: Vec<DaemonLife> = (1..kills).map(|_| life(&mut choices, &mut faults)).collect();
+    lives.push(DaemonLife {
         ending: Ending::Kill,
-        answers: 150 + chance.below(100),
+        answers: 150 + choices.below(100),
         counts_check: false,
         power_fails: false,
     });
     lives
 }
 
-/// The same with a power failure after most lives, the last one among them. Some end with a call of the disk: the first dozens are
-/// those of a start.
-pub fn plan_with_power_failures(seed: u64, lives: usize) -> Vec<Life> {
-    let mut chance = Chance::of(seed, "power failures");
+/// The same with a power failure after most lives, including the last one. Some lives end at a disk
+/// call: the first dozens of calls belong to the start.
+pub fn plan_with_power_failures(seed: u64, lives: usize) -> Vec<DaemonLife> {
+    let mut choices = CrashChoices::of(seed, "power failures");
     let mut lives = plan(seed, lives);
     for life in &mut lives {
-        if chance.one_in(3) {
-            let magnitude = 1 + chance.below(9);
-            life.ending = Ending::DiskCall { number: 1 + chance.below(1 << magnitude) };
+        if choices.one_in(3) {
+            let magnitude = 1 + choices.below(9);
+            life.ending = Ending::DiskCall { number: 1 + choices.below(1 << magnitude) };
             (life.answers, life.counts_check) = (150, false);
         }
-        life.power_fails = !chance.one_in(4);
+        life.power_fails = !choices.one_in(4);
     }
     let last = lives.last_mut().expect("a life");
     (last.ending, last.power_fails) = (Ending::Kill, true);
     lives
 }
 
-fn life(chance: &mut Chance, faults: &mut Faults) -> Life {
-    let ending = match chance.below(10) {
+fn life(choices: &mut CrashChoices, faults: &mut FaultSequence) -> DaemonLife {
+    let ending = match choices.below(10) {
         0..=2 => Ending::Kill,
         3 => Ending::Terminate,
-        _ => faults.next(chance),
+        _ => faults.next(choices),
     };
-    let answers = match chance.below(3) {
-        // With the first answers, somewhere in the middle of the work, and late.
-        0 => 1 + chance.below(3),
-        1 => 1 + chance.below(40),
-        _ => 1 + chance.below(200),
+    let answers = match choices.below(3) {
+        // The end comes with the first answers, in the middle of the work, or late.
+        0 => 1 + choices.below(3),
+        1 => 1 + choices.below(40),
+        _ => 1 + choices.below(200),
     };
     match ending.point() {
-        None => Life { ending, answers, counts_check: chance.one_in(4), power_fails: false },
-        // Enough for most points to be reached.
-        Some(_) => Life { ending, answers: 100 + chance.below(200), counts_check: false, power_fails: false },
+        None => DaemonLife { ending, answers, counts_check: choices.one_in(4), power_fails: false },
+        // Enough answers for most points to be reached.
+        Some(_) => DaemonLife { ending, answers: 100 + choices.below(200), counts_check: false, power_fails: false },
     }
 }
 
-/// What makes things durable, where kills matter most.
+/// The steps that make data durable, where kills matter most.
 #[cfg(feature = "fault-injection")]
 const DURABLE_STEPS: [FaultPoint; 6] = [
     FaultPoint::GroupCommitBefore,
@@ -132,46 +134,47 @@ const DURABLE_STEPS: [FaultPoint; 6] = [
     FaultPoint::BlockCommitAfter,
 ];
 
-/// Draws faults; every point has its turn before one comes again, the durable steps have two.
+/// Draws fault points. Every point is drawn before one repeats; the durable steps are drawn twice.
 #[cfg(feature = "fault-injection")]
-struct Faults(std::iter::Cycle<std::vec::IntoIter<FaultPoint>>);
+struct FaultSequence(std::iter::Cycle<std::vec::IntoIter<FaultPoint>>);
 
 #[cfg(feature = "fault-injection")]
-impl Faults {
-    fn new(chance: &mut Chance) -> Self {
-        // Expired records are looked for every minute: no life lasts that long.
+impl FaultSequence {
+    fn new(choices: &mut CrashChoices) -> Self {
+        // Expired records are swept every minute, which is longer than a life.
         let points = FaultPoint::ALL.iter().copied().filter(|point| *point != FaultPoint::SweepBefore);
         let mut points: Vec<FaultPoint> = points.chain(DURABLE_STEPS).collect();
-        chance.shuffle(&mut points);
+        choices.shuffle(&mut points);
         Self(points.into_iter().cycle())
     }
 
-    fn next(&mut self, chance: &mut Chance) -> Ending {
+    fn next(&mut self, choices: &mut CrashChoices) -> Ending {
         let Some(point) = self.0.next() else { return Ending::Kill };
         let skip = match point.name().ends_with(".start") {
-            // Passed once a life.
+            // This point is passed once in a life.
             true => 0,
-            // Early visits are as likely as late ones, whether a point is passed ten times or a thousand.
+            // Early and late passes are equally likely, whether a point is passed ten times or a
+            // thousand.
             false => {
-                let magnitude = chance.below(9);
-                chance.below(1 << magnitude)
+                let magnitude = choices.below(9);
+                choices.below(1 << magnitude)
             }
         };
         Ending::Fault { point, skip }
     }
 }
 
-/// There are none in this build.
+/// This build has no fault points.
 #[cfg(not(feature = "fault-injection"))]
-struct Faults;
+struct FaultSequence;
 
 #[cfg(not(feature = "fault-injection"))]
-impl Faults {
-    fn new(_: &mut Chance) -> Self {
+impl FaultSequence {
+    fn new(_: &mut CrashChoices) -> Self {
         Self
     }
 
-    fn next(&mut self, _: &mut Chance) -> Ending {
+    fn next(&mut self, _: &mut CrashChoices) -> Ending {
         Ending::Kill
     }
 }

@@ -1,28 +1,31 @@
-// Loaded into the daemon with LD_PRELOAD, by `power_loss.rs`: writes down what the disk was made to keep.
+// Loaded into the daemon with LD_PRELOAD by `power_loss.rs`: keeps a journal of what a disk has to
+// keep.
 //
-// What a process writes lies in the machine's memory. It is the disk's when a sync of the file has returned; a name in a folder is
-// when a sync of the folder has. Each of these, and each change of a name, becomes a line of a journal before the call returns:
+// Written bytes are first in the machine's memory. They are on the disk when a sync of the file has
+// returned; a name in a folder is on the disk when a sync of the folder has returned. Each sync and
+// each change of a name becomes a line of the journal before the call returns:
 //
-//     made <number> <path>       a file was made under a name (number: of the inode)
-//     emptied <number>           a file that was there was opened to be written anew
+//     made <number> <path>       a file was made under a name (number: its inode)
+//     emptied <number>           an existing file was opened and truncated
 //     folder <path>              a folder was made
 //     renamed <path> <path>
 //     removed <path>
-//     bytes <number> <length>    a file was synced, when it was so long
+//     bytes <number> <length>    a file was synced when it had this length
 //     names <path>               a folder was synced
 //
-// with a tab between words. A file that is made gets a second name, `kept/<number>`: what is removed is still to be had, and no
-// number comes again.
+// with a tab between words. A new file gets a second name, `kept/<number>`, so removed files are
+// still available and no inode number is used twice.
 //
-// Whoever is killed between a change of a name and its line has not made the change, as far as the journal knows. As nobody was
-// told of it, it may as well be lost.
+// When a process is killed between a change of a name and its line, the journal does not have the
+// change. The daemon did not acknowledge anything that depends on it, so it may be lost.
 //
-// sync_file_range is left alone on purpose: it begins to write and promises nothing. So are calls that the daemon does not make
-// (msync, syncfs, renameat, link, O_SYNC): what they would make durable would count as lost, and tests would fail.
+// sync_file_range is not recorded: it starts to write and guarantees nothing. Calls that the daemon
+// does not make (msync, syncfs, renameat, link, O_SYNC) are not recorded either: what they make
+// durable would count as lost, and tests would fail.
 //
-// POWER_LOSS_FOLDER        has `disk` (what is looked after), `kept` and `journal`
-// POWER_LOSS_LIES_ABOUT    files whose names end so are not synced, though the call says that they are
-// POWER_LOSS_AT            the process kills itself with the line of that number, counted from 1
+// POWER_LOSS_FOLDER             contains `disk` (the simulated disk), `kept` and `journal`
+// POWER_LOSS_UNSYNCED_ENDING    files with this ending are not synced, although the call succeeds
+// POWER_LOSS_AT                 the process kills itself at this line, counted from 1
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,10 +42,10 @@
 #include <unistd.h>
 
 static char disk[PATH_MAX], kept[PATH_MAX];
-static const char *lies_about;
+static const char *unsynced_ending;
 static int journal = -1;
 static long lines_left;
-// Held while a name changes or a folder is synced, so that their lines are in the order of the calls.
+// Held while a name changes or a folder is synced, so that the lines have the order of the calls.
 static pthread_mutex_t names = PTHREAD_MUTEX_INITIALIZER;
 
 static void give_up(const char *what) {
@@ -57,13 +60,13 @@ __attribute__((constructor)) static void begin(void) {
     snprintf(disk, sizeof disk, "%s/disk/", folder);
     snprintf(kept, sizeof kept, "%s/kept", folder);
     snprintf(path, sizeof path, "%s/journal", folder);
-    lies_about = getenv("POWER_LOSS_LIES_ABOUT");
+    unsynced_ending = getenv("POWER_LOSS_UNSYNCED_ENDING");
     lines_left = at == NULL ? 0 : atol(at);
     journal = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (journal < 0) give_up("the journal");
 }
 
-// Writes a line: at once, so that no two mix, and a line is there or not.
+// Writes a line with one call, so that lines do not mix and are not cut off.
 static void note(const char *format, ...) {
     char line[2 * PATH_MAX + 64];
     va_list words;
@@ -74,7 +77,7 @@ static void note(const char *format, ...) {
     if (lines_left > 0 && __atomic_sub_fetch(&lines_left, 1, __ATOMIC_SEQ_CST) == 0) kill(getpid(), SIGKILL);
 }
 
-// Whether a path is of the disk that is looked after. `full` is the path from the root on.
+// Whether a path is on the simulated disk. `full` becomes the path joined with its folder.
 static int is_ours(int folder, const char *path, char full[PATH_MAX]) {
     if (journal < 0) return 0;
     if (path[0] == '/' || folder == AT_FDCWD) {
@@ -87,7 +90,7 @@ static int is_ours(int folder, const char *path, char full[PATH_MAX]) {
         parent[length] = 0;
         if (snprintf(full, PATH_MAX, "%s%s%s", parent, *path ? "/" : "", path) >= PATH_MAX) give_up("a long path");
     }
-    // With a slash, so that the disk's own folder is, too.
+    // With a slash, so that the folder of the disk itself counts too.
     size_t length = strlen(disk);
     return strncmp(full, disk, length) == 0 || (strlen(full) == length - 1 && strncmp(full, disk, length - 1) == 0);
 }
@@ -108,8 +111,8 @@ static int sync_of(long call, int file) {
         pthread_mutex_unlock(&names);
         return result;
     }
-    if (lies_about != NULL && ends_with(path, lies_about)) return 0;
-    // Only what was written when the call began.
+    if (unsynced_ending != NULL && ends_with(path, unsynced_ending)) return 0;
+    // The length when the call began.
     int result = (int)syscall(call, file);
     if (result == 0) note("bytes\t%lu\t%lld\n", (unsigned long)before.st_ino, (long long)before.st_size);
     return result;

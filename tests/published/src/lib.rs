@@ -1,4 +1,5 @@
-//! A daemon for published client libraries to talk to: the program that the variable `DAEMON` names, in a process of its own.
+//! A daemon for tests of published client libraries: the program that the variable `DAEMON` names,
+//! in a process of its own.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -11,9 +12,9 @@ use selfsame_protocol::ledger::RequestId;
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
 
-/// The registry that a daemon started with `--dev` is for.
+/// The chain id of the registry of a daemon that was started with `--dev`.
 pub const CHAIN_ID: u64 = 31337;
-/// See [`CHAIN_ID`].
+/// The contract address of the same registry.
 pub const CONTRACT: Address = address!("cf7ed3acca5a467e9e704c703e8d87f634fb0fc9");
 
 /// A daemon without a cooldown for recovery agents, killed when dropped.
@@ -23,7 +24,7 @@ pub struct Daemon {
     pub gateway: String,
     /// The indexer's URL.
     pub indexer: String,
-    /// The URL of sign-in, which is the issuer's name.
+    /// The URL of sign-in, which is the issuer.
     pub sign_in: String,
     operator: String,
     data: TempDir,
@@ -32,7 +33,8 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a daemon on an empty store.
     pub fn start() -> Self {
-        // The library's crates bring two providers of cryptography for TLS; a program has to choose. An earlier choice stands.
+        // The crates bring two providers of cryptography for TLS, so the program has to choose. An
+        // earlier choice stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let data = tempfile::tempdir().expect("a folder for temporary files");
         let mut process = Command::new(program())
@@ -49,7 +51,7 @@ impl Daemon {
             .spawn()
             .expect("the daemon's program starts");
         let stdout = BufReader::new(process.stdout.take().expect("stdout is piped"));
-        // The table that --dev prints names the addresses.
+        // The table that `--dev` prints contains the addresses.
         let table: Vec<String> = stdout.lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
         let url = |interface: &str| {
             let row = table.iter().find_map(|line| line.trim().strip_prefix(interface)).map(str::trim);
@@ -65,7 +67,7 @@ impl Daemon {
         }
     }
 
-    /// A new wallet, to sign in with.
+    /// A new wallet that can sign in.
     pub fn wallet(&self) -> Wallet<'_> {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let wallet = Wallet { file: folder.path().join("wallet.json"), daemon: self, _folder: folder };
@@ -73,28 +75,28 @@ impl Daemon {
         wallet
     }
 
-    /// Our own client, to wait with and to compare.
+    /// This project's own client, to wait with and to compare.
     pub fn client(&self) -> Client {
         Client::new(&self.gateway, &self.indexer).expect("a client")
     }
 
-    /// Waits until a request is final; it must have been finalized.
+    /// Waits until a request is final.
     pub async fn finalized(&self, request_id: &str) {
-        let request_id: RequestId = request_id.parse().expect("an id of ours");
-        let status = self.client().wait_final(request_id, Duration::from_secs(60)).await.expect("final");
+        let request_id: RequestId = request_id.parse().expect("a request id");
+        let status = self.client().wait_final(request_id, Duration::from_secs(60)).await.expect("a final state");
         assert!(status.status.is_final(), "{status:?}");
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Both fail when the process has ended, which is what they are for.
+        // Both fail only when the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A wallet of the daemon's program.
+/// A wallet that runs the daemon's program.
 pub struct Wallet<'a> {
     daemon: &'a Daemon,
     file: PathBuf,
@@ -102,14 +104,15 @@ pub struct Wallet<'a> {
 }
 
 impl Wallet<'_> {
-    /// Plays the browser at an authorization URL and answers with a proof: where the browser is sent then.
+    /// Signs in at an authorization URL with a proof, like a browser; returns where the browser is
+    /// sent.
     pub fn sign_in(&self, authorization_url: &str) -> String {
         let data = self.daemon.data.path().to_str().expect("a path of ASCII");
         let printed = self.run(&["sign-in", authorization_url, "--operator", &self.daemon.operator, "--data", data]);
         printed.lines().last().expect("the last line is the redirect").to_owned()
     }
 
-    /// What a command of the wallet prints.
+    /// The output of a wallet command.
     fn run(&self, words: &[&str]) -> String {
         let mut command = Command::new(program());
         let output = command.arg("wallet").args(words).arg("--wallet").arg(&self.file).output().expect("it starts");
@@ -122,7 +125,7 @@ fn program() -> OsString {
     std::env::var_os("DAEMON").expect("the variable DAEMON names the program `selfsame`")
 }
 
-/// The seed that belongs to a name.
+/// The seed that is derived from a name.
 pub fn seed(name: &str) -> [u8; 32] {
     keccak256(name).0
 }

@@ -1,4 +1,5 @@
-//! The crate `openidconnect`, unchanged and with its default checks, as an application that people sign in to.
+//! The crate `openidconnect`, unchanged and with its default checks, as an application to which
+//! people sign in.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -25,7 +26,7 @@ const OTHER_CLIENT_ID: &str = "app_5e1f5a3e000000000000000000000002";
 const CLIENT_SECRET: &str = "sk_dev_only";
 const CALLBACK: &str = "http://localhost:3000/callback";
 
-/// What the crate leaves to its users to read from discovery.
+/// The endpoints that the crate does not read from discovery.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct MoreEndpoints {
     introspection_endpoint: IntrospectionUrl,
@@ -48,7 +49,7 @@ type Metadata = ProviderMetadata<
     CoreSubjectIdentifierType,
 >;
 
-/// Claims that are no standard's.
+/// Claims that no standard defines.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct MoreClaims(HashMap<String, Value>);
 
@@ -62,7 +63,7 @@ type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointSet, EndpointNotSe
 type RequestError = RequestTokenError<HttpClientError<HttpError>, StandardErrorResponse<CoreErrorResponseType>>;
 
 fn http_client() -> HttpClient {
-    // The crate's documentation asks for a client that follows no redirects.
+    // The crate's documentation requires a client that follows no redirects.
     HttpClient::builder().redirect(Policy::none()).no_proxy().build().expect("a client")
 }
 
@@ -71,7 +72,7 @@ async fn discover(daemon: &Daemon) -> Metadata {
     Metadata::discover_async(issuer, &http_client()).await.expect("discovered")
 }
 
-/// What an application has when the browser is back.
+/// What an application has when the browser returns.
 struct Answered {
     parameters: HashMap<String, String>,
     nonce: Nonce,
@@ -98,7 +99,7 @@ impl Answered {
     }
 }
 
-/// An application that has found the daemon.
+/// An application that has read the daemon's discovery document.
 #[derive(Clone)]
 struct Application {
     http: HttpClient,
@@ -116,7 +117,7 @@ impl Application {
         Self { http: http_client(), issuer: metadata.issuer().clone(), client }
     }
 
-    /// The example application of staging.
+    /// The example application for staging.
     async fn discovered(daemon: &Daemon) -> Self {
         Self::new(&discover(daemon).await, CLIENT_ID)
     }
@@ -131,7 +132,7 @@ impl Application {
         self
     }
 
-    /// A person goes through a flow, up to the callback.
+    /// Takes a person through a flow, up to the callback.
     fn authorized(&self, wallet: &Wallet<'_>, flow: CoreAuthenticationFlow) -> Answered {
         let (challenge, code_verifier) = PkceCodeChallenge::new_random_sha256();
         let scopes = ["email", "profile"].map(|scope| Scope::new(scope.to_owned()));
@@ -153,13 +154,13 @@ impl Application {
     }
 
     async fn exchange(&self, answered: &Answered) -> Result<CoreTokenResponse, RequestError> {
-        // The crate means a verifier to be used once, and so has no way to clone one.
+        // The crate allows a verifier to be used once, and so it cannot be cloned.
         let code_verifier = PkceCodeVerifier::new(answered.code_verifier.secret().clone());
         let request = self.client.exchange_code(answered.code()).expect("discovery names the endpoint");
         request.set_pkce_verifier(code_verifier).request_async(&self.http).await
     }
 
-    /// A person goes through the code flow, up to the ID token.
+    /// Takes a person through the code flow, up to the ID token.
     async fn signed_in(&self, wallet: &Wallet<'_>) -> (CoreIdToken, Nonce) {
         let answered = self.authorized(wallet, CoreAuthenticationFlow::AuthorizationCode);
         let tokens = self.exchange(&answered).await.expect("exchanged");
@@ -183,7 +184,7 @@ impl Application {
         id_token.claims(&self.client.id_token_verifier(), nonce).cloned()
     }
 
-    /// A hash as the ID token's algorithm has it.
+    /// A hash with the algorithm of the ID token.
     fn hash<Hash>(
         &self,
         id_token: &CoreIdToken,
@@ -203,7 +204,7 @@ impl Application {
     }
 }
 
-/// The error that the daemon's answer names.
+/// The error code in the daemon's answer.
 fn named<Answer: Debug>(answer: Result<Answer, RequestError>) -> CoreErrorResponseType {
     match answer {
         Err(RequestTokenError::ServerResponse(response)) => response.error().clone(),
@@ -212,10 +213,10 @@ fn named<Answer: Debug>(answer: Result<Answer, RequestError>) -> CoreErrorRespon
 }
 
 #[tokio::test]
-async fn discovery() {
+async fn discovery_names_keys_and_endpoints() {
     let daemon = Daemon::start();
     let metadata = discover(&daemon).await;
-    // The document says `RSA` too, which is no algorithm: the crate leaves out words that it does not know.
+    // The document also lists `RSA`, which is not an algorithm: the crate ignores unknown values.
     let algorithms = metadata.id_token_signing_alg_values_supported();
     assert_eq!(*algorithms, [CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256]);
     assert_eq!(*metadata.subject_types_supported(), [CoreSubjectIdentifierType::Pairwise]);
@@ -229,12 +230,12 @@ async fn discovery() {
         vec![Code, IdToken, Token],
     ];
     assert_eq!(*metadata.response_types_supported(), flows.map(ResponseTypes::new));
-    // The key that signs, and the next one.
+    // The published keys are the key that signs, and the next one.
     assert_eq!(metadata.jwks().keys().len(), 2);
 }
 
 #[tokio::test]
-async fn code_flow() {
+async fn the_code_flow_gives_verified_tokens() {
     let daemon = Daemon::start();
     let application = Application::discovered(&daemon).await;
     let answered = application.authorized(&daemon.wallet(), CoreAuthenticationFlow::AuthorizationCode);
@@ -250,7 +251,7 @@ async fn code_flow() {
     let digits = subject.strip_prefix("0x").expect("a prefix");
     assert!(digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digits}");
 
-    let information = application.user_info(tokens.access_token(), subject).await.expect("answered");
+    let information = application.user_info(tokens.access_token(), subject).await.expect("an answer");
     assert!(claims.email().is_some() && claims.name().is_some());
     assert_eq!(information.email(), claims.email());
     assert_eq!(information.name(), claims.name());
@@ -266,7 +267,7 @@ async fn code_flow() {
     assert_eq!(claims.additional_claims().0[&own]["verification_level"], "orb");
     assert_eq!(information.additional_claims().0[&own], claims.additional_claims().0[&own]);
 
-    let token = application.introspect(tokens.access_token()).await.expect("answered");
+    let token = application.introspect(tokens.access_token()).await.expect("an answer");
     assert!(token.active());
     assert_eq!(token.sub(), Some(subject.as_str()));
     assert_eq!(token.client_id(), Some(application.client.client_id()));
@@ -278,7 +279,7 @@ async fn code_flow() {
 }
 
 #[tokio::test]
-async fn client_authentication() {
+async fn clients_authenticate_in_header_or_form() {
     let daemon = Daemon::start();
     let wallet = daemon.wallet();
     for method in [AuthType::BasicAuth, AuthType::RequestBody] {
@@ -286,15 +287,15 @@ async fn client_authentication() {
         let impostor = application.clone().with_secret("sk_wrong");
         let answered = application.authorized(&wallet, CoreAuthenticationFlow::AuthorizationCode);
         assert_eq!(named(impostor.exchange(&answered).await), CoreErrorResponseType::InvalidClient);
-        // An impostor does not use up the code.
+        // A request with a wrong secret does not use the code.
         let tokens = application.exchange(&answered).await.expect("exchanged");
         assert_eq!(named(impostor.introspect(tokens.access_token()).await), CoreErrorResponseType::InvalidClient);
-        assert!(application.introspect(tokens.access_token()).await.expect("answered").active());
+        assert!(application.introspect(tokens.access_token()).await.expect("an answer").active());
     }
 }
 
 #[tokio::test]
-async fn codes_are_good_for_one_try() {
+async fn codes_work_once() {
     let daemon = Daemon::start();
     let wallet = daemon.wallet();
     let application = Application::discovered(&daemon).await;
@@ -302,7 +303,7 @@ async fn codes_are_good_for_one_try() {
     let tokens = application.exchange(&answered).await.expect("exchanged");
     let claims = application.verify(tokens.id_token().expect("an ID token"), &answered.nonce).expect("verified");
     assert_eq!(named(application.exchange(&answered).await), CoreErrorResponseType::InvalidGrant);
-    // The second use revokes what the first one gave.
+    // The second use revokes the token of the first.
     let revoked = CoreErrorResponseType::Extension("invalid_token".to_owned());
     assert_eq!(named(application.introspect(tokens.access_token()).await), revoked);
     let refused = application.user_info(tokens.access_token(), claims.subject()).await;
@@ -323,7 +324,7 @@ async fn codes_are_good_for_one_try() {
 }
 
 #[tokio::test]
-async fn the_verifier_refuses_what_it_should() {
+async fn the_verifier_refuses_tokens_of_other_requests_and_issuers() {
     let daemon = Daemon::start();
     let wallet = daemon.wallet();
     let metadata = discover(&daemon).await;
@@ -336,14 +337,14 @@ async fn the_verifier_refuses_what_it_should() {
     let refused = id_token.claims(&expired, &nonce);
     assert!(matches!(refused, Err(ClaimsVerificationError::Expired(_))), "{refused:?}");
 
-    // Another audience, and the same person's subject there is another one.
+    // A token for another audience. The same person has another subject there.
     let (id_token_of_other, nonce_of_other) = other.signed_in(&wallet).await;
     let refused = application.verify(&id_token_of_other, &nonce_of_other);
     assert!(matches!(refused, Err(ClaimsVerificationError::InvalidAudience(_))), "{refused:?}");
     let claims_of_other = other.verify(&id_token_of_other, &nonce_of_other).expect("verified");
     assert_ne!(claims_of_other.subject(), claims.subject());
 
-    // What one token says with the signature of another one.
+    // The content of one token with the signature of another one.
     let (said, signature) = (id_token.to_string(), id_token_of_other.to_string());
     let (said, _) = said.rsplit_once('.').expect("three parts");
     let (_, signature) = signature.rsplit_once('.').expect("three parts");
@@ -357,7 +358,7 @@ async fn the_verifier_refuses_what_it_should() {
         "{refused:?}"
     );
 
-    // Another issuer, and another issuer's keys.
+    // Another issuer, and the keys of another issuer.
     let elsewhere = Daemon::start();
     let mut metadata = discover(&elsewhere).await;
     let refused = Application::new(&metadata, CLIENT_ID).verify(&id_token, &nonce);
@@ -369,7 +370,7 @@ async fn the_verifier_refuses_what_it_should() {
 }
 
 #[tokio::test]
-async fn implicit_flow() {
+async fn the_implicit_flow_gives_verified_tokens() {
     let daemon = Daemon::start();
     let wallet = daemon.wallet();
     let application = Application::discovered(&daemon).await;
@@ -387,11 +388,11 @@ async fn implicit_flow() {
     assert_eq!(claims.subject(), subject);
     let hash = application.access_token_hash(&answered.id_token(), &answered.access_token());
     assert_eq!(claims.access_token_hash(), Some(&hash));
-    application.user_info(&answered.access_token(), subject).await.expect("answered");
+    application.user_info(&answered.access_token(), subject).await.expect("an answer");
 }
 
 #[tokio::test]
-async fn hybrid_flows() {
+async fn hybrid_flows_give_verified_tokens() {
     use CoreResponseType::{Code, IdToken, Token};
     let daemon = Daemon::start();
     let wallet = daemon.wallet();
@@ -410,7 +411,7 @@ async fn hybrid_flows() {
             assert_eq!(early.access_token_hash(), hash.as_ref());
         }
         if words.contains(&Token) {
-            application.user_info(&answered.access_token(), claims.subject()).await.expect("answered");
+            application.user_info(&answered.access_token(), claims.subject()).await.expect("an answer");
         }
     }
 }

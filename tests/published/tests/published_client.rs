@@ -11,7 +11,7 @@ use world_id_authenticator::{Authenticator, AuthenticatorError, Config, OnchainK
 use world_id_primitives::Signer;
 use zeroize::Zeroizing;
 
-/// A wallet's configuration: no RPC, the indexer under its prefix for this library.
+/// The configuration of a wallet: no RPC, and the indexer under the prefix for this library.
 fn configuration(daemon: &Daemon) -> Config {
     let indexer = ServiceEndpoint::direct(format!("{}/compat", daemon.indexer));
     let gateway = ServiceEndpoint::direct(daemon.gateway.clone());
@@ -30,14 +30,14 @@ fn signer(name: &str) -> Signer {
     Signer::from_seed_bytes(&seed(name)).expect("a signer")
 }
 
-/// Waits with our client, then lets the library read the state.
+/// Waits with this project's client, then lets the library read the state.
 async fn finalized(daemon: &Daemon, library: &Authenticator, request_id: &GatewayRequestId) {
     daemon.finalized(request_id.as_str()).await;
     let state = library.poll_status(request_id).await.expect("read");
     assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{state:?}");
 }
 
-/// Registers `name` and waits until it is done.
+/// Registers `name` and waits until the account exists.
 async fn register(daemon: &Daemon, name: &str, recovery_agent: Option<Address>) -> Authenticator {
     let config = configuration(daemon);
     let registering = Authenticator::register(&seed(name), config.clone(), recovery_agent).await.expect("accepted");
@@ -48,7 +48,7 @@ async fn register(daemon: &Daemon, name: &str, recovery_agent: Option<Address>) 
 }
 
 #[tokio::test]
-async fn registration_and_authenticators() {
+async fn the_library_registers_and_manages_authenticators() {
     let daemon = Daemon::start();
     let config = configuration(&daemon);
     let unregistered = init("laptop", &config).await;
@@ -59,7 +59,7 @@ async fn registration_and_authenticators() {
     let laptop = register(&daemon, "laptop", Some(address("agent"))).await;
     assert_eq!((laptop.leaf_index(), laptop.pubkey_id(), laptop.recovery_counter()), (1, U256::ZERO, U256::ZERO));
     assert_eq!(laptop.signing_nonce().await.expect("read"), U256::ZERO);
-    assert_eq!(daemon.client().recovery_agent(1).await.expect("answered"), address("agent"));
+    assert_eq!(daemon.client().recovery_agent(1).await.expect("an answer"), address("agent"));
 
     let phone = signer("phone");
     let request_id = laptop.insert_authenticator(phone.offchain_signer_pubkey(), phone.onchain_signer_address()).await;
@@ -70,7 +70,7 @@ async fn registration_and_authenticators() {
     let artifacts = Arc::new(DummyZkArtifactSource);
     let by_leaf_index = Authenticator::init_with_leaf_index(&seed("phone"), 1, config.clone(), artifacts).await;
     assert_eq!(by_leaf_index.expect("found").packed_account_data, phone.packed_account_data);
-    let listed = laptop.fetch_authenticators().await.expect("its commitment is that of its keys");
+    let listed = laptop.fetch_authenticators().await.expect("the commitment matches the keys");
     assert_eq!(listed.addresses(), [Some(laptop.onchain_address()), Some(phone.onchain_address())]);
 
     let tablet = signer("tablet");
@@ -85,7 +85,7 @@ async fn registration_and_authenticators() {
     finalized(&daemon, &laptop, &request_id.expect("accepted")).await;
     let replaced = init("phone", &config).await;
     assert!(matches!(replaced, Err(AuthenticatorError::AccountDoesNotExist)), "{replaced:?}");
-    let tablet = init("tablet", &config).await.expect("in its place");
+    let tablet = init("tablet", &config).await.expect("updated");
     assert_eq!(tablet.pubkey_id(), U256::from(1));
 
     let request_id = tablet.remove_authenticator(laptop.onchain_address(), 0).await;
@@ -95,7 +95,7 @@ async fn registration_and_authenticators() {
     assert_eq!(keys.get(1).map(|key| key.pk), Some(tablet.offchain_pubkey().pk));
     assert_eq!(tablet.signing_nonce().await.expect("read"), U256::from(3));
 
-    // The lowest free slot is the one that was left.
+    // The lowest free slot is the one that the removal left.
     let spare = signer("spare");
     let request_id = tablet.insert_authenticator(spare.offchain_signer_pubkey(), spare.onchain_signer_address()).await;
     finalized(&daemon, &tablet, &request_id.expect("accepted")).await;
@@ -103,7 +103,7 @@ async fn registration_and_authenticators() {
 }
 
 #[tokio::test]
-async fn inclusion_proofs_hold_by_the_librarys_own_check() {
+async fn inclusion_proofs_pass_the_check_of_the_library() {
     let daemon = Daemon::start();
     for name in ["first", "second", "third"] {
         let library = register(&daemon, name, None).await;
@@ -113,7 +113,7 @@ async fn inclusion_proofs_hold_by_the_librarys_own_check() {
         assert_eq!(proof.authenticator_pubkeys.get(0).map(|key| key.pk), Some(library.offchain_pubkey().pk));
         assert!(!proof.inclusion_proof.is_valid(1u64.into()), "it proves one leaf only");
     }
-    // Trailing slots that were removed are no part of what the library hashes.
+    // The library does not hash trailing slots that were removed.
     let config = configuration(&daemon);
     let first = init("first", &config).await.expect("registered");
     let extra = signer("extra");
@@ -127,11 +127,11 @@ async fn inclusion_proofs_hold_by_the_librarys_own_check() {
 
 #[tokio::test]
 #[expect(deprecated, reason = "the names that belong to version v1 of the registry's rules")]
-async fn recovery_agents() {
+async fn the_library_updates_recovery_agents() {
     let daemon = Daemon::start();
     let (first, second) = (address("first agent"), address("second agent"));
     let owner = register(&daemon, "owner", None).await;
-    let agent = async || daemon.client().recovery_agent(1).await.expect("answered");
+    let agent = async || daemon.client().recovery_agent(1).await.expect("an answer");
 
     let request_id = owner.initiate_recovery_agent_update(first).await.expect("accepted");
     finalized(&daemon, &owner, &request_id).await;
@@ -156,7 +156,7 @@ async fn recovery_agents() {
 }
 
 #[tokio::test]
-async fn init_or_register_does_both() {
+async fn init_or_register_registers_and_then_initializes() {
     let daemon = Daemon::start();
     for _ in 0..2 {
         let artifacts = Arc::new(DummyZkArtifactSource);
@@ -170,7 +170,7 @@ async fn init_or_register_does_both() {
 }
 
 #[test]
-fn our_wallet_has_the_same_keys() {
+fn this_wallet_has_the_same_keys_as_the_library() {
     for name in ["laptop", "phone", "tablet"] {
         let ours = AuthenticatorKey::from_seed(Zeroizing::new(seed(name))).expect("a key").authenticator();
         let theirs = signer(name);

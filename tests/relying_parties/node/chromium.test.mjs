@@ -1,4 +1,5 @@
-// People sign in to the example application with Chromium; the wallet answers what their page asks for.
+// People sign in to the example application with Chromium; the wallet answers the request of the
+// sign-in page.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -14,7 +15,7 @@ const APPLICATION = new URL("/", CALLBACK);
 const DESKTOP = { width: 1280, height: 720 };
 const PHONE = { width: 360, height: 740 };
 
-// The browser itself asks nobody for anything, and runs for root too.
+// The browser makes no requests of its own, and runs for root too.
 const ARGUMENTS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -41,19 +42,20 @@ after(async () => {
   await browser?.close();
 });
 
-// On the port that is registered for it.
+// The application listens on the port of its registered redirect URI.
 async function startApplication(issuer) {
   const program = fileURLToPath(new URL("../../../examples/application/server.mjs", import.meta.url));
   const env = { ...process.env, ISSUER: issuer };
   const child = spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] });
   const ended = once(child, "exit").then(() => assert.fail(`the example application could not listen at ${APPLICATION}`));
-  // It prints its address as soon as it listens.
+  // The application prints its address as soon as it listens.
   await Promise.race([once(child.stdout, "data"), ended]);
   return child;
 }
 
-// A test with a browser that knows nothing yet. Whatever it does, there are no errors on the console, where breaches of a
-// page's policy are written too, and nobody but the application and the daemon is asked for anything.
+// Runs a test with a new browser without cookies. The console must stay without errors, which
+// include violations of a page's content security policy. Requests may go only to the application
+// and the daemon.
 function browserTest(name, options, scenario) {
   test(name, async () => {
     const context = await browser.newContext({ viewport: DESKTOP, ...options });
@@ -61,7 +63,8 @@ function browserTest(name, options, scenario) {
     const hosts = new Set();
     context.on("weberror", (error) => errors.push(String(error.error())));
     context.on("console", (message) => {
-      // That an error page has an error's status is no fault; of other answers it is, and told below.
+      // An error page is expected to have an error status; other answers with one are reported
+      // below.
       const isStatus = message.text().startsWith("Failed to load resource: the server responded with a status");
       if (message.type() === "error" && !isStatus) errors.push(message.text());
     });
@@ -92,20 +95,20 @@ function authorizationUrl(more) {
 
 async function begin(page) {
   await page.goto(APPLICATION.href);
-  await page.getByRole("link", { name: "Sign in as one human" }).click();
+  await page.getByRole("link", { name: "Sign in" }).click();
 }
 
 const sameDevice = (page) => page.getByRole("link", { name: "Use the authenticator on this device" });
 const goOn = (page) => page.getByRole("link", { name: "Continue once you have answered" });
 
-// What the page asks an authenticator for, as a link.
+// The link of the page to the request for an authenticator.
 async function requestUrl(page) {
   const url = await sameDevice(page).getAttribute("href");
   assert.equal(new URL(url).host, daemon.issuer.host);
   return url;
 }
 
-// What the application is told, once somebody is back.
+// The parameters that the application gets when the browser returns.
 async function back(page) {
   await page.waitForURL((url) => url.href.startsWith(CALLBACK));
   return new URL(page.url()).searchParams;
@@ -137,7 +140,8 @@ browserTest("a refusal goes to the application", {}, async (page) => {
   await page.getByText(answer.get("error_description")).waitFor();
 });
 
-// The example application reads no posts, so the test receives them in its place: what was posted, once that page is there.
+// The example application reads no posts, so the test answers them in its place. The result waits
+// for the page and returns the posted fields.
 async function receivePost(page) {
   let fields;
   await page.route(CALLBACK, (route) => {
@@ -194,7 +198,7 @@ browserTest("a redirect URI that is not registered is not followed", {}, async (
   await page.getByRole("heading", { name: "This sign-in cannot begin" }).waitFor();
   await page.getByText("invalid_redirect_uri").waitFor();
   assert.equal(page.url(), url);
-  // Nothing is there that could lead away later.
+  // The page has no link, form or script that could lead to another host.
   assert.equal(await page.locator("a, form, script, meta[http-equiv]").count(), 0);
 });
 
@@ -202,7 +206,7 @@ for (const colorScheme of ["light", "dark"]) {
   for (const viewport of [DESKTOP, PHONE]) {
     browserTest(`the pages fit, ${viewport.width} wide and ${colorScheme}`, { viewport, colorScheme }, async (page) => {
       const bad = authorizationUrl({ redirect_uri: "https://elsewhere.example/callback" });
-      // With all scopes the page is at its longest.
+      // With all scopes the page is longest.
       for (const url of [bad, authorizationUrl({ scope: "openid email profile" })]) {
         await page.goto(url);
         const [width, ground] = await page.evaluate(() => {

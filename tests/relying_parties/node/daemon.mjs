@@ -1,4 +1,5 @@
-// A daemon and a wallet for the tests: the program that the variable DAEMON names, each run on a folder of its own.
+// A daemon and a wallet for the tests: the program that the variable DAEMON names, each with a
+// folder of its own.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -22,7 +23,7 @@ export async function start() {
     env: { ...process.env, ...Object.fromEntries(variables) },
     stdio: ["ignore", "pipe", "ignore"],
   });
-  // The table that --dev prints names the addresses; an empty line ends it.
+  // The table that --dev prints contains the addresses; an empty line ends it.
   const urls = {};
   for await (const line of createInterface(process_.stdout)) {
     if (line === "") break;
@@ -35,7 +36,8 @@ export async function start() {
   run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   return {
     issuer: new URL(urls["sign-in"]),
-    // Where the browser is sent after the wallet has answered; for form_post, what it posts.
+    // Returns where the browser is sent after the wallet has answered; for form_post, what it
+    // posts.
     answer(url) {
       const lines = run("sign-in", String(url), "--operator", urls.operator, "--data", data).trim().split("\n");
       return lines.at(-1);

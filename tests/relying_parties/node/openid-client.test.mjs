@@ -15,7 +15,7 @@ before(async () => {
 
 after(() => daemon?.stop());
 
-// The relying party, as an application sets it up; http is for loopback only.
+// The relying party as an application configures it; http is allowed for loopback only.
 async function discovered(...prepare) {
   const execute = [client.allowInsecureRequests, ...prepare];
   return client.discovery(daemon.issuer, CLIENT_ID, CLIENT_SECRET, client.ClientSecretBasic(CLIENT_SECRET), { execute });
@@ -36,7 +36,7 @@ async function begun(config, more = {}) {
   return { url, checks, ...secrets };
 }
 
-test("code with PKCE, user-info, introspection", async () => {
+test("the code flow with PKCE gives user-info and introspection", async () => {
   const config = await discovered();
   const { url, checks } = await begun(config);
   const tokens = await client.authorizationCodeGrant(config, new URL(daemon.answer(url)), checks);
@@ -50,7 +50,7 @@ test("code with PKCE, user-info, introspection", async () => {
   assert.equal(introspected.sub, claims.sub);
 });
 
-test("client_secret_post", async () => {
+test("a client authenticates with client_secret_post", async () => {
   const config = await client.discovery(daemon.issuer, CLIENT_ID, CLIENT_SECRET, client.ClientSecretPost(CLIENT_SECRET), {
     execute: [client.allowInsecureRequests],
   });
@@ -59,21 +59,21 @@ test("client_secret_post", async () => {
   assert.equal(tokens.token_type.toLowerCase(), "bearer");
 });
 
-test("implicit", async () => {
+test("the implicit flow gives an ID token", async () => {
   const config = await discovered(client.useIdTokenResponseType);
   const { url, nonce, state } = await begun(config);
   const claims = await client.implicitAuthentication(config, new URL(daemon.answer(url)), nonce, { expectedState: state });
   assert.match(claims.sub, /^0x[0-9a-f]{64}$/);
 });
 
-test("hybrid", async () => {
+test("the hybrid flow gives a code and an ID token", async () => {
   const config = await discovered(client.useCodeIdTokenResponseType);
   const { url, checks } = await begun(config);
   const tokens = await client.authorizationCodeGrant(config, new URL(daemon.answer(url)), checks);
   assert.match(tokens.claims().sub, /^0x[0-9a-f]{64}$/);
 });
 
-test("form_post", async () => {
+test("form_post delivers the response", async () => {
   const config = await discovered();
   const { url, checks } = await begun(config, { response_mode: "form_post" });
   const { action, fields } = JSON.parse(daemon.answer(url));
@@ -87,7 +87,7 @@ test("form_post", async () => {
   assert.match(tokens.claims().sub, /^0x[0-9a-f]{64}$/);
 });
 
-test("a refusal and a code that was used", async () => {
+test("a refusal and a used code are errors", async () => {
   const config = await discovered();
   const refused = await begun(config);
   await assert.rejects(

@@ -1,6 +1,6 @@
-"""Authlib through the code flow with PKCE, and the ID tokens of the others, with its default checks.
+"""Authlib with its default checks: the code flow with PKCE, and the ID tokens of the other flows.
 
-The program that the variable DAEMON names is run on a folder of its own.
+The program that the variable DAEMON names runs with a folder of its own.
 """
 
 import json
@@ -40,7 +40,7 @@ class Daemon:
         self.process = subprocess.Popen(
             command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        # The table that --dev prints names the addresses; an empty line ends it.
+        # The table that --dev prints contains the addresses; an empty line ends it.
         self.urls = {}
         for line in self.process.stdout:
             words = line.split()
@@ -55,7 +55,7 @@ class Daemon:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def answer(self, url):
-        """Where the browser is sent after the wallet has answered."""
+        """Returns where the browser is sent after the wallet has answered."""
         output = self.run("sign-in", url, "--operator", self.urls["operator"], "--data", str(self.data))
         return output.strip().splitlines()[-1]
 
@@ -71,7 +71,7 @@ class RelyingParty(unittest.TestCase):
     def setUpClass(cls):
         cls.daemon = Daemon()
         cls.issuer = cls.daemon.urls["sign-in"]
-        # Whatever goes wrong from here on, the daemon is stopped.
+        # The daemon is also stopped when the rest of the setup fails.
         cls.addClassCleanup(cls.daemon.stop)
         document = requests.get(f"{cls.issuer}/.well-known/openid-configuration", timeout=10).json()
         cls.metadata = OpenIDProviderMetadata(document)
@@ -81,7 +81,7 @@ class RelyingParty(unittest.TestCase):
         return OAuth2Session(CLIENT_ID, CLIENT_SECRET, redirect_uri=CALLBACK, scope="openid email profile", **more)
 
     def claims(self, kind, token, nonce, **parameters):
-        """An ID token's claims, after every check that Authlib has for its kind."""
+        """Returns the claims of an ID token after all checks of Authlib for its kind."""
         decoded = jwt.decode(token, self.keys, algorithms=["RS256"])
         options = {"iss": {"essential": True, "values": [self.issuer]}, "aud": {"essential": True, "value": CLIENT_ID}}
         params = {"nonce": nonce, "client_id": CLIENT_ID, **parameters}
@@ -91,7 +91,7 @@ class RelyingParty(unittest.TestCase):
         return claims
 
     def test_metadata(self):
-        # The interface's own name for the algorithm stands beside the registered one.
+        # The list also has the name that the interface description uses for the algorithm.
         self.assertIn("RS256", self.metadata["id_token_signing_alg_values_supported"])
         self.metadata.validate_response_types_supported()
         self.metadata.validate_subject_types_supported()

@@ -1,4 +1,4 @@
-//! The client against canned answers.
+//! The client with canned answers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,33 +10,34 @@ use selfsame_protocol::registry::{ExecuteRecoveryAgentUpdate, Operation};
 use selfsame_wallet::client::{Client, ClientError};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Call, serve};
+use crate::server::{CannedAnswer, ReceivedRequest, serve};
 
-type Calls = Arc<Mutex<Vec<Call>>>;
+type ReceivedRequests = Arc<Mutex<Vec<ReceivedRequest>>>;
 
-/// A client of a service that gives the answers in turn, the last one for ever, and keeps the calls.
-async fn client(answers: Vec<Answer>) -> (Client, Calls) {
-    let calls = Calls::default();
-    let kept = Arc::clone(&calls);
-    let answer = move |call| {
-        let mut kept = kept.lock().expect("no panic");
-        kept.push(call);
-        let Answer(status, retry_after, body) = &answers[(kept.len() - 1).min(answers.len() - 1)];
-        Answer(*status, *retry_after, body.clone())
+/// A client, and the requests that its service receives. The service gives the answers in their
+/// order, and repeats the last answer.
+async fn client(answers: Vec<CannedAnswer>) -> (Client, ReceivedRequests) {
+    let requests = ReceivedRequests::default();
+    let received = Arc::clone(&requests);
+    let answer = move |request| {
+        let mut received = received.lock().expect("no panic");
+        received.push(request);
+        let CannedAnswer(status, retry_after, body) = &answers[(received.len() - 1).min(answers.len() - 1)];
+        CannedAnswer(*status, *retry_after, body.clone())
     };
     let service = serve(answer).await;
     let mut client = Client::new(&service, &service).expect("an address");
     client.poll_pause = Duration::ZERO;
-    (client, calls)
+    (client, requests)
 }
 
-fn status(state: Value) -> Answer {
+fn status(state: Value) -> CannedAnswer {
     let request_id = RequestId::from_random([1; 16]);
-    Answer::ok(json!({ "request_id": request_id, "kind": "execute_recovery_agent_update", "status": state }))
+    CannedAnswer::ok(json!({ "request_id": request_id, "kind": "execute_recovery_agent_update", "status": state }))
 }
 
-fn busy(status: u16, retry_after: Option<u32>) -> Answer {
-    Answer(status, retry_after, r#"{"code":"batcher_unavailable","message":"the queue is full"}"#.to_owned())
+fn busy(status: u16, retry_after: Option<u32>) -> CannedAnswer {
+    CannedAnswer(status, retry_after, r#"{"code":"batcher_unavailable","message":"the queue is full"}"#.to_owned())
 }
 
 fn operation() -> Operation {
@@ -44,22 +45,22 @@ fn operation() -> Operation {
 }
 
 #[tokio::test]
-async fn a_busy_gateway_is_asked_again_with_the_same_key() {
+async fn a_request_to_a_busy_gateway_is_retried_with_the_same_key() {
     let answers = vec![busy(503, Some(0)), busy(429, Some(0)), status(json!({ "state": "queued" }))];
-    let (client, calls) = client(answers).await;
-    client.submit(&operation(), &[7; 32]).await.expect("accepted in the end");
-    let calls = calls.lock().expect("no panic");
-    assert_eq!(calls.len(), 3);
-    for call in calls.iter() {
-        assert_eq!(call.path, "/execute-recovery-agent-update");
-        assert_eq!(call.idempotency_key.as_deref(), Some("07".repeat(32).as_str()));
-        assert_eq!(call.body, json!({ "leaf_index": "0x1" }));
+    let (client, requests) = client(answers).await;
+    client.submit(&operation(), &[7; 32]).await.expect("the last retry is accepted");
+    let requests = requests.lock().expect("no panic");
+    assert_eq!(requests.len(), 3);
+    for request in requests.iter() {
+        assert_eq!(request.path, "/execute-recovery-agent-update");
+        assert_eq!(request.idempotency_key.as_deref(), Some("07".repeat(32).as_str()));
+        assert_eq!(request.body, json!({ "leaf_index": "0x1" }));
     }
 }
 
 #[tokio::test]
-async fn asking_again_is_bounded() {
-    // Answer, and how often it is asked for.
+async fn retries_are_bounded() {
+    // Answers, and how many requests the client sends.
     let table = [
         (busy(503, Some(0)), 5),
         (busy(503, None), 1),
@@ -68,36 +69,39 @@ async fn asking_again_is_bounded() {
         (busy(400, Some(0)), 1),
     ];
     for (answer, expected) in table {
-        let Answer(code, retry_after, _) = answer;
-        let (client, calls) = client(vec![answer]).await;
-        let error = client.submit(&operation(), &[7; 32]).await.expect_err("refused");
+        let CannedAnswer(code, retry_after, _) = answer;
+        let (client, requests) = client(vec![answer]).await;
+        let error = client.submit(&operation(), &[7; 32]).await.expect_err("the request fails");
         assert!(matches!(error, ClientError::Service { status, .. } if status == code));
         assert_eq!(error.code(), Some("batcher_unavailable"));
-        assert_eq!(calls.lock().expect("no panic").len(), expected, "{code} {retry_after:?}");
+        assert_eq!(requests.lock().expect("no panic").len(), expected, "{code} {retry_after:?}");
     }
 }
 
 #[tokio::test]
-async fn errors_say_what_was_answered() {
+async fn errors_quote_the_answer_and_name_the_address() {
     let table = [
-        (Answer::error(400, "mismatched_signature_nonce", "nonce is 4"), "400 mismatched_signature_nonce: nonce is 4"),
-        (Answer::error(500, "x\u{1b}[2J", "\u{7}y"), "500 x[2J: y"),
-        (Answer(502, None, "<html>".to_owned()), "502 without a code: the answer is not an error object"),
-        (Answer(200, None, "<html>".to_owned()), "cannot be read: the body is not valid JSON"),
-        (Answer(200, None, "[]".to_owned()), "cannot be read: the body must be a JSON object"),
-        (Answer::ok(json!({ "signature_nonce": 4 })), "cannot be read: signature_nonce: invalid type"),
-        (Answer(307, None, String::new()), "307 without a code"),
-        (Answer(200, None, " ".repeat(9 << 20)), "longer than"),
+        (
+            CannedAnswer::error(400, "mismatched_signature_nonce", "nonce is 4"),
+            "400 mismatched_signature_nonce: nonce is 4",
+        ),
+        (CannedAnswer::error(500, "x\u{1b}[2J", "\u{7}y"), "500 x[2J: y"),
+        (CannedAnswer(502, None, "<html>".to_owned()), "502 unknown: the answer is not an error object"),
+        (CannedAnswer(200, None, "<html>".to_owned()), "cannot be read: the body is not valid JSON"),
+        (CannedAnswer(200, None, "[]".to_owned()), "cannot be read: the body must be a JSON object"),
+        (CannedAnswer::ok(json!({ "signature_nonce": 4 })), "cannot be read: signature_nonce: invalid type"),
+        (CannedAnswer(307, None, String::new()), "307 unknown"),
+        (CannedAnswer(200, None, " ".repeat(9 << 20)), "longer than"),
     ];
     for (answer, expected) in table {
         let (client, _) = client(vec![answer]).await;
-        let message = client.signature_nonce(LeafIndex(1)).await.expect_err("refused").to_string();
+        let message = client.signature_nonce(LeafIndex(1)).await.expect_err("the request fails").to_string();
         assert!(message.contains(expected), "{message:?} should contain {expected:?}");
         assert!(message.contains("/signature-nonce"), "{message:?} should name the address");
     }
-    // Nothing listens on the discard port of a test machine.
+    // No server listens on the discard port of a test machine.
     let client = Client::new("http://127.0.0.1:9", "http://127.0.0.1:9").expect("an address");
-    let message = client.config().await.expect_err("nothing listens").to_string();
+    let message = client.config().await.expect_err("no server listens").to_string();
     assert!(message.starts_with("no answer from http://127.0.0.1:9/config: "), "{message}");
 }
 
@@ -106,29 +110,31 @@ async fn waiting_ends_at_the_first_final_state() {
     for state in [json!({ "state": "finalized", "tx_hash": "0x1" }), json!({ "state": "failed", "error": "no" })] {
         let open = [json!({ "state": "queued" }), json!({ "state": "batching" })].map(status);
         let answers = open.into_iter().chain([busy(503, Some(0)), status(state)]).collect();
-        let (client, calls) = client(answers).await;
+        let (client, requests) = client(answers).await;
         let request_id = RequestId::from_random([1; 16]);
-        let answer = client.wait_final(request_id, Duration::from_secs(60)).await.expect("final");
+        let answer = client.wait_final(request_id, Duration::from_secs(60)).await.expect("the request is final");
         assert!(answer.status.is_final());
-        let calls = calls.lock().expect("no panic");
-        assert_eq!(calls.len(), 4);
-        assert_eq!(calls[0].path, format!("/status/{request_id}?wait=30"));
+        let requests = requests.lock().expect("no panic");
+        assert_eq!(requests.len(), 4);
+        assert_eq!(requests[0].path, format!("/status/{request_id}?wait=30"));
     }
     let (client, _) = client(vec![status(json!({ "state": "queued" }))]).await;
-    let error = client.wait_final(RequestId::from_random([1; 16]), Duration::ZERO).await.expect_err("not final");
+    let error =
+        client.wait_final(RequestId::from_random([1; 16]), Duration::ZERO).await.expect_err("the request is not final");
     assert!(error.to_string().ends_with("is not final after 0s"), "{error}");
 }
 
 #[tokio::test]
-async fn packed_account_data_is_taken_apart() {
-    let answer = |data: &str| Answer::ok(json!({ "packed_account_data": data }));
+async fn packed_account_data_is_decoded() {
+    let answer = |data: &str| CannedAnswer::ok(json!({ "packed_account_data": data }));
     let data = U256::from_limbs([5, 0, 0, (3 << 32) | 2]);
     let (client_of_one, _) = client(vec![answer(&data.to_string())]).await;
-    let packed = client_of_one.packed_account(Address::ZERO).await.expect("an answer").expect("an account");
+    let packed =
+        client_of_one.packed_account(Address::ZERO).await.expect("the answer is read").expect("the account exists");
     assert_eq!((packed.recovery_counter, packed.pubkey_id, packed.leaf_index), (3, PubkeyId(2), LeafIndex(5)));
     assert_eq!(packed.to_number(), data);
-    let (client_of_none, _) = client(vec![Answer::error(400, "account_does_not_exist", "none")]).await;
-    assert_eq!(client_of_none.packed_account(Address::ZERO).await.expect("an answer"), None);
+    let (client_of_none, _) = client(vec![CannedAnswer::error(400, "account_does_not_exist", "none")]).await;
+    assert_eq!(client_of_none.packed_account(Address::ZERO).await.expect("the answer is read"), None);
     let (client_of_nonsense, _) = client(vec![answer("0x10000000000000000")]).await;
     assert!(matches!(client_of_nonsense.packed_account(Address::ZERO).await, Err(ClientError::Unreadable { .. })));
 }

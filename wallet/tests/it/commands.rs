@@ -1,4 +1,5 @@
-//! The commands, through their command line, on a registry that keeps the real rules.
+//! The wallet's commands, run by their command line, with a registry in memory that has the real
+//! rules.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,40 +10,45 @@ use selfsame_wallet::command::{WalletCommand, run};
 use selfsame_wallet::file::WalletFile;
 use serde_json::Value;
 
-use crate::registry::Registry;
-use crate::server::{Answer, Call, serve};
+use crate::registry::InMemoryRegistry;
+use crate::server::{CannedAnswer, ReceivedRequest, serve};
 
 #[derive(Parser)]
-struct CommandLine {
+struct TestCommandLine {
     #[command(flatten)]
     wallet: WalletCommand,
 }
 
-/// Wallets in a folder of their own, and a registry.
-struct Desk {
+/// Runs wallet commands in a temporary folder, against a registry in memory.
+struct WalletCli {
     folder: tempfile::TempDir,
     service: String,
-    draws: u8,
+    seeds_drawn: u8,
 }
 
-impl Desk {
-    /// A desk whose registry's answers pass through `change` (path, answer).
-    async fn new(change: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Self {
-        let registry = Arc::new(Mutex::new(Registry::default()));
-        let answer = move |call: Call| {
-            let Answer(status, retry_after, body) = registry.lock().expect("no panic").answer(&call);
+impl WalletCli {
+    /// Creates a registry whose answers pass through `change` (path, body).
+    async fn with_changed_answers(change: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Self {
+        let registry = Arc::new(Mutex::new(InMemoryRegistry::default()));
+        let answer = move |request: ReceivedRequest| {
+            let CannedAnswer(status, retry_after, body) = registry.lock().expect("no panic").answer(&request);
             let mut body = serde_json::from_str(&body).expect("JSON");
-            change(&call.path, &mut body);
-            Answer(status, retry_after, body.to_string())
+            change(&request.path, &mut body);
+            CannedAnswer(status, retry_after, body.to_string())
         };
-        Self { folder: tempfile::tempdir().expect("a folder"), service: serve(answer).await, draws: 0 }
+        Self {
+            folder: tempfile::tempdir().expect("a folder for temporary files"),
+            service: serve(answer).await,
+            seeds_drawn: 0,
+        }
     }
 
-    async fn honest() -> Self {
-        Self::new(|_, _| ()).await
+    async fn new() -> Self {
+        Self::with_changed_answers(|_, _| ()).await
     }
 
-    /// Runs a command line; `{name}` in it is a wallet file of this desk. Its output, or its error.
+    /// Runs a command line and returns its output or its error. `{name}` in the line stands for the
+    /// file of the wallet `name`.
     async fn run(&mut self, line: &str) -> Result<String, String> {
         let folder = self.folder.path().display().to_string();
         let words =
@@ -51,53 +57,55 @@ impl Desk {
                 None => word.to_owned(),
             });
         let services = ["--gateway", &self.service, "--indexer", &self.service].map(str::to_owned);
-        let command = CommandLine::try_parse_from(["wallet".to_owned()].into_iter().chain(words).chain(services))
+        let command = TestCommandLine::try_parse_from(["wallet".to_owned()].into_iter().chain(words).chain(services))
             .map_err(|error| error.to_string())?;
         let mut out = Vec::new();
         let mut random = |bytes: &mut [u8; 32]| {
-            self.draws += 1;
-            *bytes = [self.draws; 32];
+            self.seeds_drawn += 1;
+            *bytes = [self.seeds_drawn; 32];
         };
         let started = Instant::now();
         run(command.wallet, &mut random, &move || started, &mut out).await.map_err(|error| error.to_string())?;
         Ok(String::from_utf8(out).expect("text"))
     }
 
-    async fn ok(&mut self, line: &str) -> String {
+    async fn run_ok(&mut self, line: &str) -> String {
         self.run(line).await.unwrap_or_else(|error| panic!("`{line}`: {error}"))
     }
 
-    async fn refused(&mut self, line: &str, reason: &str) {
+    async fn check_refused(&mut self, line: &str, reason: &str) {
         let error = self.run(line).await.expect_err(line);
         assert!(error.contains(reason), "`{line}`: {error:?} should contain {reason:?}");
     }
 
-    /// Makes wallets and tells their addresses.
+    /// Creates wallets and returns their addresses.
     async fn wallets<const N: usize>(&mut self, names: [&str; N]) -> [String; N] {
         for name in names {
-            self.ok(&format!("new --wallet {{{name}}}")).await;
+            self.run_ok(&format!("new --wallet {{{name}}}")).await;
         }
         names.map(|name| self.address(name))
     }
 
     fn address(&self, name: &str) -> String {
         let path = self.folder.path().join(Path::new(name).with_extension("json"));
-        format!("{:#x}", WalletFile::open(&path).expect("a wallet").key.address())
+        format!("{:#x}", WalletFile::open(&path).expect("the wallet is opened").key.address())
     }
 }
 
-/// The lines about the account, after those about the operation.
+/// The lines of the output about the account, without those about the operation.
 fn account(output: &str) -> Vec<&str> {
     output.lines().skip_while(|line| !line.starts_with("leaf index")).collect()
 }
 
 #[tokio::test]
-async fn the_life_of_an_account() {
-    let mut desk = Desk::honest().await;
-    let [laptop, phone, tablet, agent, other] = desk.wallets(["laptop", "phone", "tablet", "agent", "other"]).await;
+async fn an_account_can_be_created_changed_and_recovered() {
+    let mut cli = WalletCli::new().await;
+    let [laptop, phone, tablet, agent, other] = cli.wallets(["laptop", "phone", "tablet", "agent", "other"]).await;
 
-    assert!(desk.ok("show --wallet {laptop}").await.ends_with("an authenticator of no account\n"));
-    let output = desk.ok(&format!("create-account --wallet {{laptop}} --recovery-agent {agent}")).await;
+    assert!(
+        cli.run_ok("show --wallet {laptop}").await.ends_with("this wallet is not an authenticator of an account\n")
+    );
+    let output = cli.run_ok(&format!("create-account --wallet {{laptop}} --recovery-agent {agent}")).await;
     let lines: Vec<&str> = output.lines().collect();
     assert!(lines[0].starts_with("accepted request gw_") && lines[0].ends_with("(create_account)"), "{output}");
     assert!(lines[1].starts_with("finalized in block 0x") && lines[1].ends_with("after 0s"), "{output}");
@@ -106,64 +114,64 @@ async fn the_life_of_an_account() {
     let (slot, has_agent) = (format!("slot 0: {laptop} (this wallet)"), format!("recovery agent {agent}"));
     assert_eq!(lines[4..], ["leaf index 0x1, nonce 0", &slot, &has_agent]);
 
-    let output = desk.ok("insert --wallet {laptop} --new-wallet {phone}").await;
+    let output = cli.run_ok("insert --wallet {laptop} --new-wallet {phone}").await;
     let inserted = format!("slot 1: {phone}");
     assert_eq!(account(&output), ["leaf index 0x1, nonce 1", &slot, &inserted, &has_agent]);
-    let output = desk.ok("update --wallet {phone} --new-wallet {tablet}").await;
+    let output = cli.run_ok("update --wallet {phone} --new-wallet {tablet}").await;
     let (slot, updated) = (format!("slot 0: {laptop}"), format!("slot 1: {tablet}"));
     assert_eq!(account(&output), ["leaf index 0x1, nonce 2", &slot, &updated, &has_agent]);
-    let output = desk.ok(&format!("remove {laptop} --wallet {{tablet}}")).await;
+    let output = cli.run_ok(&format!("remove {laptop} --wallet {{tablet}}")).await;
     let updated = format!("{updated} (this wallet)");
     assert_eq!(account(&output), ["leaf index 0x1, nonce 3", "slot 0: removed", &updated, &has_agent]);
 
-    let output = desk.ok(&format!("recovery-agent set {other} --wallet {{tablet}}")).await;
+    let output = cli.run_ok(&format!("recovery-agent set {other} --wallet {{tablet}}")).await;
     let pending = format!("recovery agent {other} can take office from 2027-01-15T08:00:00Z on");
     assert_eq!(account(&output)[3..], [has_agent.clone(), pending]);
-    let output = desk.ok("recovery-agent cancel --wallet {tablet}").await;
+    let output = cli.run_ok("recovery-agent cancel --wallet {tablet}").await;
     assert_eq!(account(&output)[3..], [has_agent.as_str()]);
-    desk.ok(&format!("recovery-agent set {other} --wallet {{tablet}}")).await;
-    let output = desk.ok("recovery-agent execute --leaf-index 1 --wallet {agent}").await;
+    cli.run_ok(&format!("recovery-agent set {other} --wallet {{tablet}}")).await;
+    let output = cli.run_ok("recovery-agent execute --leaf-index 1 --wallet {agent}").await;
     let in_office = format!("recovery agent {other}");
     assert_eq!(
         account(&output),
         ["leaf index 0x1, nonce 6", "slot 0: removed", &format!("slot 1: {tablet}"), &in_office]
     );
 
-    desk.refused("recover --leaf-index 1 --wallet {agent} --new-wallet {phone}", "InvalidSignature").await;
-    desk.ok("recover --leaf-index 0x1 --wallet {other} --new-wallet {phone}").await;
-    let output = desk.ok("show --wallet {phone}").await;
+    cli.check_refused("recover --leaf-index 1 --wallet {agent} --new-wallet {phone}", "InvalidSignature").await;
+    cli.run_ok("recover --leaf-index 0x1 --wallet {other} --new-wallet {phone}").await;
+    let output = cli.run_ok("show --wallet {phone}").await;
     assert_eq!(account(&output), ["leaf index 0x1, nonce 7", &format!("slot 0: {phone} (this wallet)"), &in_office]);
-    desk.refused("recovery-agent cancel --wallet {tablet}", "is not an authenticator of the account").await;
-    desk.ok(&format!("remove {phone} --wallet {{phone}}")).await;
-    assert_eq!(account(&desk.ok("show --wallet {phone} --leaf-index 1").await)[1], "slot 0: removed");
+    cli.check_refused("recovery-agent cancel --wallet {tablet}", "is not an authenticator of the account").await;
+    cli.run_ok(&format!("remove {phone} --wallet {{phone}}")).await;
+    assert_eq!(account(&cli.run_ok("show --wallet {phone} --leaf-index 1").await)[1], "slot 0: removed");
 }
 
 #[tokio::test]
-async fn commands_that_are_refused() {
-    let mut desk = Desk::honest().await;
-    let [own, _] = desk.wallets(["own", "new"]).await;
-    desk.refused("new --wallet {own}", "exists already").await;
-    desk.refused("show --wallet {none}", "selfsame wallet new --wallet").await;
-    desk.refused("insert --wallet {own} --new-wallet {new}", "is not an authenticator of any account").await;
-    desk.refused("show --wallet {own} --leaf-index 9", "400 account_does_not_exist").await;
-    desk.ok("create-account --wallet {own}").await;
-    desk.refused("create-account --wallet {own}", "failed: AuthenticatorAddressAlreadyInUse").await;
-    desk.refused("insert --wallet {own} --new-wallet {none}", "there is no wallet").await;
-    desk.refused("insert --wallet {own} --new-wallet {own}", "already").await;
-    desk.refused("insert --wallet {own} --new-wallet {new} --slot 0", &format!("slot 0 holds {own}")).await;
-    desk.refused("insert --wallet {own} --new-wallet {new} --slot 7", "slot 7 does not exist").await;
-    desk.refused("remove 0x12 --wallet {own}", "40 hex digits").await;
-    desk.refused("recover --leaf-index one --wallet {own} --new-wallet {new}", "not a decimal digit").await;
+async fn invalid_commands_are_refused_with_a_reason() {
+    let mut cli = WalletCli::new().await;
+    let [own, _] = cli.wallets(["own", "new"]).await;
+    cli.check_refused("new --wallet {own}", "exists already").await;
+    cli.check_refused("show --wallet {none}", "selfsame wallet new --wallet").await;
+    cli.check_refused("insert --wallet {own} --new-wallet {new}", "is not an authenticator of any account").await;
+    cli.check_refused("show --wallet {own} --leaf-index 9", "400 account_does_not_exist").await;
+    cli.run_ok("create-account --wallet {own}").await;
+    cli.check_refused("create-account --wallet {own}", "failed: AuthenticatorAddressAlreadyInUse").await;
+    cli.check_refused("insert --wallet {own} --new-wallet {none}", "there is no wallet").await;
+    cli.check_refused("insert --wallet {own} --new-wallet {own}", "already").await;
+    cli.check_refused("insert --wallet {own} --new-wallet {new} --slot 0", &format!("slot 0 holds {own}")).await;
+    cli.check_refused("insert --wallet {own} --new-wallet {new} --slot 7", "slot 7 does not exist").await;
+    cli.check_refused("remove 0x12 --wallet {own}", "40 hex digits").await;
+    cli.check_refused("recover --leaf-index one --wallet {own} --new-wallet {new}", "not a decimal digit").await;
 }
 
 #[tokio::test]
-async fn answers_that_do_not_hold_are_refused() {
-    type Lie = fn(&mut Value);
-    let lies: [(&'static str, Lie, &str); 12] = [
+async fn false_answers_of_the_services_are_refused() {
+    type AnswerChange = fn(&mut Value);
+    let changes: [(&'static str, AnswerChange, &str); 12] = [
         ("/config", |body| body["registry_version"] = "v2".into(), "version `v2`"),
         ("/authenticators", |body| body["offchain_signer_commitment"] = "0x5".into(), "its public keys make"),
         ("/authenticators", |body| body["authenticator_pubkeys"] = vec!["0x1"].into(), "slot 0 does not decode"),
-        ("/authenticators", |body| body["authenticator_addresses"] = vec![Value::Null].into(), "do not fit together"),
+        ("/authenticators", |body| body["authenticator_addresses"] = vec![Value::Null].into(), "are inconsistent"),
         ("/receipt", |body| body["block"]["height"] = 9.into(), "the block's hash is not that of its header"),
         ("/receipt", |body| body["kind"] = "create_account".into(), "the operation's encoding is not that"),
         ("/status", |body| body["status"]["tx_hash"] = "0x00".into(), "another block than the state named"),
@@ -171,25 +179,25 @@ async fn answers_that_do_not_hold_are_refused() {
         ("/inclusion-proof", |body| body["root"] = format!("0x{:064}", 1).into(), "does not lead from"),
         ("/inclusion-proof", |body| body["siblings"] = Value::Array(Vec::new()), "30 siblings"),
         ("/inclusion-proof", |body| body["authenticator_pubkeys"][0] = Value::Null, "not the account's"),
-        ("/is-valid-root", |body| body["valid"] = false.into(), "does not hold its root valid"),
+        ("/is-valid-root", |body| body["valid"] = false.into(), "does not accept its root"),
     ];
-    let told = Arc::new(Mutex::new(None::<(&str, Lie)>));
-    let tell = Arc::clone(&told);
-    let mut desk = Desk::new(move |called, body| {
-        if let Some((path, lie)) = *tell.lock().expect("no panic")
+    let current_change = Arc::new(Mutex::new(None::<(&str, AnswerChange)>));
+    let current = Arc::clone(&current_change);
+    let mut cli = WalletCli::with_changed_answers(move |called, body| {
+        if let Some((path, change)) = *current.lock().expect("no panic")
             && called.starts_with(path)
         {
-            lie(body);
+            change(body);
         }
     })
     .await;
-    let [own] = desk.wallets(["own"]).await;
-    desk.ok("create-account --wallet {own}").await;
+    let [own] = cli.wallets(["own"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
     let command = format!("recovery-agent set {own} --wallet {{own}}");
-    for (path, lie, reason) in lies {
-        *told.lock().expect("no panic") = Some((path, lie));
-        desk.refused(&command, reason).await;
+    for (path, change, reason) in changes {
+        *current_change.lock().expect("no panic") = Some((path, change));
+        cli.check_refused(&command, reason).await;
     }
-    *told.lock().expect("no panic") = None;
-    desk.ok(&command).await;
+    *current_change.lock().expect("no panic") = None;
+    cli.run_ok(&command).await;
 }

@@ -1,4 +1,7 @@
-//! The wallet against services in the same process: canned answers, and a registry in memory that keeps the real rules.
+//! The wallet against services in the same process: canned answers, and a registry in memory with
+//! the real rules.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod client;
 mod commands;

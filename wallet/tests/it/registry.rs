@@ -1,4 +1,4 @@
-//! A registry in memory: every operation becomes a block at once, by the real rules.
+//! A registry in memory: every operation immediately becomes a block, by the real rules.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,12 +20,12 @@ use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::server::{Answer, Call};
+use crate::server::{CannedAnswer, ReceivedRequest};
 
 const DOMAIN: RegistryDomain =
     RegistryDomain { chain_id: 31337, verifying_contract: address!("cf7ed3acca5a467e9e704c703e8d87f634fb0fc9") };
 
-/// Commitments are enforced; recovery agents take office without a cooldown.
+/// Rules that enforce commitments and have no cooldown for recovery agents.
 const RULES: RuleParameters = RuleParameters {
     max_authenticators: 7,
     recovery_agent_update_cooldown: 0,
@@ -34,7 +34,7 @@ const RULES: RuleParameters = RuleParameters {
 };
 
 #[derive(Default)]
-pub struct Registry {
+pub struct InMemoryRegistry {
     accounts: HashMap<LeafIndex, Account>,
     addresses: HashMap<Address, PackedAccount>,
     pages: HashMap<PageId, Page>,
@@ -42,7 +42,7 @@ pub struct Registry {
     receipts: HashMap<RequestId, Receipt>,
 }
 
-impl RegistryView for Registry {
+impl RegistryView for InMemoryRegistry {
     type Error = Infallible;
     fn account(&self, leaf_index: LeafIndex) -> Result<Option<Account>, Infallible> {
         Ok(self.accounts.get(&leaf_index).cloned())
@@ -55,20 +55,20 @@ impl RegistryView for Registry {
     }
 }
 
-impl PageSource for Registry {
+impl PageSource for InMemoryRegistry {
     type Error = Infallible;
     fn page(&self, id: PageId) -> Result<Option<Page>, Infallible> {
         Ok(self.pages.get(&id).cloned())
     }
 }
 
-impl Registry {
-    /// Answers as gateway and indexer.
-    pub fn answer(&mut self, call: &Call) -> Answer {
-        let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
-        let body = &call.body;
+impl InMemoryRegistry {
+    /// Answers a request as gateway and indexer would.
+    pub fn answer(&mut self, request: &ReceivedRequest) -> CannedAnswer {
+        let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+        let body = &request.body;
         match path.rsplit_once('/').expect("a path") {
-            ("", "config") => Answer::ok(ConfigResponse {
+            ("", "config") => CannedAnswer::ok(ConfigResponse {
                 chain_id: DOMAIN.chain_id,
                 registry_address: DOMAIN.verifying_contract,
                 registry_version: "v1".to_owned(),
@@ -77,13 +77,15 @@ impl Registry {
                 root_validity_window: RULES.root_validity_window,
             }),
             ("/status", request_id) => self.status(request_id.parse().expect("an id")),
-            ("/receipt", request_id) => Answer::ok(&self.receipts[&request_id.parse::<RequestId>().expect("an id")]),
+            ("/receipt", request_id) => {
+                CannedAnswer::ok(&self.receipts[&request_id.parse::<RequestId>().expect("an id")])
+            }
             ("", "is-valid-root") => {
-                Answer::ok(ValidRootResponse { valid: query == format!("root={:#x}", self.tip.root) })
+                CannedAnswer::ok(ValidRootResponse { valid: query == format!("root={:#x}", self.tip.root) })
             }
             ("", "packed-account") => match self.addresses.get(&read::<AddressQuery>(body).authenticator_address) {
-                Some(packed) => Answer::ok(PackedAccountResponse { packed_account_data: packed.to_number() }),
-                None => Answer::error(400, "account_does_not_exist", "no account has that address"),
+                Some(packed) => CannedAnswer::ok(PackedAccountResponse { packed_account_data: packed.to_number() }),
+                None => CannedAnswer::error(400, "account_does_not_exist", "no account has that address"),
             },
             ("", "create-account") => self.submit(Operation::CreateAccount(read(body))),
             ("", "update-authenticator") => self.submit(Operation::UpdateAuthenticator(read(body))),
@@ -94,41 +96,41 @@ impl Registry {
             ("", "cancel-recovery-agent-update") => self.submit(Operation::CancelRecoveryAgentUpdate(read(body))),
             ("", "execute-recovery-agent-update") => self.submit(Operation::ExecuteRecoveryAgentUpdate(read(body))),
             ("", query) => self.account_query(query, read::<LeafIndexQuery>(body).leaf_index),
-            _ => Answer::error(404, "not_found", path),
+            _ => CannedAnswer::error(404, "not_found", path),
         }
     }
 
-    fn account_query(&self, query: &str, leaf_index: LeafIndex) -> Answer {
+    fn account_query(&self, query: &str, leaf_index: LeafIndex) -> CannedAnswer {
         let Some(account) = self.accounts.get(&leaf_index) else {
-            return Answer::error(400, "account_does_not_exist", "no account has that leaf index");
+            return CannedAnswer::error(400, "account_does_not_exist", "no account has that leaf index");
         };
         match query {
             "inclusion-proof" => {
                 let Ok(path) = inclusion_path(self, leaf_index);
-                Answer::ok(InclusionProofResponse::new(&path, account))
+                CannedAnswer::ok(InclusionProofResponse::new(&path, account))
             }
             "signature-nonce" => {
-                Answer::ok(SignatureNonceResponse { signature_nonce: Nonce(U256::from(account.nonce)) })
+                CannedAnswer::ok(SignatureNonceResponse { signature_nonce: Nonce(U256::from(account.nonce)) })
             }
-            "authenticators" => Answer::ok(AuthenticatorsResponse {
+            "authenticators" => CannedAnswer::ok(AuthenticatorsResponse {
                 authenticator_pubkeys: account.public_keys(),
                 authenticator_addresses: account.addresses(),
                 offchain_signer_commitment: account.commitment,
                 recovery_counter: account.recovery_counter,
             }),
-            "recovery-agent" => Answer::ok(RecoveryAgentResponse { recovery_agent: account.recovery_agent }),
+            "recovery-agent" => CannedAnswer::ok(RecoveryAgentResponse { recovery_agent: account.recovery_agent }),
             "pending-recovery-agent" => {
                 let pending = account.pending_recovery_agent.as_ref();
-                Answer::ok(PendingRecoveryAgentResponse {
+                CannedAnswer::ok(PendingRecoveryAgentResponse {
                     pending_recovery_agent: pending.map_or(Address::ZERO, |pending| pending.agent),
                     execute_after: pending.map_or(UnixSeconds(0), |pending| pending.execute_after),
                 })
             }
-            _ => Answer::error(404, "not_found", query),
+            _ => CannedAnswer::error(404, "not_found", query),
         }
     }
 
-    fn submit(&mut self, operation: Operation) -> Answer {
+    fn submit(&mut self, operation: Operation) -> CannedAnswer {
         let request_id = RequestId::from_random([self.receipts.len() as u8; 16]);
         let kind = operation.kind();
         let block =
@@ -146,10 +148,10 @@ impl Registry {
         }
         self.pages.extend(effects.pages);
         self.tip = effects.tip;
-        Answer::ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
+        CannedAnswer::ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
     }
 
-    fn status(&self, request_id: RequestId) -> Answer {
+    fn status(&self, request_id: RequestId) -> CannedAnswer {
         let receipt = &self.receipts[&request_id];
         let status = match receipt.outcome.outcome.clone() {
             Outcome::Applied { .. } => {
@@ -157,10 +159,10 @@ impl Registry {
             }
             Outcome::Failed { rule, code } => GatewayRequestState::Failed { error: rule, error_code: Some(code) },
         };
-        Answer::ok(GatewayStatusResponse { request_id, kind: receipt.kind, status })
+        CannedAnswer::ok(GatewayStatusResponse { request_id, kind: receipt.kind, status })
     }
 }
 
 fn read<T: DeserializeOwned>(body: &Value) -> T {
-    serde_json::from_value(body.clone()).expect("a body of the endpoint's shape")
+    serde_json::from_value(body.clone()).expect("the body fits the endpoint")
 }

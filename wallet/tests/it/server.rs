@@ -1,4 +1,4 @@
-//! A small HTTP server whose answers a closure decides.
+//! A small HTTP server whose answers come from a closure.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-/// A request: path with query, `Idempotency-Key`, body (null when there is none).
-pub struct Call {
+/// A request as the server received it: path with query, `Idempotency-Key`, and body (null if there
+/// is no body).
+pub struct ReceivedRequest {
     pub path: String,
     pub idempotency_key: Option<String>,
     pub body: Value,
 }
 
-/// Status, seconds of `Retry-After`, body.
-pub struct Answer(pub u16, pub Option<u32>, pub String);
+/// An answer of the server: status, seconds of `Retry-After`, body.
+pub struct CannedAnswer(pub u16, pub Option<u32>, pub String);
 
-impl Answer {
+impl CannedAnswer {
     pub fn ok(body: impl serde::Serialize) -> Self {
         Self(200, None, serde_json::to_string(&body).expect("JSON"))
     }
@@ -32,8 +33,8 @@ impl Answer {
     }
 }
 
-/// Serves on a free port until the runtime ends; tells the base address.
-pub async fn serve(handler: impl Fn(Call) -> Answer + Send + Sync + 'static) -> String {
+/// Serves on a free port until the runtime ends. Returns the base address.
+pub async fn serve(handler: impl Fn(ReceivedRequest) -> CannedAnswer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
     let handler = Arc::new(handler);
@@ -48,7 +49,7 @@ pub async fn serve(handler: impl Fn(Call) -> Answer + Send + Sync + 'static) -> 
 }
 
 async fn answer(
-    handler: Arc<impl Fn(Call) -> Answer>,
+    handler: Arc<impl Fn(ReceivedRequest) -> CannedAnswer>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path_and_query().expect("a path").to_string();
@@ -56,7 +57,7 @@ async fn answer(
     let idempotency_key = key.map(|value| value.to_str().expect("text").to_owned());
     let body = request.into_body().collect().await.expect("a body").to_bytes();
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    let Answer(status, retry_after, body) = handler(Call { path, idempotency_key, body });
+    let CannedAnswer(status, retry_after, body) = handler(ReceivedRequest { path, idempotency_key, body });
     let mut response = Response::builder().status(status);
     if let Some(seconds) = retry_after {
         response = response.header("retry-after", seconds);

@@ -12,9 +12,10 @@ use crate::registry::{
 };
 use crate::signature::Signature;
 
-/// What a random step does; it is made into an operation by looking at the registry, so that most of them work.
+/// A random step. The current state of the registry turns it into an operation, so that most
+/// operations succeed.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct RandomStep {
     kind: u8,
     account: u64,
     address: u8,
@@ -22,9 +23,9 @@ pub(super) struct Step {
     nonce_is_right: bool,
 }
 
-pub(super) fn any_step() -> impl Strategy<Value = Step> {
+pub(super) fn any_step() -> impl Strategy<Value = RandomStep> {
     (0..10u8, 0..5u64, 1..12u8, (0..4u32).prop_map(PubkeyId), prop::bool::weighted(0.9)).prop_map(
-        |(kind, account, address, pubkey_id, nonce_is_right)| Step {
+        |(kind, account, address, pubkey_id, nonce_is_right)| RandomStep {
             kind,
             account,
             address,
@@ -34,10 +35,10 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
     )
 }
 
-impl Step {
+impl RandomStep {
     pub(super) fn operation(&self, number: u64, registry: &MemoryRegistry) -> (Operation, RecoveredSigner) {
         let leaf_index = LeafIndex(1 + self.account % registry.next_leaf_index.0);
-        let nobody = Account {
+        let empty_account = Account {
             commitment: Commitment(U256::from(1)),
             slots: Vec::new(),
             recovery_agent: Address::ZERO,
@@ -45,7 +46,7 @@ impl Step {
             nonce: 0,
             recovery_counter: 0,
         };
-        let account = registry.accounts.get(&leaf_index).unwrap_or(&nobody);
+        let account = registry.accounts.get(&leaf_index).unwrap_or(&empty_account);
         let (in_use, authenticator) = (0..)
             .map(PubkeyId)
             .zip(&account.slots)

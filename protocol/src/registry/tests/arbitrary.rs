@@ -8,13 +8,13 @@ use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
 use crate::registry::*;
 use crate::signature::Signature;
 
-/// Addresses, mostly those that the registry knows.
+/// Addresses, mostly the addresses in use in the registry.
 pub(super) fn any_address() -> impl Strategy<Value = Address> {
     let known = [Address::ZERO, ALICE, ALICE_TABLET, ALICE_LOST, AGENT, BOB, NEW, NEW_TOO];
     prop_oneof![8 => prop::sample::select(known.to_vec()), 1 => any::<[u8; 20]>().prop_map(Address::from)]
 }
 
-/// Numbers, mostly those around the edges.
+/// Numbers, mostly numbers near the bounds.
 fn any_number() -> impl Strategy<Value = U256> {
     let edges = [U256::ZERO, U256::from(1), U256::from(6), MODULUS - U256::from(1), MODULUS, U256::MAX];
     prop_oneof![4 => prop::sample::select(edges.to_vec()), 1 => any::<[u64; 4]>().prop_map(U256::from_limbs)]
@@ -29,7 +29,7 @@ fn any_signature() -> impl Strategy<Value = Signature> {
     })
 }
 
-/// Any operation at all.
+/// Any operation.
 pub(crate) fn any_operation() -> impl Strategy<Value = Operation> {
     let numbers = prop::array::uniform4(any_number());
     let addresses = prop::array::uniform2(any_address());

@@ -1,4 +1,4 @@
-//! A registry with two accounts, and for each operation a [`Case`] that works on it.
+//! A registry with two accounts, and for each operation an [`OperationCase`] that succeeds on it.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub(super) const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 pub(super) const ALICE: Address = Address::repeat_byte(0xa0);
 pub(super) const ALICE_TABLET: Address = Address::repeat_byte(0xa1);
 pub(super) const ALICE_PHONE: Address = Address::repeat_byte(0xa3);
-/// Left behind in slot 1 by the last recovery of account 1.
+/// The address that the last recovery of account 1 left in slot 1.
 pub(super) const ALICE_LOST: Address = Address::repeat_byte(0xaf);
 /// Account 1's recovery agent.
 pub(super) const AGENT: Address = Address::repeat_byte(0xae);
@@ -32,24 +32,24 @@ pub(super) const NEW: Address = Address::repeat_byte(0xd0);
 pub(super) const NEW_TOO: Address = Address::repeat_byte(0xd1);
 pub(super) const STRANGER: Address = Address::repeat_byte(0xee);
 
-/// A public key: some multiple of the curve's generator.
+/// A public key: a multiple of the curve's generator.
 pub(super) fn key(multiple: u64) -> PublicKey {
     let point = EdwardsAffine::generator().mul_bigint([multiple]).into_affine();
     PublicKey::from_point(point).expect("a multiple of the generator is a key")
 }
 
-pub(super) fn compressed(multiple: u64) -> CompressedKey {
+pub(super) fn compressed_key(multiple: u64) -> CompressedKey {
     key(multiple).compress()
 }
 
-/// The commitment to keys by their multiples; 0 is an empty slot.
+/// The commitment to the keys with these multiples; 0 is an empty slot.
 pub(super) fn commitment_of(multiples: &[u64]) -> Commitment {
     let slots: Vec<_> = multiples.iter().map(|multiple| (*multiple != 0).then(|| key(*multiple))).collect();
     commitment(&slots)
 }
 
 pub(super) fn authenticator(address: Address, multiple: u64) -> Option<Authenticator> {
-    Some(Authenticator { address, public_key: compressed(multiple) })
+    Some(Authenticator { address, public_key: compressed_key(multiple) })
 }
 
 pub(super) static REGISTRY: LazyLock<MemoryRegistry> = LazyLock::new(|| {
@@ -85,9 +85,9 @@ pub(super) static REGISTRY: LazyLock<MemoryRegistry> = LazyLock::new(|| {
     }
 });
 
-/// An operation and everything that it is judged by.
+/// An operation, and everything on which its outcome depends.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub(super) struct OperationCase {
     pub(super) registry: MemoryRegistry,
     pub(super) operation: Operation,
     pub(super) signer: RecoveredSigner,
@@ -95,7 +95,7 @@ pub(super) struct Case {
     pub(super) time: UnixSeconds,
 }
 
-impl Case {
+impl OperationCase {
     pub(super) fn new(operation: impl Into<Operation>, signer: Option<Address>) -> Self {
         Self {
             registry: REGISTRY.clone(),
@@ -111,7 +111,7 @@ impl Case {
         self
     }
 
-    /// Applies the operation. A failed one must leave the overlay as it was.
+    /// Applies the operation. A failed operation must leave the overlay unchanged.
     pub(super) fn apply(&mut self) -> Result<LeafIndex, RuleViolation> {
         let mut state = Overlay::new(&self.registry);
         let Ok(outcome) = apply(&self.operation, self.signer, &self.parameters, self.time, &mut state);
@@ -119,7 +119,7 @@ impl Case {
         let Overlay { accounts, addresses, .. } = state;
         match outcome {
             Ok(leaf_index) => {
-                assert!(accounts.keys().eq([&leaf_index]), "an operation changes the account that it names");
+                assert!(accounts.keys().eq([&leaf_index]), "an operation changes only the account that it names");
                 self.registry.accounts.extend(accounts);
                 for (address, mapping) in addresses {
                     match mapping {
@@ -131,7 +131,7 @@ impl Case {
                 Ok(leaf_index)
             }
             Err(violation) => {
-                assert!(accounts.is_empty() && addresses.is_empty(), "{violation} and yet something changed");
+                assert!(accounts.is_empty() && addresses.is_empty(), "{violation}, but the state has changed");
                 assert_eq!(next_leaf_index, self.registry.next_leaf_index);
                 Err(violation)
             }
@@ -147,10 +147,10 @@ impl Case {
     }
 }
 
-/// `case.update()` and so on: the operation of a case, to edit.
+/// Methods such as `case.update()`, which return the operation of a case for a change.
 macro_rules! operations {
     ($($name:ident: $variant:ident),*) => {
-        impl Case {
+        impl OperationCase {
             $(pub(super) fn $name(&mut self) -> &mut $variant {
                 match &mut self.operation {
                     Operation::$variant(operation) => operation,
@@ -166,22 +166,22 @@ operations!(
     insert: InsertAuthenticator,
     remove: RemoveAuthenticator,
     recover: RecoverAccount,
-    ask: UpdateRecoveryAgent,
+    initiate: UpdateRecoveryAgent,
     execute: ExecuteRecoveryAgentUpdate,
     cancel: CancelRecoveryAgentUpdate
 );
 
-pub(super) fn create() -> Case {
+pub(super) fn create() -> OperationCase {
     let operation = CreateAccount {
         recovery_address: AGENT,
         authenticator_addresses: vec![NEW, NEW_TOO],
-        authenticator_pubkeys: vec![compressed(30), compressed(31)],
+        authenticator_pubkeys: vec![compressed_key(30), compressed_key(31)],
         offchain_signer_commitment: commitment_of(&[30, 31]),
     };
-    Case::new(operation, None)
+    OperationCase::new(operation, None)
 }
 
-pub(super) fn update() -> Case {
+pub(super) fn update() -> OperationCase {
     let operation = UpdateAuthenticator {
         leaf_index: LeafIndex(1),
         old_authenticator_address: ALICE,
@@ -191,12 +191,12 @@ pub(super) fn update() -> Case {
         signature: SIGNATURE,
         nonce: Nonce::from(6),
         pubkey_id: PubkeyId(0),
-        new_authenticator_pubkey: compressed(30),
+        new_authenticator_pubkey: compressed_key(30),
     };
-    Case::new(operation, Some(ALICE))
+    OperationCase::new(operation, Some(ALICE))
 }
 
-pub(super) fn insert() -> Case {
+pub(super) fn insert() -> OperationCase {
     let operation = InsertAuthenticator {
         leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
@@ -205,12 +205,12 @@ pub(super) fn insert() -> Case {
         signature: SIGNATURE,
         nonce: Nonce::from(6),
         pubkey_id: PubkeyId(2),
-        new_authenticator_pubkey: compressed(30),
+        new_authenticator_pubkey: compressed_key(30),
     };
-    Case::new(operation, Some(ALICE))
+    OperationCase::new(operation, Some(ALICE))
 }
 
-pub(super) fn remove() -> Case {
+pub(super) fn remove() -> OperationCase {
     let operation = RemoveAuthenticator {
         leaf_index: LeafIndex(1),
         authenticator_address: ALICE_TABLET,
@@ -219,12 +219,12 @@ pub(super) fn remove() -> Case {
         signature: SIGNATURE,
         nonce: Nonce::from(6),
         pubkey_id: PubkeyId(1),
-        authenticator_pubkey: compressed(11),
+        authenticator_pubkey: compressed_key(11),
     };
-    Case::new(operation, Some(ALICE))
+    OperationCase::new(operation, Some(ALICE))
 }
 
-pub(super) fn recover() -> Case {
+pub(super) fn recover() -> OperationCase {
     let operation = RecoverAccount {
         leaf_index: LeafIndex(1),
         new_authenticator_address: NEW,
@@ -232,30 +232,30 @@ pub(super) fn recover() -> Case {
         new_offchain_signer_commitment: commitment_of(&[30]),
         signature: SIGNATURE,
         nonce: Nonce::from(6),
-        new_authenticator_pubkey: compressed(30),
+        new_authenticator_pubkey: compressed_key(30),
     };
-    Case::new(operation, Some(AGENT))
+    OperationCase::new(operation, Some(AGENT))
 }
 
-pub(super) fn ask() -> Case {
+pub(super) fn initiate() -> OperationCase {
     let operation = UpdateRecoveryAgent {
         leaf_index: LeafIndex(1),
         new_recovery_agent: NEW,
         signature: SIGNATURE,
         nonce: Nonce::from(6),
     };
-    Case::new(operation, Some(ALICE))
+    OperationCase::new(operation, Some(ALICE))
 }
 
-pub(super) fn pending(case: &mut Case) {
+pub(super) fn start_agent_update(case: &mut OperationCase) {
     case.alice().pending_recovery_agent = Some(PendingRecoveryAgent { agent: NEW, execute_after: NOW });
 }
 
-pub(super) fn execute() -> Case {
-    Case::new(ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(1) }, None).with(pending)
+pub(super) fn execute() -> OperationCase {
+    OperationCase::new(ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(1) }, None).with(start_agent_update)
 }
 
-pub(super) fn cancel() -> Case {
+pub(super) fn cancel() -> OperationCase {
     let operation = CancelRecoveryAgentUpdate { leaf_index: LeafIndex(1), signature: SIGNATURE, nonce: Nonce::from(6) };
-    Case::new(operation, Some(ALICE)).with(pending)
+    OperationCase::new(operation, Some(ALICE)).with(start_agent_update)
 }

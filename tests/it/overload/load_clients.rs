@@ -1,4 +1,4 @@
-//! Who floods: clients with a connection each, what they ask for, and what becomes of it.
+//! The clients of a flood with a connection each: what they request, and the outcome.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use alloy_primitives::{Address, hex};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operations::create_account;
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked, SimulatedParty};
+use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,14 +18,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{AHEAD, POLL, REQUEST_TIMEOUT, SLACK, VOTERS};
-use crate::harness::Process;
-use crate::hostile_http::raw::{Reply, connect};
-use crate::people::key;
-use crate::sign_in_desk::{APP, random};
+use crate::harness::DaemonProcess;
+use crate::hostile_http::raw::{RawAnswer, connect};
+use crate::sign_in_client::{APP, random};
+use crate::test_accounts::key;
 
-/// What the flood asks for.
+/// What a client of the flood requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum LoadKind {
     Create,
     Verify,
     Authorize,
@@ -33,8 +33,8 @@ pub enum Kind {
     Poll,
 }
 
-impl Kind {
-    /// The answers it may get besides 429 and 503 with `Retry-After`.
+impl LoadKind {
+    /// The status of an admitted request. The other statuses may be 429 and 503 with `Retry-After`.
     pub fn admitted(self) -> u16 {
         match self {
             Self::WrongSecret => 401,
@@ -43,21 +43,22 @@ impl Kind {
     }
 }
 
-/// Makes the requests of a flood: each is a copy of a prepared one, accounts with an address of their own.
-pub struct Requests {
-    /// Up to the address, and from behind it.
+/// Makes the requests of a flood: each is a copy of a prepared request, and each account has an
+/// address of its own.
+pub struct PreparedRequests {
+    /// The bytes before the address, and those behind it.
     pub create: (Vec<u8>, Vec<u8>),
-    /// Of several people.
+    /// Proofs of several people.
     pub verify: Vec<Vec<u8>>,
     pub verified: AtomicUsize,
-    /// Numbers of accounts that were asked for.
+    /// The number of accounts that were requested.
     pub accounts: AtomicU64,
-    /// A request that was accepted of late.
+    /// The id of a recently accepted request.
     pub newest: Mutex<String>,
 }
 
-impl Requests {
-    pub async fn new(daemon: &Process) -> Self {
+impl PreparedRequests {
+    pub async fn new(daemon: &DaemonProcess) -> Self {
         let one = key("one of many").authenticator();
         let operation = create_account(&[one], Address::ZERO).operation;
         let body = serde_json::to_string(&operation).expect("JSON");
@@ -74,23 +75,23 @@ impl Requests {
         }
     }
 
-    pub fn request(&self, kind: Kind) -> Vec<u8> {
+    pub fn request(&self, kind: LoadKind) -> Vec<u8> {
         match kind {
-            Kind::Create => self.create(),
-            Kind::Verify => self.verify[self.verified.fetch_add(1, Ordering::Relaxed) % VOTERS].clone(),
-            Kind::Authorize => authorize(""),
-            Kind::WrongSecret => {
+            LoadKind::Create => self.create(),
+            LoadKind::Verify => self.verify[self.verified.fetch_add(1, Ordering::Relaxed) % VOTERS].clone(),
+            LoadKind::Authorize => authorize(""),
+            LoadKind::WrongSecret => {
                 let form = format!("grant_type=authorization_code&code=none&client_id={APP}&client_secret=wrong");
                 post("/token", "application/x-www-form-urlencoded", "", &form)
             }
-            Kind::Poll => {
+            LoadKind::Poll => {
                 let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 format!("GET /status/{newest}?wait={} HTTP/1.1\r\nhost: h\r\n\r\n", POLL.as_secs()).into_bytes()
             }
         }
     }
 
-    /// Asks for an account that nobody has asked for.
+    /// A request for a new account.
     pub fn create(&self) -> Vec<u8> {
         let number = self.accounts.fetch_add(1, Ordering::Relaxed);
         let mut address = [0x5e; 20];
@@ -99,12 +100,13 @@ impl Requests {
     }
 }
 
-/// Where proofs are verified, and good ones by the simulator, each of somebody else.
-pub async fn proofs(daemon: &Process, count: usize) -> (String, Vec<Value>) {
+/// The URL for proofs of the simulator, and good proofs of different people.
+pub async fn proofs(daemon: &DaemonProcess, count: usize) -> (String, Vec<Value>) {
     let root = daemon.client().root().await.expect("an answer").root;
     let simulation = Operator::new(&daemon.operator).expect("an address").simulation().await.expect("an answer");
-    let party = SimulatedParty::of(simulation, APP, root).expect("known");
-    let asked = Asked { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
+    let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    let asked =
+        ProofParameters { app_id: APP, action: "vote", signal: "yes", environment: Environment::Staging, nonce: None };
     let proof = |voter| {
         let voter = key(&format!("voter {voter}"));
         prove::uniqueness(&voter, &asked, &party, &mut random()).expect("a proof")
@@ -126,26 +128,26 @@ pub fn post(path: &str, content_type: &str, lines: &str, body: &str) -> Vec<u8> 
     format!("{head}\r\n\r\n{body}").into_bytes()
 }
 
-/// The address in a URL.
+/// The socket address in a URL.
 pub fn address(url: &str) -> SocketAddr {
     url.trim_start_matches("http://").parse().expect("an address")
 }
 
-/// What became of the requests of one kind.
+/// The outcome of the requests of one kind.
 #[derive(Default)]
-pub struct Tally {
+pub struct LoadCounts {
     pub answers: BTreeMap<u16, u64>,
-    /// Requests that were due while too many were unanswered.
+    /// The number of requests that were due while too many were unanswered.
     pub held_back: u64,
-    /// From being sent to being answered, of those that were admitted.
+    /// The time from request to answer of the admitted requests.
     pub latencies: Vec<Duration>,
     /// Ids of accepted requests.
     pub accepted: Vec<u128>,
-    /// What should not have been answered.
+    /// Answers that are wrong.
     pub wrong: Vec<String>,
 }
 
-impl Tally {
+impl LoadCounts {
     pub fn add(&mut self, other: Self) {
         for (status, count) in other.answers {
             *self.answers.entry(status).or_default() += count;
@@ -156,17 +158,17 @@ impl Tally {
         self.wrong.extend(other.wrong);
     }
 
-    pub fn note(&mut self, kind: Kind, reply: &Reply, took: Duration, requests: &Requests) {
+    pub fn note(&mut self, kind: LoadKind, reply: &RawAnswer, took: Duration, requests: &PreparedRequests) {
         *self.answers.entry(reply.status).or_default() += 1;
         if reply.status == kind.admitted() {
             self.latencies.push(took);
         } else if ![429, 503].contains(&reply.status) || reply.header("retry-after").is_none() {
-            // What a poll asks for may not be accepted yet.
-            if (kind, reply.status) != (Kind::Poll, 404) {
+            // The request that a poll asks for may not be accepted yet.
+            if (kind, reply.status) != (LoadKind::Poll, 404) {
                 self.wrong.push(format!("{kind:?}: {} {}", reply.head, String::from_utf8_lossy(&reply.body)));
             }
         }
-        if kind == Kind::Create && reply.status == 200 {
+        if kind == LoadKind::Create && reply.status == 200 {
             let id = request_id(&reply.body);
             self.accepted.push(number_of(&id));
             *requests.newest.lock().unwrap_or_else(PoisonError::into_inner) = id;
@@ -179,28 +181,28 @@ pub fn request_id(body: &[u8]) -> String {
     body["request_id"].as_str().expect("an id").to_owned()
 }
 
-/// A request id as a number, which takes less room.
+/// A request id as a number, which takes less memory.
 pub fn number_of(request_id: &str) -> u128 {
     let digits = request_id.trim_start_matches("gw_").replace('-', "");
     u128::from_str_radix(&digits, 16).expect("an id")
 }
 
-/// A client with one connection.
-pub struct Client {
-    pub kind: Kind,
+/// A client of the flood with one connection.
+pub struct LoadClient {
+    pub kind: LoadKind,
     pub stream: TcpStream,
     pub seen: Vec<u8>,
     /// When the unanswered requests were sent, oldest first.
     pub unanswered: std::collections::VecDeque<Instant>,
-    pub tally: Tally,
-    pub requests: Arc<Requests>,
+    pub counts: LoadCounts,
+    pub requests: Arc<PreparedRequests>,
 }
 
-impl Client {
-    pub async fn connect(kind: Kind, address: SocketAddr, requests: Arc<Requests>) -> Self {
+impl LoadClient {
+    pub async fn connect(kind: LoadKind, address: SocketAddr, requests: Arc<PreparedRequests>) -> Self {
         let stream = connect(address).await;
         stream.set_nodelay(true).expect("a socket");
-        Self { kind, stream, seen: Vec::new(), unanswered: Default::default(), tally: Tally::default(), requests }
+        Self { kind, stream, seen: Vec::new(), unanswered: Default::default(), counts: LoadCounts::default(), requests }
     }
 
     pub async fn send(&mut self) {
@@ -209,28 +211,28 @@ impl Client {
         self.unanswered.push_back(Instant::now());
     }
 
-    /// Reads something, and notes the answers that are whole.
+    /// Reads some bytes, and counts the answers that are complete.
     pub async fn read(&mut self) {
         let read = self.stream.read_buf(&mut self.seen).await;
         assert!(matches!(read, Ok(1..)), "{:?}: the connection ended: {read:?}", self.kind);
         let mut at = 0;
-        while let Some((reply, length)) = Reply::parse(&self.seen[at..], true) {
+        while let Some((reply, length)) = RawAnswer::parse(&self.seen[at..], true) {
             at += length;
             let sent = self.unanswered.pop_front().expect("an answer answers a request");
-            self.tally.note(self.kind, &reply, sent.elapsed(), &self.requests);
+            self.counts.note(self.kind, &reply, sent.elapsed(), &self.requests);
         }
         self.seen.drain(..at);
     }
 
-    /// Sends a request as often as the `pause` says, whatever becomes of those before, until the end; then waits for the answers
-    /// that are missing.
-    pub async fn flood(mut self, first: Instant, pause: Duration, end: Instant) -> Tally {
+    /// Sends a request every `pause` until `end`, whether or not the earlier ones were answered;
+    /// then waits for the missing answers.
+    pub async fn flood(mut self, first: Instant, pause: Duration, end: Instant) -> LoadCounts {
         let mut due = first;
         while due < end {
             tokio::select! {
                 () = self.read(), if !self.unanswered.is_empty() => {}
                 () = sleep_until(due) => {
-                    if self.unanswered.len() < AHEAD { self.send().await } else { self.tally.held_back += 1 }
+                    if self.unanswered.len() < AHEAD { self.send().await } else { self.counts.held_back += 1 }
                     due += pause;
                 }
             }
@@ -243,37 +245,38 @@ impl Client {
         };
         let answered = timeout(REQUEST_TIMEOUT + POLL * AHEAD as u32 + SLACK, missing).await;
         assert!(answered.is_ok(), "{kind:?}: a connection hangs, {} requests are not answered", self.unanswered.len());
-        self.tally
+        self.counts
     }
 
-    /// Asks again as soon as there is an answer.
-    pub async fn work(mut self, end: Instant) -> Tally {
+    /// Sends the next request as soon as the last one is answered.
+    pub async fn work(mut self, end: Instant) -> LoadCounts {
         while Instant::now() < end {
             self.send().await;
             while !self.unanswered.is_empty() {
                 self.read().await;
             }
         }
-        self.tally
+        self.counts
     }
 }
 
-/// Accounts a second that this many clients get accepted, each asking again when it was answered; and which.
-pub async fn sustained(
+/// The accounts per second that this many clients get accepted when each waits for its answer; and
+/// the accepted requests.
+pub async fn measure_rate(
     gateway: SocketAddr,
-    requests: &Arc<Requests>,
+    requests: &Arc<PreparedRequests>,
     clients: usize,
     time: Duration,
 ) -> (f64, Vec<u128>) {
     let end = Instant::now() + time;
     let mut working = JoinSet::new();
     for _ in 0..clients {
-        let client = Client::connect(Kind::Create, gateway, Arc::clone(requests)).await;
+        let client = LoadClient::connect(LoadKind::Create, gateway, Arc::clone(requests)).await;
         working.spawn(client.work(end));
     }
-    let mut all = Tally::default();
-    while let Some(tally) = working.join_next().await {
-        all.add(tally.expect("it works"));
+    let mut all = LoadCounts::default();
+    while let Some(counts) = working.join_next().await {
+        all.add(counts.expect("the client does not panic"));
     }
     assert!(all.wrong.is_empty(), "{:?}", &all.wrong[..all.wrong.len().min(5)]);
     (all.accepted.len() as f64 / time.as_secs_f64(), all.accepted)

@@ -1,5 +1,5 @@
-//! Calls as any HTTP client makes them: bodies as they are written, whole answers, each checked for what every answer of the
-//! gateway and the indexer has.
+//! A client of the gateway and the indexer that writes its bodies itself and checks in each answer
+//! what every answer of the two interfaces has.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,25 +21,25 @@ use tokio::time::timeout;
 
 use crate::harness::{TestDaemon, folder};
 
-/// Longer than any answer takes: a test that waits so long has failed.
+/// Longer than any answer takes: a test that waits this long fails.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Longer than any test takes.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
-/// Somebody with a daemon and a store of their own.
-pub struct Caller {
+/// A client with a daemon and a store of its own.
+pub struct RegistryClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
     _folder: TempDir,
 }
 
-impl Caller {
-    /// With the development settings.
+impl RegistryClient {
+    /// Starts the daemon with the development settings.
     pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    /// With other settings.
+    /// Starts the daemon with changed settings.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         let daemon = TestDaemon::start_with(folder.path(), change).await;
@@ -47,50 +47,51 @@ impl Caller {
         Self { daemon, http, _folder: folder }
     }
 
-    /// A block is sealed once this many requests wait, and never before: until then they stay open.
+    /// Starts a daemon that seals a block when this many requests wait, and not earlier: until then
+    /// the requests stay open.
     pub async fn start_holding(operations: usize) -> Self {
         Self::start_with(|config| hold(config, operations)).await
     }
 
-    /// What signatures are made for.
+    /// The domain that signatures are made for.
     pub fn domain(&self) -> RegistryDomain {
         self.daemon.registry.domain()
     }
 
-    /// Sends a request. The answer is checked, see [`Answer::checked`].
-    pub async fn send(&self, request: RequestBuilder) -> Answer {
+    /// Sends a request. The answer is checked, see [`RegistryAnswer::checked`].
+    pub async fn send(&self, request: RequestBuilder) -> RegistryAnswer {
         let answer = request.send().await.expect("an answer");
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        Answer::checked(status, headers, &answer.bytes().await.expect("a body"))
+        RegistryAnswer::checked(status, headers, &answer.bytes().await.expect("a body"))
     }
 
-    pub async fn get(&self, url: String) -> Answer {
+    pub async fn get(&self, url: String) -> RegistryAnswer {
         self.send(self.http.get(url)).await
     }
 
-    /// Posts a body as JSON, whatever it is.
-    pub async fn post(&self, url: String, body: impl Into<Body>) -> Answer {
+    /// Posts a body as JSON. The body may be malformed.
+    pub async fn post(&self, url: String, body: impl Into<Body>) -> RegistryAnswer {
         self.send(self.http.post(url).header(CONTENT_TYPE, "application/json").body(body)).await
     }
 
-    /// Asks the indexer.
-    pub async fn query(&self, path: &str, body: Value) -> Answer {
+    /// Posts a body to the indexer.
+    pub async fn query(&self, path: &str, body: Value) -> RegistryAnswer {
         self.post(self.daemon.indexer(path), body.to_string()).await
     }
 
     /// Submits an operation to its route of the gateway.
-    pub async fn submit(&self, operation: &Operation) -> Answer {
+    pub async fn submit(&self, operation: &Operation) -> RegistryAnswer {
         let body = serde_json::to_string(operation).expect("JSON");
         self.post(self.daemon.gateway(route(operation.kind())), body).await
     }
 
     /// Submits an operation with an `Idempotency-Key`.
-    pub async fn submit_with_key(&self, operation: &Operation, key: &str) -> Answer {
+    pub async fn submit_with_key(&self, operation: &Operation, key: &str) -> RegistryAnswer {
         let url = self.daemon.gateway(route(operation.kind()));
         self.send(self.http.post(url).json(operation).header("Idempotency-Key", key)).await
     }
 
-    /// The state of an accepted request once it is final.
+    /// Waits for the final state of an accepted request.
     pub async fn final_state(&self, request_id: &str) -> Value {
         let mut answer = self.get(self.daemon.gateway(&format!("/status/{request_id}?wait=60"))).await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -99,7 +100,7 @@ impl Caller {
 
     /// Submits an operation and waits until it is finalized.
     pub async fn carry_out(&self, step: Result<Step, OperationError>) -> AccountState {
-        let Step { operation, after } = step.expect("built");
+        let Step { operation, after } = step.expect("a valid operation");
         let answer = self.submit(&operation).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         let state = self.final_state(answer.request_id()).await;
@@ -107,14 +108,14 @@ impl Caller {
         after
     }
 
-    /// Makes an account with these authenticators.
+    /// Creates an account with these authenticators.
     pub async fn create(&self, keys: &[&AuthenticatorKey], recovery_agent: Address) -> AccountState {
         let authenticators: Vec<_> = keys.iter().map(|key| key.authenticator()).collect();
         let account = self.carry_out(Ok(create_account(&authenticators, recovery_agent))).await;
         AccountState { leaf_index: self.leaf_index(keys[0].address()).await, ..account }
     }
 
-    /// Makes two accounts of one authenticator each, in one block.
+    /// Creates two accounts with one authenticator each, in one block.
     pub async fn create_pair(&self, keys: [&AuthenticatorKey; 2]) -> [AccountState; 2] {
         let steps = keys.map(|key| create_account(&[key.authenticator()], Address::ZERO));
         let accepted = [self.submit(&steps[0].operation).await, self.submit(&steps[1].operation).await];
@@ -128,30 +129,30 @@ impl Caller {
         accounts
     }
 
-    /// The account of an authenticator.
+    /// The leaf index of an authenticator's account.
     pub async fn leaf_index(&self, address: Address) -> LeafIndex {
         let packed = self.daemon.client().packed_account(address).await.expect("an answer");
         packed.expect("an account").leaf_index
     }
 
-    /// Where the registry stands: root, height, hashes.
+    /// The answer of `/root`: root, height, hashes.
     pub async fn standing(&self) -> Value {
         self.get(self.daemon.indexer("/root")).await.body
     }
 
-    /// Shows that everything still works: a new account is made.
-    pub async fn still_works(&self) {
-        self.create(&[&crate::people::key("somebody at the end")], Address::ZERO).await;
+    /// Asserts that the daemon still works: creates a new account.
+    pub async fn assert_works(&self) {
+        self.create(&[&crate::test_accounts::key("a new owner")], Address::ZERO).await;
     }
 }
 
-/// Settings under which a block is sealed once this many requests wait, and never before.
+/// Makes the daemon seal a block when this many requests wait, and not earlier.
 pub fn hold(config: &mut Config, operations: usize) {
     config.batcher.max_operations = operations;
     config.batcher.max_wait = HOUR;
 }
 
-/// Where the gateway takes each kind of operation.
+/// The gateway's route for each kind of operation.
 pub fn route(kind: OperationKind) -> &'static str {
     match kind {
         OperationKind::CreateAccount => "/create-account",
@@ -165,17 +166,17 @@ pub fn route(kind: OperationKind) -> &'static str {
     }
 }
 
-/// An answer.
+/// An answer of the gateway or the indexer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RegistryAnswer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Value,
 }
 
-impl Answer {
-    /// An answer with what every answer has: a request id and a JSON body that must not be stored, which for errors is exactly
-    /// `{"code","message"}`.
+impl RegistryAnswer {
+    /// Asserts what every answer has: a request id and a JSON body that must not be stored. The
+    /// body of an error is exactly `{"code","message"}`.
     #[track_caller]
     pub fn checked(status: u16, headers: HeaderMap, body: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(body);
@@ -196,7 +197,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// A text in the body.
+    /// A text field of the body.
     #[track_caller]
     pub fn text(&self, field: &str) -> &str {
         self.body[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}"))
@@ -210,16 +211,16 @@ impl Answer {
 
     /// Asserts that this is an error with status and code; returns its message.
     #[track_caller]
-    pub fn refused(&self, status: u16, code: &str) -> &str {
+    pub fn expect_error(&self, status: u16, code: &str) -> &str {
         assert_eq!((self.status, &self.body["code"]), (status, &json!(code)), "{self:?}");
         self.text("message")
     }
 }
 
-/// A connection on which a test writes what it likes.
-pub struct Connection(BufReader<TcpStream>);
+/// A connection on which a test writes raw bytes.
+pub struct RawHttpConnection(BufReader<TcpStream>);
 
-impl Connection {
+impl RawHttpConnection {
     pub async fn open(address: SocketAddr) -> Self {
         Self(BufReader::new(TcpStream::connect(address).await.expect("a connection")))
     }
@@ -237,19 +238,20 @@ impl Connection {
         self.send([head.as_bytes(), body].concat()).await;
     }
 
-    /// Sends all there is to send and ends the sending direction, as far as the server lets us.
+    /// Sends all bytes and closes the sending direction, unless the server has closed the
+    /// connection.
     pub async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.0.write_all(bytes).await?;
         self.0.shutdown().await
     }
 
-    /// The next answer, checked.
-    pub async fn answer(&mut self) -> Answer {
+    /// Reads and checks the next answer.
+    pub async fn answer(&mut self) -> RegistryAnswer {
         let (status, headers, body) = self.reply().await.expect("an answer");
-        Answer::checked(status, headers, &body)
+        RegistryAnswer::checked(status, headers, &body)
     }
 
-    /// The next answer as it comes; `None` when the connection is closed instead.
+    /// Reads the next answer without checks; `None` when the server closes the connection instead.
     pub async fn reply(&mut self) -> Option<(u16, HeaderMap, Vec<u8>)> {
         let reading = async {
             let mut head = String::new();

@@ -1,4 +1,4 @@
-//! Chance and time of a simulation: both come from its seed.
+//! The random numbers and the clock of a simulation; the seed determines both.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,11 +7,12 @@ use tokio::time::Instant;
 
 use crate::clock::{Clock, Random};
 
-/// Chance that repeats (SplitMix64). Clones draw from the same stream.
+/// A random number generator (SplitMix64) that repeats its numbers for the same seed. Clones draw
+/// from the same stream.
 #[derive(Clone)]
-pub(super) struct Chance(Arc<Mutex<u64>>);
+pub(super) struct SeededRandom(Arc<Mutex<u64>>);
 
-impl Chance {
+impl SeededRandom {
     pub fn from_seed(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(seed)))
     }
@@ -29,7 +30,7 @@ impl Chance {
         self.next() % bound
     }
 
-    /// True once in `times`, on average.
+    /// True with probability 1 / `times`.
     pub fn once_in(&self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -38,14 +39,14 @@ impl Chance {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// Simulated time passes: less than `bound`.
+    /// Lets a random simulated time below `bound` pass.
     pub async fn pause(&self, bound: Duration) {
         let microseconds = self.below(bound.as_micros() as u64);
         tokio::time::sleep(Duration::from_micros(microseconds)).await;
     }
 }
 
-impl Random for Chance {
+impl Random for SeededRandom {
     fn fill(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
@@ -53,21 +54,21 @@ impl Random for Chance {
     }
 }
 
-/// The runtime's simulated time, shown as time since the Unix epoch.
+/// The runtime's simulated time as time since the Unix epoch.
 pub(super) struct SimulatedClock {
-    shown: Duration,
-    began: Instant,
+    start: Duration,
+    created_at: Instant,
 }
 
 impl SimulatedClock {
-    /// A clock that shows `shown` now.
-    pub fn showing(shown: Duration) -> Self {
-        Self { shown, began: Instant::now() }
+    /// A clock that is at `start` now.
+    pub fn starting_at(start: Duration) -> Self {
+        Self { start, created_at: Instant::now() }
     }
 }
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Duration {
-        self.shown + self.began.elapsed()
+        self.start + self.created_at.elapsed()
     }
 }

@@ -1,4 +1,4 @@
-//! Who acts in the tests: keys that are the same in every run, and accounts made with them.
+//! Keys that are the same in every run, and accounts made with them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use selfsame_wallet::client::Client;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, Step, create_account};
 
-/// How long a test waits for a request to become final.
+/// The longest wait for a request to become final.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The seed that belongs to a name.
+/// The seed that is derived from a name.
 pub fn seed(name: &str) -> [u8; 32] {
     keccak256(name).0
 }
 
-/// The key that belongs to a name.
+/// The key that is derived from a name.
 pub fn key(name: &str) -> AuthenticatorKey {
     AuthenticatorKey::generate(&mut |bytes: &mut [u8; 32]| *bytes = seed(name)).expect("a key")
 }
 
-/// Bytes that this process has not given before: good enough for idempotency keys.
+/// Bytes that this process has not returned before: sufficient for idempotency keys.
 pub fn fresh(bytes: &mut [u8; 32]) {
     static GIVEN: AtomicU64 = AtomicU64::new(0);
     *bytes = seed(&format!("fresh {}", GIVEN.fetch_add(1, Ordering::Relaxed)));
 }
 
-/// The registry behind a client.
+/// The registry that a client talks to.
 pub async fn registry(client: Client) -> Registry {
-    Registry::connect(client).await.expect("the gateway tells what to sign for")
+    Registry::connect(client).await.expect("the gateway names its domain")
 }
 
 /// Submits an operation, which must be accepted.
@@ -40,17 +40,18 @@ pub async fn submit(registry: &Registry, step: Step) -> Accepted {
     registry.submit(step, &mut fresh).await.expect("accepted")
 }
 
-/// Carries an operation out: submitted, finalized, its receipt and inclusion proof verified.
+/// Carries out an operation: submits it, waits until it is finalized, verifies its receipt and
+/// inclusion proof.
 pub async fn carry_out(registry: &Registry, step: Step) -> Report {
     registry.carry_out(step, &mut fresh, PATIENCE).await.expect("carried out")
 }
 
-/// Makes an account whose only authenticator is `key`.
+/// Creates an account whose only authenticator is `key`.
 pub async fn create(registry: &Registry, key: &AuthenticatorKey, recovery_agent: Address) -> AccountState {
     carry_out(registry, create_account(&[key.authenticator()], recovery_agent)).await.account
 }
 
-/// The final state of a request.
+/// Waits for the final state of a request.
 pub async fn final_state(client: &Client, request_id: RequestId) -> GatewayRequestState {
-    client.wait_final(request_id, PATIENCE).await.expect("final").status
+    client.wait_final(request_id, PATIENCE).await.expect("a final state").status
 }

@@ -1,4 +1,5 @@
-//! What all clients share: where the daemon is, how it is asked, and where they write down what they were told.
+//! What all clients share: the daemon's addresses, the HTTP clients, and the record of what was
+//! acknowledged.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -17,61 +18,63 @@ use selfsame_wallet::prove::SimulatedParty;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::chance::Chance;
+use super::choices::CrashChoices;
 use super::{check, registry, sign_in, verification};
-use crate::sign_in_desk::APP;
+use crate::sign_in_client::APP;
 
-/// How long an answer may take. A daemon that is killed is noticed at once: this is for one that hangs.
+/// The longest wait for an answer. A killed daemon is noticed at once: this is for a daemon that
+/// hangs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many questions are asked at a time where there are many.
+/// The maximum number of requests at a time.
 const AT_ONCE: usize = 16;
 
-/// The daemon is gone: nobody knows what became of what was asked last. With what the connection said of it.
+/// The daemon is gone, so the outcome of the last request is unknown. Holds the error of the
+/// connection.
 #[derive(Debug)]
-pub struct Gone(pub String);
+pub struct DaemonGone(pub String);
 
-/// One run's desk.
-pub struct Desk {
+/// The shared state of one run.
+pub struct CrashTestContext {
     pub seed: u64,
     /// The daemon's data folder.
     pub data: PathBuf,
-    pub addresses: Addresses,
+    pub addresses: DaemonAddresses,
     pub http: reqwest::Client,
     pub client: Client,
     pub operator: Operator,
-    /// How many answers were written down.
+    /// How many answers were recorded.
     pub answers: watch::Sender<usize>,
-    pub tally: Tally,
-    pub registry: registry::Notes,
-    pub verification: verification::Notes,
-    pub sign_in: sign_in::Notes,
-    /// How far the ledger was walked.
-    pub walk: tokio::sync::Mutex<check::Walk>,
-    /// What is going on, for the words of a failure.
+    pub counts: RunCounts,
+    pub registry: registry::RegistryNotes,
+    pub verification: verification::VerificationNotes,
+    pub sign_in: sign_in::SignInNotes,
+    /// The blocks of the ledger that were read so far.
+    pub walk: tokio::sync::Mutex<check::LedgerWalk>,
+    /// What the run is doing, for the message of a failure.
     pub now: Mutex<String>,
 }
 
-/// What a run counts for its summary.
+/// Counts for the summary of a run.
 #[derive(Default)]
-pub struct Tally {
+pub struct RunCounts {
     pub receipts: AtomicUsize,
     pub codes: AtomicUsize,
     pub tokens: AtomicUsize,
-    /// Answers that put clients off: too busy, stopping.
+    /// Answers that refuse for now: too busy, stopping.
     pub put_off: AtomicUsize,
 }
 
-/// An answer that is not the wallet's to read.
+/// An answer with a JSON body.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ServiceAnswer {
     pub status: u16,
     pub body: Value,
 }
 
-impl Desk {
+impl CrashTestContext {
     pub fn new(seed: u64, data: &Path) -> Self {
-        let addresses = Addresses::choose();
+        let addresses = DaemonAddresses::choose();
         let http = reqwest::Client::builder().no_proxy().redirect(Policy::none()).timeout(ANSWER_TIMEOUT);
         Self {
             seed,
@@ -81,40 +84,40 @@ impl Desk {
             operator: Operator::new(&addresses.operator()).expect("a client"),
             addresses,
             answers: watch::Sender::new(0),
-            tally: Tally::default(),
-            registry: registry::Notes::default(),
-            verification: verification::Notes::default(),
-            sign_in: sign_in::Notes::default(),
+            counts: RunCounts::default(),
+            registry: registry::RegistryNotes::default(),
+            verification: verification::VerificationNotes::default(),
+            sign_in: sign_in::SignInNotes::default(),
             walk: tokio::sync::Mutex::default(),
             now: Mutex::default(),
         }
     }
 
-    /// A stream of choices.
-    pub fn chance(&self, name: &str) -> Chance {
-        Chance::of(self.seed, name)
+    /// The stream of choices with this name.
+    pub fn choices(&self, name: &str) -> CrashChoices {
+        CrashChoices::of(self.seed, name)
     }
 
-    /// Somebody has written down an answer.
-    pub fn told(&self) {
+    /// Counts a recorded answer.
+    pub fn count_answer(&self) {
         self.answers.send_modify(|answers| *answers += 1);
     }
 
-    /// Sends a request. `None` when the daemon puts us off, which leaves open what became of it.
-    pub async fn send(&self, request: RequestBuilder) -> Result<Option<Reply>, Gone> {
+    /// Sends a request. `None` when the daemon refuses for now, which leaves the outcome open.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Option<ServiceAnswer>, DaemonGone> {
         let response = request.send().await.map_err(gone)?;
         let status = response.status();
         let text = response.text().await.map_err(gone)?;
         if status.is_server_error() {
-            self.tally.put_off.fetch_add(1, Ordering::Relaxed);
+            self.counts.put_off.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
         let body = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {status} {text}"));
-        Ok(Some(Reply { status: status.as_u16(), body }))
+        Ok(Some(ServiceAnswer { status: status.as_u16(), body }))
     }
 
-    /// The same for what only reads: asked again until there is an answer.
-    pub async fn read(&self, request: RequestBuilder) -> Result<Reply, Gone> {
+    /// The same for reads: sent again until there is an answer.
+    pub async fn read(&self, request: RequestBuilder) -> Result<ServiceAnswer, DaemonGone> {
         loop {
             let again = request.try_clone().expect("a request without a stream");
             if let Some(reply) = self.send(again).await? {
@@ -123,27 +126,28 @@ impl Desk {
         }
     }
 
-    /// What a wallet's client was answered. A refusal is a failure of the daemon, but when it puts us off: then `None`.
+    /// The answer to a wallet's client; `None` when the daemon refuses for now. Any other refusal
+    /// is a failure of the daemon.
     #[track_caller]
-    pub fn unless_put_off<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, Gone> {
+    pub fn unless_put_off<T>(&self, answer: Result<T, ClientError>) -> Result<Option<T>, DaemonGone> {
         if let Err(ClientError::Service { status: 500.., .. }) = answer {
-            self.tally.put_off.fetch_add(1, Ordering::Relaxed);
+            self.counts.put_off.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
         answered(answer).map(Some)
     }
 
-    /// What the simulator's proofs are about, with the newest root.
-    pub async fn simulated_party(&self) -> Result<SimulatedParty, Gone> {
+    /// The simulated party for proofs, with the newest root.
+    pub async fn simulated_party(&self) -> Result<SimulatedParty, DaemonGone> {
         let root = answered(self.client.root().await)?.root;
         let simulation = answered(self.operator.simulation().await)?;
-        Ok(SimulatedParty::of(simulation, APP, root).expect("known"))
+        Ok(SimulatedParty::of(simulation, APP, root).expect("a known application"))
     }
 }
 
-/// What a wallet's client was answered. A refusal is a failure of the daemon.
+/// The answer to a wallet's client. A refusal is a failure of the daemon.
 #[track_caller]
-pub fn answered<T>(answer: Result<T, ClientError>) -> Result<T, Gone> {
+pub fn answered<T>(answer: Result<T, ClientError>) -> Result<T, DaemonGone> {
     match answer {
         Ok(answer) => Ok(answer),
         Err(ClientError::Unreachable { source, .. }) => Err(gone(source)),
@@ -151,20 +155,22 @@ pub fn answered<T>(answer: Result<T, ClientError>) -> Result<T, Gone> {
     }
 }
 
-/// No answer: because the daemon is gone, and not because it hangs.
+/// The daemon gave no answer because it is gone, and not because it hangs.
 #[track_caller]
-fn gone(error: reqwest::Error) -> Gone {
+fn gone(error: reqwest::Error) -> DaemonGone {
     assert!(!error.is_timeout(), "the daemon hangs: {error}");
-    Gone(format!("{error:?}"))
+    DaemonGone(format!("{error:?}"))
 }
 
-/// What is written down; whoever panics while writing ends the run anyway.
+/// Locks a record; a panic of another holder has ended the run already.
 pub fn lock<T>(notes: &Mutex<T>) -> MutexGuard<'_, T> {
-    notes.lock().expect("nobody panicked")
+    notes.lock().expect("no holder panicked")
 }
 
-/// Does many things, several at a time.
-pub async fn several<F: Future<Output = Result<(), Gone>>>(work: impl IntoIterator<Item = F>) -> Result<(), Gone> {
+/// Runs many tasks, several at a time.
+pub async fn several<F: Future<Output = Result<(), DaemonGone>>>(
+    work: impl IntoIterator<Item = F>,
+) -> Result<(), DaemonGone> {
     let mut work = work.into_iter();
     loop {
         let some: Vec<F> = work.by_ref().take(AT_ONCE).collect();
@@ -175,8 +181,9 @@ pub async fn several<F: Future<Output = Result<(), Gone>>>(work: impl IntoIterat
     }
 }
 
-/// Where the daemon listens. It keeps its addresses over restarts, as it would elsewhere: sign-in's are in what it gives out.
-pub struct Addresses {
+/// The daemon's addresses. They stay the same over restarts, because sign-in's address is in what
+/// it issues.
+pub struct DaemonAddresses {
     gateway: SocketAddr,
     indexer: SocketAddr,
     operator: SocketAddr,
@@ -184,8 +191,9 @@ pub struct Addresses {
     sign_in: SocketAddr,
 }
 
-impl Addresses {
-    /// Addresses of a loopback host that nobody else is likely to use while the daemon is down.
+impl DaemonAddresses {
+    /// Chooses addresses of a loopback host that other programs are unlikely to use while the
+    /// daemon is down.
     fn choose() -> Self {
         let mut random = [0; 32];
         SystemRandom.fill(&mut random);
@@ -197,7 +205,7 @@ impl Addresses {
         Self { gateway, indexer, operator, verification, sign_in }
     }
 
-    /// The daemon's settings for them.
+    /// The addresses as variables of the daemon's environment.
     pub fn variables(&self) -> [(&'static str, String); 5] {
         [
             ("SELFSAME_LISTEN__GATEWAY", self.gateway.to_string()),

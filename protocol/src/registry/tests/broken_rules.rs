@@ -1,4 +1,4 @@
-//! What can be wrong with each operation, in the order of the contract's checks.
+//! The ways to break each rule of an operation, in the order of the contract's checks.
 
 use alloy_primitives::{Address, U256, uint};
 
@@ -9,11 +9,11 @@ use crate::registry::*;
 use crate::signature::SignatureError;
 use crate::tree::CAPACITY;
 
-/// A commitment that is not that of any account's keys.
+/// A commitment that no account's keys have.
 const WRONG: Commitment = Commitment(uint!(5_U256));
 
-/// What is done to a good case, and the rule that is broken then.
-pub(super) type Fault = (fn(&mut Case), RuleViolation);
+/// A change of a valid case, and the violation that it causes.
+pub(super) type BrokenRule = (fn(&mut OperationCase), RuleViolation);
 
 pub(super) fn no_account(leaf_index: u64) -> RuleViolation {
     RuleViolation::AccountDoesNotExist { leaf_index: LeafIndex(leaf_index) }
@@ -27,8 +27,9 @@ pub(super) fn nonce_is_not_6(stated: u64) -> RuleViolation {
     RuleViolation::MismatchedSignatureNonce { stated: Nonce::from(stated), expected: 6 }
 }
 
-/// Checks S and L of the specification, for operations that any authenticator of account 1 may sign.
-fn signer_faults() -> Vec<Fault> {
+/// The rules of checks S and L of the interface description, for operations that any authenticator
+/// of account 1 may sign.
+fn signer_rules() -> Vec<BrokenRule> {
     vec![
         (|case| case.signer = None, RuleViolation::ECDSAInvalidSignature),
         (|case| case.signer = Some(Err(SignatureError::Invalid)), RuleViolation::ECDSAInvalidSignature),
@@ -42,10 +43,10 @@ fn signer_faults() -> Vec<Fault> {
     ]
 }
 
-/// Check T, for one kind of operation.
-macro_rules! leaf_faults {
+/// The rules of check T, for one kind of operation.
+macro_rules! leaf_rules {
     ($operation:ident) => {{
-        let faults: [Fault; 4] = [
+        let broken_rules: [BrokenRule; 4] = [
             (
                 |case| {
                     let operation = case.$operation();
@@ -72,11 +73,11 @@ macro_rules! leaf_faults {
                 },
             ),
         ];
-        faults
+        broken_rules
     }};
 }
 
-fn create_faults() -> Vec<Fault> {
+fn create_rules() -> Vec<BrokenRule> {
     vec![
         (
             |case| case.create().authenticator_addresses = (1..=8).map(Address::repeat_byte).collect(),
@@ -114,8 +115,8 @@ fn create_faults() -> Vec<Fault> {
     ]
 }
 
-fn update_faults() -> Vec<Fault> {
-    let mut faults: Vec<Fault> = vec![
+fn update_rules() -> Vec<BrokenRule> {
+    let mut broken_rules: Vec<BrokenRule> = vec![
         (|case| case.update().leaf_index = LeafIndex(0), no_account(0)),
         (|case| case.update().leaf_index = LeafIndex(3), no_account(3)),
         (|case| case.update().leaf_index = LeafIndex(u64::MAX), no_account(u64::MAX)),
@@ -127,8 +128,8 @@ fn update_faults() -> Vec<Fault> {
             RuleViolation::ReusedAuthenticatorAddress { address: NEW },
         ),
     ];
-    faults.extend(signer_faults());
-    let more: Vec<Fault> = vec![
+    broken_rules.extend(signer_rules());
+    let more: Vec<BrokenRule> = vec![
         (
             |case| case.update().old_authenticator_address = ALICE_TABLET,
             RuleViolation::MismatchedAuthenticatorSigner { signer: ALICE, expected: ALICE_TABLET },
@@ -138,12 +139,12 @@ fn update_faults() -> Vec<Fault> {
             |case| case.update().pubkey_id = PubkeyId(1),
             RuleViolation::MismatchedPubkeyId { stated: PubkeyId(1), actual: PubkeyId(0) },
         ),
-        // No operation leads there: the address maps to a slot that is empty.
+        // No operation leads to this state: the address maps to a slot that is empty.
         (|case| case.alice().slots[0] = None, RuleViolation::PubkeyIdDoesNotExist { pubkey_id: PubkeyId(0) }),
     ];
-    faults.extend(more);
-    faults.extend(leaf_faults!(update));
-    faults.extend::<[Fault; 2]>([
+    broken_rules.extend(more);
+    broken_rules.extend(leaf_rules!(update));
+    broken_rules.extend::<[BrokenRule; 2]>([
         (
             |case| {
                 case.enforce();
@@ -159,12 +160,12 @@ fn update_faults() -> Vec<Fault> {
             RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[30, 11, 0, 13]) },
         ),
     ]);
-    faults
+    broken_rules
 }
 
-fn insert_faults() -> Vec<Fault> {
+fn insert_rules() -> Vec<BrokenRule> {
     let out_of_bounds = |pubkey_id| RuleViolation::PubkeyIdOutOfBounds { pubkey_id, max: 7 };
-    let mut faults: Vec<Fault> = vec![
+    let mut broken_rules: Vec<BrokenRule> = vec![
         (|case| case.insert().new_authenticator_address = Address::ZERO, RuleViolation::ZeroAddress),
         (|case| case.insert().new_authenticator_address = BOB, in_use(BOB)),
         (|case| case.insert().new_authenticator_address = ALICE_PHONE, in_use(ALICE_PHONE)),
@@ -173,10 +174,10 @@ fn insert_faults() -> Vec<Fault> {
         (|case| case.insert().pubkey_id = PubkeyId(1), RuleViolation::PubkeyIdInUse { pubkey_id: PubkeyId(1) }),
         (|case| case.insert().pubkey_id = PubkeyId(3), RuleViolation::PubkeyIdInUse { pubkey_id: PubkeyId(3) }),
     ];
-    faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.insert().nonce = Nonce::from(7), nonce_is_not_6(7))]);
-    faults.extend(leaf_faults!(insert));
-    faults.extend::<[Fault; 2]>([
+    broken_rules.extend(signer_rules());
+    broken_rules.extend::<[BrokenRule; 1]>([(|case| case.insert().nonce = Nonce::from(7), nonce_is_not_6(7))]);
+    broken_rules.extend(leaf_rules!(insert));
+    broken_rules.extend::<[BrokenRule; 2]>([
         (
             |case| {
                 case.enforce();
@@ -192,12 +193,12 @@ fn insert_faults() -> Vec<Fault> {
             RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[10, 11, 30, 13]) },
         ),
     ]);
-    faults
+    broken_rules
 }
 
-fn remove_faults() -> Vec<Fault> {
-    let mut faults = signer_faults();
-    faults.extend::<[Fault; 6]>([
+fn remove_rules() -> Vec<BrokenRule> {
+    let mut broken_rules = signer_rules();
+    broken_rules.extend::<[BrokenRule; 6]>([
         (|case| case.remove().nonce = Nonce::from(5), nonce_is_not_6(5)),
         (
             |case| case.remove().authenticator_address = STRANGER,
@@ -224,20 +225,20 @@ fn remove_faults() -> Vec<Fault> {
             RuleViolation::MismatchedRecoveryCounter { address: ALICE_LOST },
         ),
     ]);
-    faults.extend(leaf_faults!(remove));
-    faults.extend::<[Fault; 1]>([(
+    broken_rules.extend(leaf_rules!(remove));
+    broken_rules.extend::<[BrokenRule; 1]>([(
         |case| {
             case.enforce();
             case.remove().new_offchain_signer_commitment = WRONG;
         },
         RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[10, 0, 0, 13]) },
     )]);
-    faults
+    broken_rules
 }
 
-fn recover_faults() -> Vec<Fault> {
+fn recover_rules() -> Vec<BrokenRule> {
     let not_the_agents = || RuleViolation::InvalidSignature { agent: AGENT };
-    let mut faults: Vec<Fault> = vec![
+    let mut broken_rules: Vec<BrokenRule> = vec![
         (|case| case.recover().leaf_index = LeafIndex(0), no_account(0)),
         (|case| case.recover().leaf_index = LeafIndex(3), no_account(3)),
         (|case| case.recover().nonce = Nonce::from(5), nonce_is_not_6(5)),
@@ -250,8 +251,8 @@ fn recover_faults() -> Vec<Fault> {
         (|case| case.recover().new_authenticator_address = BOB, in_use(BOB)),
         (|case| case.recover().new_authenticator_address = ALICE, in_use(ALICE)),
     ];
-    faults.extend(leaf_faults!(recover));
-    faults.extend::<[Fault; 2]>([
+    broken_rules.extend(leaf_rules!(recover));
+    broken_rules.extend::<[BrokenRule; 2]>([
         (
             |case| {
                 case.enforce();
@@ -267,20 +268,20 @@ fn recover_faults() -> Vec<Fault> {
             RuleViolation::MismatchedCommitment { stated: WRONG, expected: commitment_of(&[30]) },
         ),
     ]);
-    faults
+    broken_rules
 }
 
-fn ask_faults() -> Vec<Fault> {
-    let mut faults: Vec<Fault> = vec![
-        (|case| case.ask().leaf_index = LeafIndex(0), no_account(0)),
-        (|case| case.ask().leaf_index = LeafIndex(3), no_account(3)),
+fn initiate_rules() -> Vec<BrokenRule> {
+    let mut broken_rules: Vec<BrokenRule> = vec![
+        (|case| case.initiate().leaf_index = LeafIndex(0), no_account(0)),
+        (|case| case.initiate().leaf_index = LeafIndex(3), no_account(3)),
     ];
-    faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.ask().nonce = Nonce::from(7), nonce_is_not_6(7))]);
-    faults
+    broken_rules.extend(signer_rules());
+    broken_rules.extend::<[BrokenRule; 1]>([(|case| case.initiate().nonce = Nonce::from(7), nonce_is_not_6(7))]);
+    broken_rules
 }
 
-fn execute_faults() -> Vec<Fault> {
+fn execute_rules() -> Vec<BrokenRule> {
     vec![
         (|case| case.execute().leaf_index = LeafIndex(0), no_account(0)),
         (|case| case.execute().leaf_index = LeafIndex(3), no_account(3)),
@@ -292,27 +293,27 @@ fn execute_faults() -> Vec<Fault> {
     ]
 }
 
-fn cancel_faults() -> Vec<Fault> {
-    let mut faults: Vec<Fault> = vec![
+fn cancel_rules() -> Vec<BrokenRule> {
+    let mut broken_rules: Vec<BrokenRule> = vec![
         (|case| case.cancel().leaf_index = LeafIndex(0), no_account(0)),
         (|case| case.cancel().leaf_index = LeafIndex(3), no_account(3)),
         (|case| case.alice().pending_recovery_agent = None, RuleViolation::NoPendingRecoveryAgentUpdate),
     ];
-    faults.extend(signer_faults());
-    faults.extend::<[Fault; 1]>([(|case| case.cancel().nonce = Nonce::from(7), nonce_is_not_6(7))]);
-    faults
+    broken_rules.extend(signer_rules());
+    broken_rules.extend::<[BrokenRule; 1]>([(|case| case.cancel().nonce = Nonce::from(7), nonce_is_not_6(7))]);
+    broken_rules
 }
 
-/// Every operation's good case and its faults in the contract's order.
-pub(super) fn tables() -> [(Case, Vec<Fault>); 8] {
+/// The valid case of every operation, and its rules in the contract's order.
+pub(super) fn tables() -> [(OperationCase, Vec<BrokenRule>); 8] {
     [
-        (create(), create_faults()),
-        (update(), update_faults()),
-        (insert(), insert_faults()),
-        (remove(), remove_faults()),
-        (recover(), recover_faults()),
-        (ask(), ask_faults()),
-        (execute(), execute_faults()),
-        (cancel(), cancel_faults()),
+        (create(), create_rules()),
+        (update(), update_rules()),
+        (insert(), insert_rules()),
+        (remove(), remove_rules()),
+        (recover(), recover_rules()),
+        (initiate(), initiate_rules()),
+        (execute(), execute_rules()),
+        (cancel(), cancel_rules()),
     ]
 }

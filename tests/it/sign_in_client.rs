@@ -1,4 +1,4 @@
-//! A desk to sign in at: a daemon, a relying party, its users' browsers and wallets.
+//! A client of sign-in: a daemon, a relying party, and its users' browsers and wallets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,30 @@ use selfsame::config::{Config, ProofKind, SecretHash};
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::client::{Client, ClientError};
 use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, Asked, SimulatedParty};
+use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::harness::{TestDaemon, folder};
-use crate::people::key;
+use crate::test_accounts::key;
 
 pub const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
-/// Its twin, in production.
-pub const TWIN: &str = "app_5e1f5a3e000000000000000000000002";
-/// The secret of both.
+/// The same application in production.
+pub const PRODUCTION_APP: &str = "app_5e1f5a3e000000000000000000000002";
+/// The secret of both applications.
 pub const SECRET: &str = "sk_dev_only";
-/// An application where people sign in as they do at [`APP`]; only there is one when [`add_neighbour`] adds it.
-pub const NEIGHBOUR: &str = "app_staging_5e1f5a3e000000000000000000000003";
-pub const SECRET_OF_NEIGHBOUR: &str = "sk_of_the_neighbour";
+/// Another application that takes the same proofs as [`APP`]. It exists only when [`add_other_app`]
+/// adds it.
+pub const OTHER_APP: &str = "app_staging_5e1f5a3e000000000000000000000003";
+pub const OTHER_APP_SECRET: &str = "sk_of_the_other_app";
 pub const CALLBACK: &str = "http://localhost:3000/callback";
 pub const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 pub const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
-/// A relying party, its user's browser and wallet, and a daemon.
-pub struct Party {
+/// A relying party with its users' browsers and wallets, and the daemon that it uses.
+pub struct SignInTestClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
     pub folder: TempDir,
@@ -53,35 +54,36 @@ pub fn parameters<'a>(changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)>
     kept.chain(changes.iter().copied()).collect()
 }
 
-/// People sign in everywhere with the simulator's proofs, which cost nothing.
-pub fn take_current_proofs(config: &mut Config) {
+/// Makes the applications take the simulator's proofs, which are cheap to make.
+pub fn accept_current_proofs(config: &mut Config) {
     config.apps.iter_mut().for_each(|app| app.proof = ProofKind::Current);
 }
 
-/// Adds [`NEIGHBOUR`], with a secret and a redirect URI of its own beside the usual ones.
-pub fn add_neighbour(config: &mut Config) {
+/// Adds [`OTHER_APP`], with a secret and a redirect URI of its own besides the usual ones.
+pub fn add_other_app(config: &mut Config) {
     let mut app = config.apps[0].clone();
-    app.id = NEIGHBOUR.to_owned();
-    app.client_secret_hash = Some(SecretHash::of([7; 16], SECRET_OF_NEIGHBOUR));
+    app.id = OTHER_APP.to_owned();
+    app.client_secret_hash = Some(SecretHash::of([7; 16], OTHER_APP_SECRET));
     app.redirect_uris.push("https://neighbour.example/callback".to_owned());
     config.apps.push(app);
-    let mut party = config.relying_parties[0].clone();
-    party.app_id = NEIGHBOUR.to_owned();
-    config.relying_parties.push(party);
+    let mut application = config.relying_parties[0].clone();
+    application.app_id = OTHER_APP.to_owned();
+    config.relying_parties.push(application);
 }
 
-impl Party {
-    /// People sign in with the simulator's proofs.
+impl SignInTestClient {
+    /// Starts a daemon whose applications take the simulator's proofs.
     pub async fn start() -> Self {
-        Self::start_with(take_current_proofs).await
+        Self::start_with(accept_current_proofs).await
     }
 
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_in(folder(), change).await
     }
 
-    /// The same on a store that has signing keys already: making them is most of the work of a short test. To be stopped at its
-    /// end: an opened store that loses its folder while it tidies up waits for a second.
+    /// The same on a store that already has signing keys: making them is most of the work of a
+    /// short test. The test has to call [`Self::stop`] at its end: a store whose folder is removed
+    /// while RocksDB cleans up waits for a second.
     pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         store_with_keys().await.write(folder.path());
@@ -105,7 +107,7 @@ impl Party {
         self.daemon.sign_in("")
     }
 
-    /// The daemon's clock, in Unix seconds.
+    /// The daemon's clock in Unix seconds.
     pub fn now(&self) -> u64 {
         use selfsame_actors::Clock;
         self.daemon.clock.unix_seconds().0
@@ -120,15 +122,16 @@ impl Party {
         self.http.get(url).header(ACCEPT, accept).send().await.expect("an answer")
     }
 
-    /// Lets `person` answer a sign-in by the JSON form; where the browser is sent, or what it posts.
+    /// Lets `person` answer a sign-in of the JSON form; returns where the browser is sent, or what
+    /// it posts.
     pub async fn sign_in(&self, person: &str, changes: &[(&str, &str)]) -> String {
-        let session = SignInSession::open(&self.authorization_url(changes)).await.expect("begun");
+        let session = SignInSession::open(&self.authorization_url(changes)).await.expect("the sign-in starts");
         self.answer(&session, person).await.expect("accepted");
         session.complete().await.expect("completed").expect("a target")
     }
 
     pub async fn answer(&self, session: &SignInSession, person: &str) -> Result<(), ClientError> {
-        let body = if session.asked().is_legacy() {
+        let body = if session.request().is_legacy() {
             let operator = Operator::new(&self.daemon.operator("")).expect("an address");
             let request = prove::legacy(&key(person), &wanted(session), &mut random()).expect("a proof");
             let trusting = operator.trust_legacy_root(request.root, Environment::Staging, self.folder.path());
@@ -140,36 +143,36 @@ impl Party {
         session.answer(&body).await
     }
 
-    /// A code for `person`.
+    /// Signs `person` in; returns the code.
     pub async fn code(&self, person: &str, changes: &[(&str, &str)]) -> String {
         fragment_or_query(&self.sign_in(person, changes).await)["code"].clone()
     }
 
-    pub async fn post(&self, path: &str, form: &[(&str, &str)]) -> Answer {
+    pub async fn post(&self, path: &str, form: &[(&str, &str)]) -> SignInAnswer {
         self.post_as(APP, SECRET, path, form).await
     }
 
-    /// The same by another client.
-    pub async fn post_as(&self, client: &str, secret: &str, path: &str, form: &[(&str, &str)]) -> Answer {
-        self.send(self.http.post(self.daemon.sign_in(path)).basic_auth(client, Some(secret)).form(form)).await
+    /// The same as another client.
+    pub async fn post_as(&self, client_id: &str, secret: &str, path: &str, form: &[(&str, &str)]) -> SignInAnswer {
+        self.send(self.http.post(self.daemon.sign_in(path)).basic_auth(client_id, Some(secret)).form(form)).await
     }
 
-    pub async fn send(&self, request: RequestBuilder) -> Answer {
-        Answer::of(request.send().await.expect("an answer")).await
+    pub async fn send(&self, request: RequestBuilder) -> SignInAnswer {
+        SignInAnswer::of(request.send().await.expect("an answer")).await
     }
 
-    pub async fn exchange(&self, code: &str) -> Answer {
+    pub async fn exchange(&self, code: &str) -> SignInAnswer {
         let form = [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", CALLBACK)];
         self.post("/token", &form).await
     }
 
-    /// Changes the signing key by the operator's command.
-    pub async fn rotate_keys(&self, body: &str, token: &str) -> Answer {
+    /// Changes the signing key through the operator interface.
+    pub async fn rotate_keys(&self, body: &str, token: &str) -> SignInAnswer {
         let request = self.http.post(self.daemon.operator("/keys/rotate")).bearer_auth(token);
         self.send(request.header(CONTENT_TYPE, "application/json").body(body.to_owned())).await
     }
 
-    /// What the operator's changing calls carry.
+    /// The operator's token, which changing requests carry.
     pub fn operator_token(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("operator.token")).expect("the token");
         text.trim().to_owned()
@@ -177,7 +180,7 @@ impl Party {
 
     /// The published keys.
     pub async fn published_keys(&self) -> Value {
-        Answer::of(self.get(&self.daemon.sign_in("/jwks"), "*/*").await).await.body
+        SignInAnswer::of(self.get(&self.daemon.sign_in("/jwks"), "*/*").await).await.body
     }
 
     /// The claims of an ID token, its signature verified with the published keys.
@@ -186,12 +189,18 @@ impl Party {
     }
 
     /// The same for another client.
-    pub async fn claims_for(&self, client: &str, token: &str) -> Value {
-        verified(token, &self.published_keys().await, &self.issuer(), client)
+    pub async fn claims_for(&self, client_id: &str, token: &str) -> Value {
+        verified(token, &self.published_keys().await, &self.issuer(), client_id)
     }
 
-    /// Signs `person` in by the page, as a browser with these cookies does; where it is sent, and the session it was given.
-    pub async fn by_the_page(&self, person: &str, changes: &[(&str, &str)], session: &str) -> (String, Option<String>) {
+    /// Signs `person` in through the page, as a browser with this session does; returns where the
+    /// browser is sent, and the session cookie it got.
+    pub async fn sign_in_by_page(
+        &self,
+        person: &str,
+        changes: &[(&str, &str)],
+        session: &str,
+    ) -> (String, Option<String>) {
         let page = self.browse(changes, session).await;
         let done = self.answer_page(page, person, session).await;
         let location = done.headers()[LOCATION].to_str().expect("text").to_owned();
@@ -199,17 +208,18 @@ impl Party {
         (location, given)
     }
 
-    /// Lets `person` answer the page of a sign-in; what the browser gets when it goes on.
+    /// Lets `person` answer the page of a sign-in; returns the answer to the browser's next
+    /// request.
     pub async fn answer_page(&self, page: Response, person: &str, session: &str) -> Response {
-        let (cookie, base) = self.shown_transaction(&page);
-        let opened = SignInSession::open(&format!("{base}/request")).await.expect("begun");
+        let (cookie, base) = self.transaction_of_page(&page);
+        let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
         self.answer(&opened, person).await.expect("accepted");
         let cookies = format!("{cookie}; {session}");
         self.http.get(format!("{base}/complete")).header("Cookie", cookies).send().await.expect("an answer")
     }
 
-    /// The cookie of a page's transaction, and its URL.
-    pub fn shown_transaction(&self, page: &Response) -> (String, String) {
+    /// The cookie of a page's transaction, and the transaction's URL.
+    pub fn transaction_of_page(&self, page: &Response) -> (String, String) {
         assert_eq!(page.status(), 200, "the page is shown");
         let cookie = page.headers()[SET_COOKIE].to_str().expect("text");
         let path = cookie.split("; Path=").nth(1).expect("a path").split(';').next().expect("a path");
@@ -222,22 +232,22 @@ impl Party {
     }
 
     /// The response that a browser with a session gets without a page.
-    pub async fn silently(&self, changes: &[(&str, &str)], session: &str) -> BTreeMap<String, String> {
+    pub async fn browse_silently(&self, changes: &[(&str, &str)], session: &str) -> BTreeMap<String, String> {
         let answer = self.browse(changes, session).await;
         assert_eq!(answer.status(), 303, "{changes:?}");
         fragment_or_query(answer.headers()[LOCATION].to_str().expect("text"))
     }
 }
 
-/// A client that goes nowhere by itself.
+/// An HTTP client that follows no redirects.
 pub fn browser() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client")
 }
 
-/// What a sign-in asks for.
-fn wanted(session: &SignInSession) -> Asked<'_> {
-    let asked = session.asked();
-    Asked {
+/// The proof that a sign-in asks for.
+fn wanted(session: &SignInSession) -> ProofParameters<'_> {
+    let asked = session.request();
+    ProofParameters {
         app_id: &asked.app_id,
         action: &asked.action,
         signal: &asked.signal,
@@ -246,27 +256,28 @@ fn wanted(session: &SignInSession) -> Asked<'_> {
     }
 }
 
-/// What `person`'s wallet answers to a sign-in that asks for a current proof.
+/// The proof of `person`'s wallet for a sign-in that asks for a current proof.
 pub async fn current_proof(operator: &str, registry: &Client, session: &SignInSession, person: &str) -> Value {
     let operator = Operator::new(operator).expect("an address");
     let root = registry.root().await.expect("an answer").root;
     let simulation = operator.simulation().await.expect("an answer");
-    let party = SimulatedParty::of(simulation, &session.asked().app_id, root).expect("known");
-    prove::uniqueness(&key(person), &wanted(session), &party, &mut random()).expect("a proof")
+    let simulated = SimulatedParty::of(simulation, &session.request().app_id, root).expect("a known application");
+    prove::uniqueness(&key(person), &wanted(session), &simulated, &mut random()).expect("a proof")
 }
 
-/// The claims of an ID token for `client`, its signature verified with the key of `keys` that its header names.
+/// The claims of an ID token for `client_id`. The signature must verify with the key of `keys` that
+/// the header names.
 #[track_caller]
-pub fn verified(token: &str, keys: &Value, issuer: &str, client: &str) -> Value {
+pub fn verified(token: &str, keys: &Value, issuer: &str, client_id: &str) -> Value {
     let header = jsonwebtoken::decode_header(token).expect("a header");
     let published = keys["keys"].as_array().expect("keys");
     let key = published.iter().find(|key| key["kid"] == json!(header.kid)).expect("the key is published");
     let text = |name: &str| key[name].as_str().expect("text");
     let key = DecodingKey::from_rsa_components(text("n"), text("e")).expect("a key");
     let mut validation = Validation::new(Algorithm::RS256);
-    // The daemon's clock is not ours.
+    // The daemon's clock is not the machine's.
     validation.validate_exp = false;
-    validation.set_audience(&[client]);
+    validation.set_audience(&[client_id]);
     validation.set_issuer(&[issuer]);
     jsonwebtoken::decode::<Value>(token, &key, &validation).expect("a good token").claims
 }
@@ -296,13 +307,13 @@ impl Files {
     }
 }
 
-/// A data folder whose signing keys are made, for all tests together.
+/// A data folder with signing keys, made once for all tests.
 async fn store_with_keys() -> &'static Files {
     static KEPT: OnceCell<Files> = OnceCell::const_new();
     KEPT.get_or_init(|| async {
-        let party = Party::start().await;
-        party.published_keys().await;
-        let Party { daemon, folder, .. } = party;
+        let client = SignInTestClient::start().await;
+        client.published_keys().await;
+        let SignInTestClient { daemon, folder, .. } = client;
         daemon.stop().await;
         let mut files = Files(Vec::new());
         files.read(folder.path(), Path::new(""));
@@ -329,13 +340,13 @@ pub fn random() -> impl FnMut(&mut [u8; 32]) + Send {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct SignInAnswer {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
     pub body: Value,
 }
 
-impl Answer {
+impl SignInAnswer {
     pub async fn of(response: Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("text");
@@ -347,7 +358,7 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().expect("text")).unwrap_or_default()
     }
 
-    /// A text of the body.
+    /// A text field of the body.
     #[track_caller]
     pub fn text(&self, name: &str) -> &str {
         self.body[name].as_str().unwrap_or_else(|| panic!("no {name} in {self:?}"))
@@ -355,7 +366,7 @@ impl Answer {
 
     /// Asserts the five fields of an error.
     #[track_caller]
-    pub fn refused(&self, status: u16, code: &str, error: &str) -> &str {
+    pub fn expect_error(&self, status: u16, code: &str, error: &str) -> &str {
         let fields = ["code", "error"].map(|name| self.body[name].as_str().unwrap_or_default());
         assert_eq!((self.status, fields), (status, [code, error]), "{self:?}");
         assert_eq!(self.body["detail"], self.body["error_description"]);

@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, or many.
+//! Clients that are slow, silent, or too many.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -13,17 +13,19 @@ use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
 use super::raw::{connect, connect_from, connect_narrow, exchange, replies, write_unread};
-use super::{Besieged, GONE_WITHIN, LOOK_AGAIN, PROMPTLY, SHORT, answers_promptly, http2};
+use super::{GONE_WITHIN, HostileTestDaemon, LOOK_AGAIN, PROMPTLY, SHORT, assert_prompt_answer, http2};
 
 const REQUEST: &[u8] = b"GET /health HTTP/1.1\r\nhost: h\r\n\r\n";
 
-/// From one byte of a slow client to its next: often enough that no timeout between two bytes would ever end.
+/// The pause between two bytes of a slow client: short enough that a timeout between two bytes
+/// would never fire.
 const DRIP: Duration = Duration::from_millis(100);
 
-/// Sends `at_once`, then a byte of `slowly` at a time, over and over, until the other side closes; what came.
+/// Sends `at_once`, then the bytes of `slowly` one at a time, over and over, until the daemon
+/// closes the connection; returns what the daemon sent.
 async fn drip(stream: TcpStream, at_once: &[u8], slowly: &[u8]) -> Vec<u8> {
     let (mut reading, mut writing) = stream.into_split();
-    writing.write_all(at_once).await.expect("taken");
+    writing.write_all(at_once).await.expect("accepted");
     let mut seen = Vec::new();
     let dripping = async {
         let mut ticks = interval(DRIP);
@@ -32,7 +34,7 @@ async fn drip(stream: TcpStream, at_once: &[u8], slowly: &[u8]) -> Vec<u8> {
             tokio::select! {
                 read = reading.read_buf(&mut seen) => if !matches!(read, Ok(1..)) { return },
                 _ = ticks.tick() => {
-                    // It may be gone; then reading ends too.
+                    // The connection may be closed; then reading ends too.
                     let _ = writing.write_all(bytes.next().unwrap_or_default()).await;
                 }
             }
@@ -44,9 +46,9 @@ async fn drip(stream: TcpStream, at_once: &[u8], slowly: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn heads_that_come_a_byte_at_a_time() {
-    let besieged = Besieged::start().await;
-    join_all(besieged.interfaces().map(|(interface, address)| async move {
+async fn heads_that_come_byte_by_byte_time_out() {
+    let target = HostileTestDaemon::start().await;
+    join_all(target.interfaces().map(|(interface, address)| async move {
         let endless = b"x: y\r\n";
         let second = [REQUEST, b"GET /health HTTP/1.1\r\n"].concat();
         let first = drip(connect(address).await, b"GET /health HTTP/1.1\r\n", endless);
@@ -56,15 +58,15 @@ async fn heads_that_come_a_byte_at_a_time() {
         let (first, later, preface, empty_lines) = tokio::join!(first, later, preface, empty_lines);
         let answered = [first, later, preface, empty_lines].map(|seen| replies(&seen).len());
         assert!(matches!(answered, [0, 1, 0, 0]), "{interface}: {answered:?}");
-        answers_promptly(address).await;
+        assert_prompt_answer(address).await;
     }))
     .await;
 }
 
 #[tokio::test]
-async fn bodies_that_come_a_byte_at_a_time() {
-    let besieged = Besieged::start().await;
-    let addresses = besieged.daemon.addresses;
+async fn bodies_that_come_byte_by_byte_time_out() {
+    let target = HostileTestDaemon::start().await;
+    let addresses = target.daemon.addresses;
     let json = "application/json";
     let slow = |address, path, content_type, framing: &'static str, statuses: &'static [u16]| async move {
         let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: {content_type}\r\n{framing}\r\n\r\n");
@@ -73,7 +75,7 @@ async fn bodies_that_come_a_byte_at_a_time() {
         let statuses_seen: Vec<u16> = seen.iter().map(|reply| reply.status).collect();
         assert!(matches!(statuses_seen.as_slice(), [status] if statuses.contains(status)), "{path}: {statuses_seen:?}");
         assert!(seen[0].status != 503 || seen[0].header("retry-after").is_some(), "{seen:?}");
-        answers_promptly(address).await;
+        assert_prompt_answer(address).await;
     };
     let mut clients = Vec::new();
     for framing in ["content-length: 60000", "transfer-encoding: chunked"] {
@@ -90,7 +92,8 @@ async fn bodies_that_come_a_byte_at_a_time() {
         ));
         clients.push(slow(addresses[Interface::Gateway], "/create-account", json, framing, &[504]));
         clients.push(slow(addresses[Interface::Indexer], "/inclusion-proof", json, framing, &[504]));
-        // Nobody reads these: the answer comes at once, what follows is read for a moment.
+        // The daemon does not need these bodies: it answers at once, then reads and discards the
+        // body for a bounded time.
         clients.push(slow(addresses[Interface::Operator], "/keys/rotate", json, framing, &[401]));
         clients.push(slow(addresses[Interface::Gateway], "/nowhere", json, framing, &[404]));
         clients.push(slow(addresses[Interface::Indexer], "/root", json, framing, &[405]));
@@ -99,8 +102,8 @@ async fn bodies_that_come_a_byte_at_a_time() {
 }
 
 #[tokio::test]
-async fn clients_that_stop_in_the_middle() {
-    let besieged = Besieged::start().await;
+async fn clients_that_stop_in_the_middle_are_disconnected() {
+    let target = HostileTestDaemon::start().await;
     let post = b"POST /create-account HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n".as_slice();
     let beginnings: [Vec<u8>; 12] = [
         Vec::new(),
@@ -116,7 +119,7 @@ async fn clients_that_stop_in_the_middle() {
         [http2::PREFACE, &http2::settings(&[])].concat(),
         [http2::PREFACE, &http2::settings(&[]), &http2::get(1, "/health")[..12]].concat(),
     ];
-    let interfaces: Vec<_> = besieged.interfaces().collect();
+    let interfaces: Vec<_> = target.interfaces().collect();
     let clients = interfaces.iter().flat_map(|(_, address)| {
         beginnings.iter().flat_map(move |beginning| {
             [false, true].map(|says_goodbye| async move {
@@ -125,7 +128,7 @@ async fn clients_that_stop_in_the_middle() {
                     return drop(exchange(stream, beginning, GONE_WITHIN).await);
                 }
                 let (mut reading, mut writing) = stream.into_split();
-                // Where the whole of it was not to the other side's liking it may be gone already.
+                // The daemon may already have closed the connection when it refuses the beginning.
                 let _ = writing.write_all(beginning).await;
                 let _ = writing.shutdown().await;
                 let mut seen = Vec::new();
@@ -134,13 +137,13 @@ async fn clients_that_stop_in_the_middle() {
         })
     });
     join_all(clients).await;
-    besieged.all_connections_gone(GONE_WITHIN).await;
-    besieged.still_serves().await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
+    target.assert_serves().await;
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads() {
-    let besieged = Besieged::start().await;
+async fn clients_that_read_no_answers_are_disconnected() {
+    let target = HostileTestDaemon::start().await;
     let pipelined = [
         ("sign-in", "/sign-in.js"),
         ("verification", "/openapi.json"),
@@ -149,52 +152,52 @@ async fn answers_that_nobody_reads() {
         ("operator", "/metrics"),
     ];
     let requests = 10_000;
-    let clients = pipelined.iter().zip(besieged.interfaces()).map(|((interface, path), (name, address))| async move {
+    let clients = pipelined.iter().zip(target.interfaces()).map(|((interface, path), (name, address))| async move {
         assert_eq!(*interface, name);
         let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n").repeat(requests);
         write_unread(connect_narrow(address).await, request.as_bytes(), GONE_WITHIN).await;
     });
     join_all(clients).await;
-    besieged.all_connections_gone(GONE_WITHIN).await;
-    // Requests are handled one after the other, and no longer when their answers get stuck. The system's buffers take a few
-    // megabytes of answers.
+    target.wait_until_connections_gone(GONE_WITHIN).await;
+    // Requests of a connection are handled one after the other, and no longer when the answers are
+    // not read. The buffers of the operating system hold a few megabytes of answers.
     for (interface, path) in pipelined {
-        let handled = besieged.handled(interface).await;
+        let handled = target.handled(interface).await;
         println!("{interface}: {handled} of {requests} pipelined requests for {path} were handled");
         assert!(handled < requests as u64 / 2, "{interface}: {handled}");
     }
-    besieged.still_serves().await;
+    target.assert_serves().await;
 }
 
 #[tokio::test]
-async fn more_connections_than_there_may_be() {
+async fn silent_connections_give_way_to_new_ones() {
     const ROOM: usize = 16;
-    let besieged = Besieged::start_with(|config| config.limits.max_connections = ROOM).await;
+    let target = HostileTestDaemon::start_with(|config| config.limits.max_connections = ROOM).await;
     let (flooded, spared): (Vec<_>, Vec<_>) =
-        besieged.interfaces().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
+        target.interfaces().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
     for (flooded, spared) in [(&flooded, &spared), (&spared, &flooded)] {
-        // Silent ones: they lose their places to who comes behind them.
+        // Silent connections: they lose their permits to the connections that come later.
         let silent = flooded.iter().flat_map(|(_, address)| (0..2 * ROOM).map(|_| connect(*address)));
         let silent = join_all(silent).await;
-        join_all(spared.iter().map(|(_, other)| answers_promptly(*other))).await;
+        join_all(spared.iter().map(|(_, other)| assert_prompt_answer(*other))).await;
         let started = Instant::now();
         let behind = join_all(flooded.iter().map(|(_, address)| async { ask(connect(*address).await).await })).await;
         assert!(behind.iter().all(|status| *status == 200), "{behind:?}");
-        println!("behind {} silent connections one is served after {:?}", 2 * ROOM, started.elapsed());
+        println!("after {} silent connections a client is served in {:?}", 2 * ROOM, started.elapsed());
         drop(silent);
-        besieged.all_connections_gone(GONE_WITHIN).await;
-        besieged.still_serves().await;
+        target.wait_until_connections_gone(GONE_WITHIN).await;
+        target.assert_serves().await;
     }
 }
 
 #[tokio::test]
-async fn connections_that_come_and_go() {
-    let besieged = Besieged::start().await;
-    for (_, address) in besieged.interfaces() {
+async fn short_connections_leave_nothing_open() {
+    let target = HostileTestDaemon::start().await;
+    for (_, address) in target.interfaces() {
         for round in 0..10 {
             let flood = join_all((0..50).map(|_| connect(address))).await;
             let flood = join_all(flood.into_iter().map(|mut stream| async move {
-                // One that closes with something unread resets the connection.
+                // A connection that is closed with unread bytes is reset.
                 let _ = stream.write_all(REQUEST).await;
                 if round % 2 == 0 {
                     let _ = stream.readable().await;
@@ -203,12 +206,12 @@ async fn connections_that_come_and_go() {
             }));
             drop(flood.await);
         }
-        answers_promptly(address).await;
+        assert_prompt_answer(address).await;
     }
-    besieged.all_connections_gone(GONE_WITHIN).await;
+    target.wait_until_connections_gone(GONE_WITHIN).await;
 }
 
-/// Holds a connection by asking again and again; ends when it is closed.
+/// Keeps a connection open with one request after another; ends when the daemon closes it.
 async fn stay(mut stream: TcpStream) {
     let mut seen = [0; 4096];
     let mut ticks = interval(SHORT / 4);
@@ -220,22 +223,22 @@ async fn stay(mut stream: TcpStream) {
     }
 }
 
-/// One source opens as many connections as there may be, and keeps what it gets by a request now and then. Somebody from elsewhere
-/// is served all the same.
+/// One source opens as many connections as the daemon allows and keeps them open with requests. A
+/// client from another address is still served.
 #[tokio::test]
-async fn one_source_does_not_keep_everybody_out() {
+async fn one_source_does_not_keep_other_clients_out() {
     const ROOM: usize = 16;
-    let besieged = Besieged::start_with(|config| {
+    let target = HostileTestDaemon::start_with(|config| {
         config.limits.max_connections = ROOM;
         config.limits.max_connections_per_source = ROOM / 4;
     })
     .await;
-    let address = besieged.daemon.addresses[Interface::Gateway];
+    let address = target.daemon.addresses[Interface::Gateway];
     let held: Vec<TcpStream> = join_all((0..ROOM).map(|_| connect_from([127, 0, 0, 9], address))).await;
     let mut staying: FuturesUnordered<_> = held.into_iter().map(stay).collect();
-    let somebody = async {
-        // Not before the flood is there.
-        while besieged.handled("gateway").await < ROOM as u64 / 4 {
+    let other_client = async {
+        // Wait until the flood is there.
+        while target.handled("gateway").await < ROOM as u64 / 4 {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         let started = Instant::now();
@@ -243,17 +246,17 @@ async fn one_source_does_not_keep_everybody_out() {
         let answer = timeout(2 * PROMPTLY, ask(stream)).await;
         (answer.is_ok(), started.elapsed())
     };
-    let mut somebody = pin!(somebody);
+    let mut other_client = pin!(other_client);
     let (is_served, waited) = loop {
         tokio::select! {
-            served = &mut somebody => break served,
+            served = &mut other_client => break served,
             Some(()) = staying.next() => {}
         }
     };
-    println!("somebody else waited {waited:?}, {} connections of the one source are left", staying.len());
-    assert!(is_served, "one source kept everybody else out for {waited:?}");
+    println!("another client waited {waited:?}, {} connections of the one source are left", staying.len());
+    assert!(is_served, "one source kept another client out for {waited:?}");
     drop(staying);
-    answers_promptly(address).await;
+    assert_prompt_answer(address).await;
 }
 
 /// The status of the answer to an ordinary request.
@@ -262,8 +265,8 @@ pub async fn ask(stream: TcpStream) -> u16 {
     replies(&exchange(stream, request, 4 * PROMPTLY).await)[0].status
 }
 
-/// A sign-in under way: its address and its secret.
-pub async fn begun(address: SocketAddr) -> (String, String) {
+/// A sign-in in progress: its address and its secret.
+pub async fn start_sign_in(address: SocketAddr) -> (String, String) {
     let parameters = "client_id=app_staging_5e1f5a3e000000000000000000000001&response_type=code&scope=openid\
                       &redirect_uri=http%3A%2F%2Flocalhost%3A3000%2Fcallback";
     let request = format!(
@@ -277,9 +280,9 @@ pub async fn begun(address: SocketAddr) -> (String, String) {
 
 #[tokio::test]
 async fn long_polls_and_streams_end_with_their_clients() {
-    let besieged = Besieged::start().await;
-    let address = besieged.daemon.addresses[Interface::SignIn];
-    let (transaction, secret) = begun(address).await;
+    let target = HostileTestDaemon::start().await;
+    let address = target.daemon.addresses[Interface::SignIn];
+    let (transaction, secret) = start_sign_in(address).await;
     let mut waiting = Vec::new();
     for path in ["progress", "events"] {
         for _ in 0..50 {
@@ -287,13 +290,13 @@ async fn long_polls_and_streams_end_with_their_clients() {
             let request = format!(
                 "GET /authorize/{transaction}/{path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {secret}\r\n\r\n"
             );
-            stream.write_all(request.as_bytes()).await.expect("taken");
+            stream.write_all(request.as_bytes()).await.expect("accepted");
             waiting.push(stream);
         }
     }
-    // What waits for a long time is nobody's loss.
-    join_all((0..20).map(|_| answers_promptly(address))).await;
+    // Requests that wait for a long time do not delay other requests.
+    join_all((0..20).map(|_| assert_prompt_answer(address))).await;
     drop(waiting);
-    besieged.all_connections_gone(GONE_WITHIN).await;
-    assert_eq!(besieged.server_errors().await, 0);
+    target.wait_until_connections_gone(GONE_WITHIN).await;
+    assert_eq!(target.server_errors().await, 0);
 }
