@@ -1,0 +1,136 @@
+//! What the log says about a request: every line carries the request's id, a failure of the service
+//! is logged with its cause whatever the filter, a rejection at debug level with its reason, and no
+//! line carries a secret.
+
+use std::fs::File;
+use std::path::Path;
+
+use reqwest::header::CONTENT_TYPE;
+use selfsame_wallet::operations::create_account;
+use serde_json::Value;
+
+use crate::harness::{DaemonProcess, folder};
+use crate::test_accounts::{PATIENCE, key};
+
+/// A daemon in a process of its own, with its log in a file.
+struct LoggingDaemon {
+    process: DaemonProcess,
+    data: tempfile::TempDir,
+}
+
+impl LoggingDaemon {
+    fn start(variables: &[(&str, &str)]) -> Self {
+        let data = folder();
+        let log = File::create(data.path().join("log")).expect("a file");
+        let process = DaemonProcess::start_with_log(data.path(), &[], variables, log.into());
+        Self { process, data }
+    }
+
+    /// Ends the daemon; the lines of its log.
+    fn end(self) -> Vec<Value> {
+        self.process.terminate();
+        lines(&self.data.path().join("log"))
+    }
+}
+
+/// The lines of a log, each a JSON object.
+fn lines(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// The lines that carry a request's id, as level and message.
+fn about<'a>(lines: &'a [Value], request_id: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let carries = move |line: &&Value| {
+        let mut spans = line["spans"].as_array().into_iter().flatten();
+        spans.any(|span| span["name"] == "request" && span["request_id"] == request_id)
+    };
+    lines.iter().filter(carries).map(|line| (line["level"].as_str().expect("a level"), &line["fields"]))
+}
+
+/// Posts the creation of an account; status and `X-Request-Id` of the answer.
+async fn create(process: &DaemonProcess, owner: &str, request_id: Option<&str>) -> (u16, String) {
+    let operation = create_account(&[key(owner).authenticator()], Default::default()).operation;
+    let body = serde_json::to_string(&operation).expect("JSON");
+    let url = format!("{}/create-account", process.gateway);
+    let mut request = reqwest::Client::new().post(url).header(CONTENT_TYPE, "application/json").body(body);
+    if let Some(request_id) = request_id {
+        request = request.header("x-request-id", request_id);
+    }
+    let answer = request.send().await.expect("an answer");
+    let request_id = answer.headers()["x-request-id"].to_str().expect("text").to_owned();
+    (answer.status().as_u16(), request_id)
+}
+
+/// The fault strikes every commit after the start's, so it strikes one that a client causes.
+#[cfg(feature = "fault-injection")]
+#[tokio::test]
+async fn an_internal_error_is_logged_with_the_request_id_of_the_answer() {
+    let fault = ("FAILPOINTS", "group-commit.before=5*off->return(error)");
+    for filter in [None, Some("error"), Some("warn")] {
+        let variables: Vec<_> = filter.map(|filter| ("RUST_LOG", filter)).into_iter().chain([fault]).collect();
+        let daemon = LoggingDaemon::start(&variables);
+        let mut failed = None;
+        for number in 0..10 {
+            let (status, request_id) = create(&daemon.process, &format!("owner {number}"), None).await;
+            if status == 500 {
+                failed = Some(request_id);
+                break;
+            }
+        }
+        let request_id = failed.expect("a commit fails");
+        let lines = daemon.end();
+        let errors: Vec<_> = about(&lines, &request_id).filter(|(level, _)| *level == "ERROR").collect();
+        let cause = errors.iter().find(|(_, fields)| fields["error"].is_string());
+        assert!(cause.is_some(), "RUST_LOG={filter:?}: no line of {request_id} has the cause: {lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn events_inside_the_actors_carry_the_request_id() {
+    let daemon = LoggingDaemon::start(&[("RUST_LOG", "debug")]);
+    let (status, request_id) = create(&daemon.process, "alice", Some("id-of-the-client")).await;
+    assert_eq!((status, request_id.as_str()), (200, "id-of-the-client"));
+    let lines = daemon.end();
+    let messages: Vec<_> = about(&lines, "id-of-the-client").map(|(_, fields)| fields["message"].clone()).collect();
+    for expected in ["admitted a request", "answered"] {
+        assert!(messages.iter().any(|message| message == expected), "{expected}: {messages:?}");
+    }
+}
+
+#[tokio::test]
+async fn rejections_are_logged_at_debug_level_with_their_reason_and_without_secrets() {
+    const SECRET: &str = "a-secret-that-no-log-may-show";
+    let daemon = LoggingDaemon::start(&[("RUST_LOG", "debug")]);
+    let process = &daemon.process;
+    let http = reqwest::Client::new();
+    let form = "application/x-www-form-urlencoded";
+    let code = format!("grant_type=authorization_code&code={SECRET}&redirect_uri=http://localhost/callback");
+    let token = http.post(format!("{}/token", process.sign_in)).basic_auth("app_0", Some(SECRET));
+    let requests = [
+        ("gateway", http.post(format!("{}/create-account", process.gateway)).body(format!("{{\"{SECRET}\""))),
+        ("indexer", http.post(format!("{}/packed-account", process.indexer)).body("[]")),
+        ("token", token.header(CONTENT_TYPE, form).body(code)),
+        ("userinfo", http.get(format!("{}/userinfo", process.sign_in)).bearer_auth(SECRET)),
+        ("authorize", http.get(format!("{}/authorize?client_id=app_0&state={SECRET}", process.sign_in))),
+        ("verify", http.post(format!("{}/api/v4/verify/rp_0", process.verification)).body("{}")),
+        ("rotate", http.post(format!("{}/keys/rotate", process.operator)).bearer_auth(SECRET)),
+        ("nowhere", http.get(format!("{}/nowhere", process.gateway))),
+    ];
+    let mut names = Vec::new();
+    for (name, request) in requests {
+        let request = request.header("x-request-id", name).timeout(PATIENCE);
+        let status = request.send().await.expect("an answer").status();
+        assert!(status.is_client_error(), "{name}: {status}");
+        names.push(name);
+    }
+    let lines = daemon.end();
+    for name in names {
+        let reasons: Vec<_> = about(&lines, name).filter(|(_, fields)| fields["message"] == "rejected").collect();
+        let [(level, fields)] = reasons[..] else { panic!("{name}: {reasons:?}") };
+        assert_eq!(level, "DEBUG", "{name}");
+        assert!(fields["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{name}: {fields}");
+    }
+    let shown: Vec<_> = lines.iter().filter(|line| line.to_string().contains(SECRET)).collect();
+    assert!(shown.is_empty(), "{shown:#?}");
+}

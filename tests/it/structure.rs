@@ -1,0 +1,322 @@
+//! The house plan, read from the sources: which crate may use which, and that inside a crate no
+//! file imports upwards or in a circle (`docs/architecture.md`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest line of a comment, in characters.
+const COMMENT_WIDTH: usize = 100;
+
+/// The sources of each crate, and what each must not name.
+const CRATES: [(&str, &[&str]); 5] = [
+    ("protocol/src", &["selfsame_storage", "selfsame_actors", "rocksdb", "ractor", "tokio", "hyper"]),
+    ("storage/src", &["selfsame_actors", "ractor", "hyper"]),
+    ("actors/src", &["rocksdb", "hyper"]),
+    ("src", &["rocksdb", "ractor"]),
+    ("wallet/src", &["selfsame_storage", "selfsame_actors", "rocksdb", "ractor"]),
+];
+
+/// For each crate its rooms, from the lowest to the highest: a room imports only rooms before it.
+/// Rooms on one line do not import each other.
+const ROOMS: [(&str, &[&[&str]]); 3] = [
+    (
+        "storage/src",
+        &[
+            &["error", "schema"],
+            &["faults", "ledger", "log_check"],
+            &["database"],
+            &["store"],
+            &["group_commit"],
+            &["applied_blocks", "embedded_ledger", "snapshot", "records", "requests", "verification"],
+            &["fsck"],
+        ],
+    ),
+    ("actors/src", &[&["clock", "support"], &["registry"], &["verification"], &["sign_in"], &["supervision"]]),
+    (
+        "src",
+        &[
+            &["durable_fs", "interface"],
+            &["http"],
+            &["config", "health", "openapi", "secret_file"],
+            &["operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
+            &["daemon", "cli"],
+            &["commands"],
+        ],
+    ),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files below a folder with this extension, in order.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A crate's product sources as modules: the module's path, and its text without comments and unit
+/// tests.
+fn modules(sources: &str) -> BTreeMap<Vec<String>, String> {
+    let folder = root().join(sources);
+    let mut modules = BTreeMap::new();
+    for file in files(&folder, "rs") {
+        let relative = file.strip_prefix(&folder).expect("below the folder").with_extension("");
+        let mut path: Vec<String> =
+            relative.iter().map(|part| part.to_str().expect("a module's name").to_owned()).collect();
+        let is_test = path.iter().any(|part| ["tests", "simulation", "published_types"].contains(&part.as_str()));
+        if is_test || path == ["main"] {
+            continue;
+        }
+        if ["mod", "lib"].contains(&path.last().expect("a name").as_str()) {
+            path.pop();
+        }
+        modules.insert(path, product_code(&fs::read_to_string(&file).expect("a source")));
+    }
+    modules
+}
+
+/// The text without the unit tests at its end and without comments.
+fn product_code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A path that a module names, from the crate's root. `is_exported` tells a `pub use`, which only
+/// hands a name on.
+struct Named {
+    path: Vec<String>,
+    is_exported: bool,
+}
+
+/// The paths into its own crate that a module names, in `use` declarations and elsewhere.
+fn named_paths(module: &[String], code: &str) -> Vec<Named> {
+    let mut named = Vec::new();
+    for (start, _) in code.match_indices("::") {
+        // The first part of a path is before the first `::`.
+        let before = &code[..start];
+        let first = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |index| index + 1);
+        let anchor = &before[first..];
+        let base = match anchor {
+            "crate" => Vec::new(),
+            "self" => module.to_vec(),
+            "super" if !before[..first].ends_with("::") => module[..module.len().saturating_sub(1)].to_vec(),
+            _ => continue,
+        };
+        let declaration = before[..first].rsplit([';', '}']).next().unwrap_or_default().trim();
+        let is_exported = declaration.starts_with("pub") && declaration.ends_with("use");
+        let ends = expand(&code[start + 2..]);
+        named.extend(ends.into_iter().map(|end| Named { path: [base.clone(), end].concat(), is_exported }));
+    }
+    named
+}
+
+/// The paths at the beginning of a text: `a::{b, c::d}` gives `a::b` and `a::c::d`.
+fn expand(text: &str) -> Vec<Vec<String>> {
+    let text = text.trim_start();
+    if let Some(list) = text.strip_prefix('{') {
+        let mut paths = Vec::new();
+        let mut depth = 0;
+        let mut start = 0;
+        for (index, character) in list.char_indices() {
+            match character {
+                '{' => depth += 1,
+                '}' if depth > 0 => depth -= 1,
+                ',' | '}' if depth == 0 => {
+                    paths.extend(expand(&list[start..index]));
+                    start = index + 1;
+                    if character == '}' {
+                        break;
+                    }
+                }
+                _ => {}
+            }
+        }
+        return paths;
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    if name.is_empty() {
+        return Vec::new();
+    }
+    match rest.strip_prefix("::") {
+        Some(rest) => {
+            let ends = expand(rest);
+            let ends = if ends.is_empty() { vec![Vec::new()] } else { ends };
+            ends.into_iter().map(|end| [vec![name.to_owned()], end].concat()).collect()
+        }
+        None => vec![vec![name.to_owned()]],
+    }
+}
+
+/// Which module imports which. A name that a `mod.rs` hands on counts as the module that defines
+/// it.
+fn imports(modules: &BTreeMap<Vec<String>, String>) -> BTreeMap<&[String], BTreeSet<&[String]>> {
+    let module_of = |path: &[String]| -> Option<&[String]> {
+        (0..=path.len()).rev().find_map(|length| modules.get_key_value(&path[..length]).map(|(key, _)| key.as_slice()))
+    };
+    let named: BTreeMap<&[String], Vec<Named>> =
+        modules.iter().map(|(module, code)| (module.as_slice(), named_paths(module, code))).collect();
+    // The defining module of each name that a module hands on, by the name's path.
+    let mut handed_on: BTreeMap<Vec<String>, &[String]> = BTreeMap::new();
+    for (module, code) in modules {
+        for line in code.split(';').filter(|line| line.trim_start().starts_with("pub use ")) {
+            let text = line.trim_start().trim_start_matches("pub use ");
+            for path in expand(text) {
+                let from_child = [module.clone(), path.clone()].concat();
+                let Some(definer) = module_of(&from_child).filter(|found| found.len() > module.len()) else { continue };
+                let name = path.last().expect("a name").clone();
+                handed_on.insert([module.clone(), vec![name]].concat(), definer);
+            }
+        }
+    }
+    let mut imports: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for (module, named) in &named {
+        for Named { path, is_exported } in named {
+            let prefix = (1..=path.len()).rev().find_map(|length| handed_on.get(&path[..length]).copied());
+            let Some(target) = prefix.or_else(|| module_of(path)) else { continue };
+            if target != *module && !is_exported && !target.is_empty() {
+                imports.entry(module).or_default().insert(target);
+            }
+        }
+    }
+    imports
+}
+
+/// A circle of imports, if there is one.
+fn circle<'a>(imports: &BTreeMap<&'a [String], BTreeSet<&'a [String]>>) -> Option<Vec<String>> {
+    fn visit<'a>(
+        module: &'a [String],
+        imports: &BTreeMap<&'a [String], BTreeSet<&'a [String]>>,
+        way: &mut Vec<&'a [String]>,
+        done: &mut BTreeSet<&'a [String]>,
+    ) -> Option<Vec<String>> {
+        if let Some(start) = way.iter().position(|before| *before == module) {
+            return Some(way[start..].iter().map(|module| module.join("::")).collect());
+        }
+        if !done.insert(module) {
+            return None;
+        }
+        way.push(module);
+        let found = imports.get(module).into_iter().flatten().find_map(|next| visit(next, imports, way, done));
+        way.pop();
+        found
+    }
+    let mut done = BTreeSet::new();
+    imports.keys().find_map(|module| visit(module, imports, &mut Vec::new(), &mut done))
+}
+
+#[test]
+fn crates_name_only_what_is_below_them() {
+    for (sources, refused) in CRATES {
+        for (module, code) in modules(sources) {
+            for name in refused {
+                let names = code.match_indices(name).any(|(start, _)| code[start + name.len()..].starts_with("::"));
+                assert!(!names, "{sources}: {} names {name}", module.join("::"));
+            }
+        }
+    }
+}
+
+#[test]
+fn no_file_imports_in_a_circle() {
+    for (sources, _) in CRATES {
+        let modules = modules(sources);
+        let imports = imports(&modules);
+        assert!(imports.len() > 5, "{sources}: only {} files import others of their crate", imports.len());
+        assert_eq!(circle(&imports), None, "{sources}: files import each other");
+    }
+}
+
+#[test]
+fn rooms_import_only_lower_rooms() {
+    for (sources, rooms) in ROOMS {
+        let modules = modules(sources);
+        let floor = |module: &[String]| {
+            let room = module.first()?;
+            rooms.iter().position(|floor| floor.contains(&room.as_str()))
+        };
+        for (module, targets) in imports(&modules) {
+            let Some(own) = floor(module) else {
+                assert!(module.is_empty() || module == ["faults"], "{sources}: {} has no room", module.join("::"));
+                continue;
+            };
+            for target in targets {
+                let is_lower = target.first() == module.first() || floor(target).is_none_or(|other| other < own);
+                assert!(is_lower, "{sources}: {} imports {}", module.join("::"), target.join("::"));
+            }
+        }
+    }
+}
+
+#[test]
+fn comments_wrap_at_a_hundred_characters() {
+    let folders = ["protocol", "storage", "actors", "src", "wallet", "tests", "benches", "examples"];
+    let mut long = Vec::new();
+    for file in folders.iter().flat_map(|folder| files(&root().join(folder), "rs")) {
+        for (index, line) in fs::read_to_string(&file).expect("a source").lines().enumerate() {
+            let text = line.trim_start();
+            // A table's row and an address cannot be wrapped.
+            let is_wrappable = text.starts_with("//") && !text.contains("| ") && !text.contains("://");
+            if is_wrappable && line.chars().count() > COMMENT_WIDTH {
+                long.push(format!("{}:{}", file.display(), index + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "comments of more than {COMMENT_WIDTH} characters: {long:#?}");
+}
+
+/// `docs/guarantees.md` and its neighbours name tests as `name` in `path`; each must be there.
+#[test]
+fn tests_that_the_documents_name_exist() {
+    let mut named = 0;
+    for page in files(&root().join("docs"), "md") {
+        let text = fs::read_to_string(&page).expect("a page");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (start, _) in text.match_indices("` in `") {
+            let test = text[..start].rsplit('`').next().unwrap_or_default();
+            let path = text[start + "` in `".len()..].split('`').next().unwrap_or_default();
+            let is_reference = path.ends_with(".rs") && test.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !is_reference {
+                continue;
+            }
+            let source = fs::read_to_string(root().join(path))
+                .unwrap_or_else(|error| panic!("{}: {path}: {error}", page.display()));
+            assert!(source.contains(&format!("fn {test}(")), "{}: {path} has no {test}", page.display());
+            named += 1;
+        }
+    }
+    assert!(named > 30, "only {named} references were found");
+}
+
+/// `CONTRIBUTING.md`, `docs/architecture.md` and `tests/README.md` name files by their path from
+/// the root; each must be there.
+#[test]
+fn files_that_the_guides_name_exist() {
+    for page in ["CONTRIBUTING.md", "docs/architecture.md", "tests/README.md"] {
+        let text = fs::read_to_string(root().join(page)).expect("a page");
+        let paths: Vec<_> = text.split('`').filter(|word| is_path(word)).collect();
+        assert!(paths.len() > 10, "{page}: {paths:?}");
+        for path in paths {
+            assert!(root().join(path).exists(), "{page} names {path}, which does not exist");
+        }
+    }
+}
+
+/// Whether a word is the path of a source: it begins with a folder of the workspace and has no
+/// placeholder.
+fn is_path(word: &str) -> bool {
+    let folders = ["protocol/", "storage/", "actors/", "src/", "wallet/", "tests/", "benches/", "config/", "scripts/"];
+    folders.iter().any(|folder| word.starts_with(folder)) && !word.contains(['<', '*', ' ', '…', ':', '{'])
+}
