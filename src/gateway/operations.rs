@@ -186,7 +186,7 @@ pub async fn cancel_recovery_agent_update(gateway: Arc<Gateway>, request: Reques
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"execute_recovery_agent_update","status":{"state":"queued"}})),
-        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from 1798761600 on; the block's time is 1798700000 (Unix seconds)"})),
+        (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from 1798761600 on; the time is 1798700000 (Unix seconds)"})),
         SubmissionErrors,
     ),
 )]

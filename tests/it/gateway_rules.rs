@@ -566,7 +566,7 @@ async fn execute_recovery_agent_update_enforces_its_rules() {
             "bad_request",
             format!(
                 "RecoveryAgentUpdateStillInCooldown: the recovery agent update can be executed from {execute_after} on; \
-                 the block's time is {} (Unix seconds)",
+                 the time is {} (Unix seconds)",
                 execute_after - 1
             ),
         ),

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use alloy_primitives::Address;
 use reqwest::header::CONTENT_TYPE;
 use selfsame_wallet::operations::create_account;
 use serde_json::Value;
@@ -48,48 +49,54 @@ fn about<'a>(lines: &'a [Value], request_id: &'a str) -> impl Iterator<Item = (&
     lines.iter().filter(carries).map(|line| (line["level"].as_str().expect("a level"), &line["fields"]))
 }
 
-/// Posts the creation of an account; status and `X-Request-Id` of the answer.
-async fn create(process: &DaemonProcess, owner: &str, request_id: Option<&str>) -> (u16, String) {
-    let operation = create_account(&[key(owner).authenticator()], Default::default()).operation;
+/// Posts the creation of an account under a request id; status and `X-Request-Id` of the answer.
+async fn create(process: &DaemonProcess, request_id: &str) -> (u16, String) {
+    let operation = create_account(&[key("alice").authenticator()], Address::ZERO).operation;
     let body = serde_json::to_string(&operation).expect("JSON");
-    let url = format!("{}/create-account", process.gateway);
-    let mut request = reqwest::Client::new().post(url).header(CONTENT_TYPE, "application/json").body(body);
-    if let Some(request_id) = request_id {
-        request = request.header("x-request-id", request_id);
-    }
-    let answer = request.send().await.expect("an answer");
+    let request = reqwest::Client::new().post(format!("{}/create-account", process.gateway));
+    let request = request.header(CONTENT_TYPE, "application/json").header("x-request-id", request_id);
+    let answer = request.body(body).send().await.expect("an answer");
     let request_id = answer.headers()["x-request-id"].to_str().expect("text").to_owned();
     (answer.status().as_u16(), request_id)
 }
 
-/// The fault strikes every commit after the start's, so it strikes one that a client causes.
+/// The fault strikes reads of the store after those of the start.
 #[cfg(feature = "fault-injection")]
 #[tokio::test]
 async fn an_internal_error_is_logged_with_the_request_id_of_the_answer() {
-    let fault = ("FAILPOINTS", "group-commit.before=5*off->return(error)");
+    let fault = ("FAILPOINTS", "store.read=300*off->return(error)");
     for filter in [None, Some("error"), Some("warn")] {
         let variables: Vec<_> = filter.map(|filter| ("RUST_LOG", filter)).into_iter().chain([fault]).collect();
         let daemon = LoggingDaemon::start(&variables);
-        let mut failed = None;
-        for number in 0..10 {
-            let (status, request_id) = create(&daemon.process, &format!("owner {number}"), None).await;
-            if status == 500 {
-                failed = Some(request_id);
-                break;
-            }
-        }
-        let request_id = failed.expect("a commit fails");
+        let request_id = internal_error(&daemon.process).await;
         let lines = daemon.end();
         let errors: Vec<_> = about(&lines, &request_id).filter(|(level, _)| *level == "ERROR").collect();
-        let cause = errors.iter().find(|(_, fields)| fields["error"].is_string());
+        let cause = errors.iter().find(|(_, fields)| fields["error"] == "a fault was injected at store.read");
         assert!(cause.is_some(), "RUST_LOG={filter:?}: no line of {request_id} has the cause: {lines:#?}");
     }
+}
+
+/// Asks for a request's state until the daemon fails; the `X-Request-Id` of that answer.
+#[cfg(feature = "fault-injection")]
+async fn internal_error(process: &DaemonProcess) -> String {
+    let http = reqwest::Client::new();
+    for _ in 0..1000 {
+        let unknown = format!("{}/status/gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002", process.gateway);
+        let answer = http.get(unknown).send().await.expect("an answer");
+        let request_id = answer.headers()["x-request-id"].to_str().expect("text").to_owned();
+        if answer.status() == 500 {
+            let body: Value = answer.json().await.expect("JSON");
+            assert!(body["message"].as_str().is_some_and(|text| text.contains("X-Request-Id")), "{body}");
+            return request_id;
+        }
+    }
+    panic!("no read of the store fails");
 }
 
 #[tokio::test]
 async fn events_inside_the_actors_carry_the_request_id() {
     let daemon = LoggingDaemon::start(&[("RUST_LOG", "debug")]);
-    let (status, request_id) = create(&daemon.process, "alice", Some("id-of-the-client")).await;
+    let (status, request_id) = create(&daemon.process, "id-of-the-client").await;
     assert_eq!((status, request_id.as_str()), (200, "id-of-the-client"));
     let lines = daemon.end();
     let messages: Vec<_> = about(&lines, "id-of-the-client").map(|(_, fields)| fields["message"].clone()).collect();

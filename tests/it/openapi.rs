@@ -225,6 +225,9 @@ async fn sign_in_and_operator_have_no_openapi_document() {
         let url = format!("http://{}/openapi.json", client.daemon.addresses[interface]);
         let answer = client.http.get(url).send().await.expect("an answer");
         assert_eq!(answer.status().as_u16(), status, "{interface:?}");
+        let body: Value = answer.json().await.expect("JSON");
+        let expected = if status == 404 { json!("not_found") } else { Value::Null };
+        assert_eq!(body["code"], expected, "{interface:?}: {body}");
     }
 }
 

@@ -154,7 +154,7 @@ async fn overload(
     // Twice this number would fill the queue.
     let clients = (limits.queue_length as usize / 2).clamp(1, 64);
     let (rate, mut accepted) = measure_rate(gateway, &requests, clients, MEASURED).await;
-    println!("{name}: {rate:.0} accounts a second are measure_rate with {clients} clients");
+    println!("{name}: {rate:.0} accounts a second are sustained with {clients} clients");
 
     let mut flooding = JoinSet::new();
     let mut waiting = Vec::new();
@@ -240,7 +240,7 @@ async fn overload(
             break;
         }
     }
-    println!("{name}: {rates_after:.0?} accounts a second are measure_rate create_account_afterwards");
+    println!("{name}: {rates_after:.0?} accounts a second are sustained afterwards");
     assert!(rates_after.last().is_some_and(|after| *after > rate / 3.0), "{rates_after:?} instead of {rate}");
     wait_until_final(&daemon, &mut accepted.len()).await;
     assert_each_final_once(&daemon, &accepted).await;

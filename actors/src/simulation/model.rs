@@ -131,7 +131,7 @@ pub(super) fn check_history(
             assert_eq!(
                 expected.get(request_id),
                 Some(operation),
-                "{request_id} is in block {height}, but no client request it"
+                "{request_id} is in block {height}, but no client sent it"
             );
             let place = Place { height, position, block_hash: previous.hash };
             assert_eq!(ledger.place(request_id).expect("the read succeeds"), Some(place));

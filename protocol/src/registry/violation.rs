@@ -139,10 +139,8 @@ pub enum RuleViolation {
     /// The operation cancels or executes an update of the recovery agent, and none is pending.
     #[error("no recovery agent update is pending")]
     NoPendingRecoveryAgentUpdate,
-    /// The block's time is before the end of the cooldown.
-    #[error(
-        "the recovery agent update can be executed from {execute_after} on; the block's time is {now} (Unix seconds)"
-    )]
+    /// The time is before the end of the cooldown.
+    #[error("the recovery agent update can be executed from {execute_after} on; the time is {now} (Unix seconds)")]
     RecoveryAgentUpdateStillInCooldown {
         /// The earliest block time of the execution, inclusive.
         execute_after: UnixSeconds,
