@@ -13,6 +13,7 @@ mod health;
 pub mod http;
 pub mod indexer;
 pub mod interface;
+mod logging;
 mod openapi;
 pub mod operator;
 pub mod operator_client;

@@ -1,6 +1,5 @@
 //! `selfsame serve`: runs the daemon.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,25 +7,21 @@ use std::time::Duration;
 
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 use super::error::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Daemon, Reloading};
 use crate::interface::PerInterface;
+use crate::logging;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The log filter unless `RUST_LOG` is set. The supervisors log each restart as an error and each
-/// start as information; the filter hides the latter.
-const DEFAULT_LOGS: &str = "info,ractor_supervisor=warn";
-
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
     let config = load(&options)?;
-    start_logging();
+    logging::start();
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let clock: Arc<dyn Clock> = match options.clock {
@@ -61,20 +56,6 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
 
 fn load(options: &Serve) -> Result<Config, ConfigError> {
     Config::load(options.config.as_deref(), settings_of_this_process(), options.dev, options.data.clone())
-}
-
-/// Logs lines on a terminal and JSON elsewhere; `RUST_LOG` sets the level.
-fn start_logging() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOGS));
-    // By default the subscriber reports a line that it cannot write on the same stream, with a
-    // macro that panics when this fails too: a log on a full disk would end the daemon.
-    let logs =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
-        logs.init();
-    } else {
-        logs.json().init();
-    }
 }
 
 /// Logs where each interface is served; with `--dev` prints the table.

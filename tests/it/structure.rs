@@ -36,7 +36,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "src",
         &[
-            &["durable_fs", "interface"],
+            &["durable_fs", "interface", "logging"],
             &["http"],
             &["config", "health", "openapi", "secret_file"],
             &["operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
