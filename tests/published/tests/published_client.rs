@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
+use selfsame_protocol::ids::LeafIndex;
 use selfsame_published_client::{CHAIN_ID, CONTRACT, Daemon, seed};
 use selfsame_wallet::keys::AuthenticatorKey;
 use world_id_authenticator::api_types::{GatewayRequestId, GatewayRequestState};
@@ -59,7 +60,7 @@ async fn the_library_registers_and_manages_authenticators() {
     let laptop = register(&daemon, "laptop", Some(address("agent"))).await;
     assert_eq!((laptop.leaf_index(), laptop.pubkey_id(), laptop.recovery_counter()), (1, U256::ZERO, U256::ZERO));
     assert_eq!(laptop.signing_nonce().await.expect("read"), U256::ZERO);
-    assert_eq!(daemon.client().recovery_agent(1).await.expect("an answer"), address("agent"));
+    assert_eq!(daemon.client().recovery_agent(LeafIndex(1)).await.expect("an answer"), address("agent"));
 
     let phone = signer("phone");
     let request_id = laptop.insert_authenticator(phone.offchain_signer_pubkey(), phone.onchain_signer_address()).await;
@@ -131,7 +132,7 @@ async fn the_library_updates_recovery_agents() {
     let daemon = Daemon::start();
     let (first, second) = (address("first agent"), address("second agent"));
     let owner = register(&daemon, "owner", None).await;
-    let agent = async || daemon.client().recovery_agent(1).await.expect("an answer");
+    let agent = async || daemon.client().recovery_agent(LeafIndex(1)).await.expect("an answer");
 
     let request_id = owner.initiate_recovery_agent_update(first).await.expect("accepted");
     finalized(&daemon, &owner, &request_id).await;
@@ -176,6 +177,6 @@ fn this_wallet_has_the_same_keys_as_the_library() {
         let theirs = signer(name);
         assert_eq!(ours.address, theirs.onchain_signer_address());
         let compressed = theirs.offchain_signer_pubkey().to_ethereum_representation().expect("a point");
-        assert_eq!(ours.compressed_key(), compressed);
+        assert_eq!(ours.compressed_key().0, compressed);
     }
 }
