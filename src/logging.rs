@@ -17,6 +17,9 @@ use tracing_subscriber::{EnvFilter, Registry};
 /// start as information; the filter hides the latter.
 const DEFAULT_FILTER: &str = "info,ractor_supervisor=warn";
 
+/// Bytes that hold the fields of most spans.
+const SPAN_BYTES: usize = 160;
+
 /// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter.
 pub fn start() {
     let wanted = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
@@ -50,9 +53,12 @@ struct JsonFields;
 
 impl<'writer> FormatFields<'writer> for JsonFields {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
-        writer.write_char('{')?;
-        write_fields(&mut writer, &fields, true)?;
-        writer.write_char('}')
+        // The library gives a buffer without capacity; one write makes it grow once.
+        let mut object = String::with_capacity(SPAN_BYTES);
+        object.push('{');
+        write_fields(&mut object, &fields, true)?;
+        object.push('}');
+        writer.write_str(&object)
     }
 
     fn add_fields(&self, current: &'writer mut FormattedFields<Self>, fields: &Record<'_>) -> fmt::Result {
