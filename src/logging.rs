@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, FormattedFields, layer};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -39,9 +39,14 @@ pub fn start() {
 /// A filter by module and level alone does not look at the spans that each request enters and
 /// leaves, so it costs less. `EnvFilter` also understands filters by span.
 fn filter(wanted: &str) -> Box<dyn Layer<Registry> + Send + Sync> {
+    // `Targets` would take the brackets of a filter by span for a part of a module's name.
+    let names_a_span = wanted.contains('[');
     match wanted.parse::<Targets>() {
-        Ok(targets) => targets.boxed(),
-        Err(_) => EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER)).boxed(),
+        Ok(targets) if !names_a_span && !wanted.is_empty() => targets.boxed(),
+        _ => {
+            let builder = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
+            builder.parse(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER)).boxed()
+        }
     }
 }
 
@@ -152,6 +157,35 @@ mod tests {
 
         fn make_writer(&'a self) -> Self {
             self.clone()
+        }
+    }
+
+    #[test]
+    fn filters_select_by_level_by_module_and_by_span() {
+        let all = ["error", "info", "debug", "debug of a module", "debug in a span"];
+        for (wanted, expected) in [
+            (DEFAULT_FILTER, &all[..2]),
+            ("error", &all[..1]),
+            ("debug", &all[..]),
+            ("off", &[]),
+            ("", &all[..1]),
+            ("info,one::module=debug", &[all[0], all[1], all[3]]),
+            ("info,[request]=debug", &[all[0], all[1], all[4]]),
+            ("info,selfsame=loud", &all[..2]),
+        ] {
+            let log = MemoryLog::default();
+            let lines = layer().json().fmt_fields(JsonFields).with_writer(log.clone());
+            tracing::subscriber::with_default(Registry::default().with(filter(wanted)).with(lines), || {
+                tracing::error!("error");
+                tracing::info!("info");
+                tracing::debug!("debug");
+                tracing::debug!(target: "one::module", "debug of a module");
+                tracing::error_span!("request").in_scope(|| tracing::debug!("debug in a span"));
+            });
+            let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+            let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+            let messages: Vec<_> = lines.map(|line| line["fields"]["message"].clone()).collect();
+            assert_eq!(messages, expected, "{wanted:?}");
         }
     }
 
