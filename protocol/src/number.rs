@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use alloy_primitives::U256;
+use alloy_primitives::{U256, hex};
 use serde::de::{Error as _, Unexpected, Visitor};
 use serde::{Deserializer, Serializer};
 
@@ -104,8 +104,14 @@ pub fn parse<N: Number>(text: &str) -> Result<N, NumberError> {
 }
 
 /// The canonical text of a number: `0x` and lower-case hex without leading zeros.
+///
+/// An answer of the indexer consists of such numbers, and the formatter of [`U256`] takes several
+/// times as long.
 pub fn canonical(value: impl Number) -> String {
-    format!("{:#x}", value.widen())
+    let mut digits = hex::Buffer::<32>::new();
+    let digits = digits.format(&value.widen().to_be_bytes());
+    let significant = digits.trim_start_matches('0');
+    ["0x", if significant.is_empty() { "0" } else { significant }].concat()
 }
 
 /// Writes the canonical text.
@@ -308,10 +314,20 @@ mod tests {
         assert_eq!(parse::<U256>(&"9".repeat(60_000)), Err(TooLarge { bits: 256 }));
     }
 
+    #[test]
+    fn the_canonical_text_has_no_leading_zeros() {
+        for value in [U256::ZERO, U256::ONE, U256::from(15), U256::from(16), U256::from(u64::MAX), U256::MAX] {
+            assert_eq!(canonical(value), format!("{value:#x}"));
+        }
+        assert_eq!(canonical(0_u32), "0x0");
+        assert_eq!(canonical(0xab_u64), "0xab");
+    }
+
     proptest::proptest! {
         #[test]
         fn every_number_round_trips_through_its_canonical_text(limbs: [u64; 4]) {
             let value = U256::from_limbs(limbs);
+            proptest::prop_assert_eq!(canonical(value), format!("{value:#x}"));
             proptest::prop_assert_eq!(parse::<U256>(&canonical(value)), Ok(value));
             proptest::prop_assert_eq!(parse::<U256>(&value.to_string()), Ok(value));
         }
