@@ -340,11 +340,7 @@ fn servers(
             site,
             limits: Arc::clone(&reloading.limits),
             trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
-            random: Box::new(move || {
-                let mut bytes = [0; 16];
-                random.fill(&mut bytes);
-                bytes
-            }),
+            random: Box::new(move |bytes| random.fill(bytes)),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
             tls: if is_public(&config.listen, address) { tls.clone() } else { None },

@@ -17,7 +17,7 @@ use tracing::{Instrument, error_span};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
-use super::request_id::{RequestId, X_REQUEST_ID};
+use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
 use super::response::Response;
 use super::router::{Site, Target};
 
@@ -25,13 +25,10 @@ use super::router::{Site, Target};
 /// far more memory than it has bytes.
 const MOST_FIELDS: usize = 100;
 
-/// Gives the random bytes of a request id.
-pub type RandomBytes = Box<dyn Fn() -> [u8; 16] + Send + Sync>;
-
 /// Answers the requests of a listener.
 pub(super) struct Dispatcher {
     pub site: Site,
-    pub random: RandomBytes,
+    pub ids: RequestIds,
 }
 
 impl Dispatcher {
@@ -42,7 +39,7 @@ impl Dispatcher {
     /// passes an error also passes its id.
     pub async fn answer(&self, exchange: Exchange, request: hyper::Request<Incoming>) -> Response {
         let target = self.site.target(request.uri().path());
-        let id = RequestId::of(request.headers(), || (self.random)());
+        let id = self.ids.of(request.headers());
         let span =
             error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
         answer(&target, id, exchange, request).instrument(span).await

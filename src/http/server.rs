@@ -14,11 +14,12 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection;
-use super::dispatch::{Dispatcher, RandomBytes};
+use super::dispatch::Dispatcher;
 use super::exchange::{Client, Conditions, TrustedProxy};
 use super::limits::Limits;
 use super::load::Load;
 use super::metrics::Metrics;
+use super::request_id::{FillRandom, RequestIds};
 use super::router::Site;
 use super::shutdown::Shutdown;
 
@@ -34,7 +35,7 @@ pub struct Server {
     /// Whether a peer is a proxy whose `Forwarded` and `X-Forwarded-For` count.
     pub trusted_proxy: TrustedProxy,
     /// Random bytes for request ids.
-    pub random: RandomBytes,
+    pub random: FillRandom,
     /// Where connections are counted.
     pub metrics: Metrics,
     /// Ends [`Server::run`].
@@ -50,7 +51,7 @@ impl Server {
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: TcpListener) {
         let Self { site, limits, trusted_proxy, random, metrics, shutdown, tls } = self;
-        let dispatcher = Arc::new(Dispatcher { site, random });
+        let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random) });
         let open_connections = metrics.open_connections;
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();

@@ -209,7 +209,7 @@ impl HttpTestServer {
             site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
             limits: Arc::new(ArcSwap::from_pointee(limits)),
             trusted_proxy: Arc::new(|address: IpAddr| address.is_loopback()),
-            random: Box::new(|| [7; 16]),
+            random: Box::new(|bytes| bytes.fill(7)),
             metrics,
             shutdown,
             tls: None,
