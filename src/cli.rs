@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
+use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::operator_client::OperatorOptions;
 
@@ -88,8 +89,11 @@ pub enum Roots {
         #[arg(long, value_parser = ["legacy", "current"])]
         kind: String,
         /// The environment whose proofs may be made against it
-        #[arg(long, value_parser = ["production", "staging"], default_value = "production")]
+        #[arg(long, value_parser = ["production", "staging"])]
         environment: String,
+        /// For a legacy root: a credential that all members of its tree have; may be repeated
+        #[arg(long = "identifier", value_name = "NAME", value_parser = LegacyIdentifier::ALL.map(LegacyIdentifier::name))]
+        identifiers: Vec<String>,
         /// When the root became known, for example 2027-01-01T00:00:00Z; now by default
         #[arg(long, value_name = "RFC3339")]
         time: Option<String>,
@@ -97,7 +101,21 @@ pub enum Roots {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Show the trusted roots: kind, environment, time, root
+    /// Take a root back: no proof against it passes from now on
+    Remove {
+        /// The root, as a number: decimal, or 0x and hex digits
+        root: String,
+        /// The kind of proofs that are made against it
+        #[arg(long, value_parser = ["legacy", "current"])]
+        kind: String,
+        /// The environment whose proofs may be made against it
+        #[arg(long, value_parser = ["production", "staging"])]
+        environment: String,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Show the trusted roots: kind, environment, time, credentials (- for a current root), root
     List {
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]

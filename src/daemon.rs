@@ -148,7 +148,8 @@ impl Daemon {
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
-        let verification = verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default())?;
+        let verification =
+            verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default(), clock.unix_seconds())?;
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let urls = config.public_urls(&addresses);
@@ -163,6 +164,7 @@ impl Daemon {
             clock: Arc::clone(&clock),
             token,
             simulation: Arc::clone(&reloading.simulation),
+            is_development: config.dev,
         };
         let servers = servers(config, operator, listeners, &random, &when_shutdown, &reloading)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })

@@ -7,8 +7,8 @@ use crate::U256;
 use crate::commitment::PublicKey;
 use crate::number;
 use crate::tree::Root;
-use crate::verification::roots::TrustedRoot;
-use crate::verification::{Environment, ProofKind, RelyingPartyId};
+use crate::verification::roots::{RootKey, TrustedRoot};
+use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 
 /// Name of the file in the data folder that holds the operator token, which calls that change
 /// something need.
@@ -75,12 +75,41 @@ pub struct NewRoot {
     pub root: Root,
     /// The kind of proofs that the root is for: `legacy` or `current`.
     pub kind: ProofKind,
-    /// The environment whose proofs the root is for; `production` when it is absent.
-    #[serde(default)]
+    /// The environment whose proofs the root is for.
     pub environment: Environment,
-    /// The time since when the root is known (RFC 3339); the current time when it is absent.
+    /// For a legacy root the credentials that all members of its tree have, at least one; absent or
+    /// empty for a current root.
+    #[serde(default)]
+    pub identifiers: Vec<LegacyIdentifier>,
+    /// The time since when the root is known (RFC 3339), at most a minute ahead of the service's
+    /// clock; the current time when it is absent.
     #[serde(default)]
     pub time: Option<String>,
+}
+
+/// The body of `POST /roots/remove`: a root that is not trusted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldRoot {
+    /// The root, a numeric string.
+    #[serde(with = "number")]
+    pub root: Root,
+    /// The kind of proofs that the root was for: `legacy` or `current`.
+    pub kind: ProofKind,
+    /// The environment whose proofs the root was for.
+    pub environment: Environment,
+}
+
+/// The body of `POST /simulator/roots`: the root of a development wallet's own identity tree, which
+/// has one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedRoot {
+    /// The root, a numeric string below the modulus of BN254's scalar field.
+    #[serde(with = "number")]
+    pub root: Root,
+    /// The environment whose proofs the root is for.
+    pub environment: Environment,
+    /// The credential that the wallet simulates.
+    pub identifier: LegacyIdentifier,
 }
 
 /// A trusted root, in the answers of `/roots`.
@@ -93,6 +122,8 @@ pub struct ListedRoot {
     pub kind: ProofKind,
     /// The environment whose proofs the root is for.
     pub environment: Environment,
+    /// The credentials that the root is for; empty for a current root.
+    pub identifiers: Vec<LegacyIdentifier>,
     /// The time since when the root is known (RFC 3339).
     pub time: String,
 }
@@ -100,7 +131,9 @@ pub struct ListedRoot {
 impl ListedRoot {
     /// A trusted root with its time as text.
     pub fn new(trusted: &TrustedRoot, time: String) -> Self {
-        Self { root: trusted.root, kind: trusted.kind, environment: trusted.environment, time }
+        let TrustedRoot { key: RootKey { environment, kind, root }, trust } = trusted;
+        let identifiers = trust.identifiers.clone();
+        Self { root: *root, kind: *kind, environment: *environment, identifiers, time }
     }
 }
 

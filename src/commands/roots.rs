@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use selfsame_protocol::number;
-use selfsame_protocol::operator::ListedRoot;
+use selfsame_protocol::operator::{ListedRoot, OldRoot};
+use selfsame_protocol::verification::LegacyIdentifier;
 use serde_json::json;
 
 use super::error::CommandError;
@@ -11,17 +12,26 @@ use crate::cli::Roots;
 
 /// Runs the command.
 pub async fn run(command: Roots) -> Result<ExitCode, CommandError> {
+    // A root is sent as it was typed: the daemon checks it, and its answer says what is wrong.
     let roots: Vec<ListedRoot> = match command {
-        Roots::Add { root, kind, environment, time, options } => {
-            // The root is sent as it was typed: the daemon checks it, and its answer says what is
-            // wrong.
-            let new = json!({"root": root, "kind": kind, "environment": environment, "time": time});
+        Roots::Add { root, kind, environment, identifiers, time, options } => {
+            let new = json!({
+                "root": root, "kind": kind, "environment": environment, "identifiers": identifiers, "time": time,
+            });
             vec![options.post("/roots", &new).await?]
+        }
+        Roots::Remove { root, kind, environment, options } => {
+            let old = json!({"root": root, "kind": kind, "environment": environment});
+            let OldRoot { root, kind, environment } = options.post("/roots/remove", &old).await?;
+            println!("{} {} {} is no longer trusted", kind.name(), environment.name(), number::canonical(root));
+            return Ok(ExitCode::SUCCESS);
         }
         Roots::List { options } => options.get("/roots").await?,
     };
-    for ListedRoot { root, kind, environment, time } in roots {
-        println!("{} {} {time} {}", kind.name(), environment.name(), number::canonical(root));
+    for ListedRoot { root, kind, environment, identifiers, time } in roots {
+        let identifiers: Vec<_> = identifiers.into_iter().map(LegacyIdentifier::name).collect();
+        let identifiers = if identifiers.is_empty() { "-".to_owned() } else { identifiers.join(",") };
+        println!("{} {} {time} {identifiers} {}", kind.name(), environment.name(), number::canonical(root));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
-use selfsame_protocol::verification::request::MOST_RESPONSES;
+use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 
-use super::sections::{Environment, ProofKind, RateLimit};
+use super::sections::{Action, App, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
 
@@ -155,8 +155,26 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
         if app.environments().is_empty() {
             found.push(invalid_setting(key("environments"), NO_ENVIRONMENT));
         }
+        found.extend(check_identifiers(config, key("accepted_identifiers"), app.accepted_identifiers.as_deref()));
     }
     found
+}
+
+/// Checks a list of accepted credentials: not empty, and each one that a legacy proof or an issuer
+/// of the configuration has.
+fn check_identifiers(config: &Config, key: String, accepted: Option<&[String]>) -> Option<InvalidSetting> {
+    let accepted = accepted?;
+    let mut known: Vec<&str> = LegacyIdentifier::ALL.into_iter().map(LegacyIdentifier::name).collect();
+    known.extend(config.issuers.iter().flat_map(|issuer| issuer.identifiers()));
+    if accepted.is_empty() {
+        return Some(invalid_setting(key, "is empty; name the credentials that count, or leave the key out for all"));
+    }
+    let unknown = accepted.iter().find(|identifier| !known.contains(&identifier.as_str()))?;
+    known.sort_unstable();
+    known.dedup();
+    let message =
+        format!("{unknown:?} is not a credential of [[issuers]] or of legacy proofs; known are {}", known.join(", "));
+    Some(invalid_setting(key, message))
 }
 
 const NO_ENVIRONMENT: &str = "is empty; name \"production\", \"staging\" or both";
@@ -174,11 +192,24 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
                 let message = format!("{} does not accept {given}, only {}", app.id, accepted.join(", "));
                 found.push(invalid_setting(key("environment"), message));
             }
+            Some(app) if counts_persons_twice(config, app, action) => {
+                let message = format!(
+                    "{} limits an action that accepts legacy and current proofs, so one person can reach the limit with \
+                     each; set accept_legacy = false, or counts_kinds_separately = true to count them separately",
+                    action.max_verifications
+                );
+                found.push(invalid_setting(key("max_verifications"), message));
+            }
             Some(_) => {}
         }
         if action.action.is_empty() {
             found.push(invalid_setting(key("action"), "is empty; give the action's text"));
         }
+        if hash_text(&action.action) == hash_text(SIGN_IN_ACTION) {
+            let message = format!("{:?} is the action of sign-ins; choose another text", action.action);
+            found.push(invalid_setting(key("action"), message));
+        }
+        found.extend(check_identifiers(config, key("accepted_identifiers"), action.accepted_identifiers.as_deref()));
         // Texts with the same hash are the same action: `0x` and hex digits stand for bytes.
         if let Some(first) =
             actions.first_before((&action.app_id, hash_text(&action.action), action.environment), index)
@@ -188,6 +219,12 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
         }
     }
     found
+}
+
+/// Whether an action has a limit that a person can reach with legacy and with current proofs.
+fn counts_persons_twice(config: &Config, app: &App, action: &Action) -> bool {
+    let accepts_both = config.accepts_legacy(app) && action.accept_legacy && config.oprf_public_key(&app.id).is_some();
+    action.max_verifications > 0 && accepts_both && !action.counts_kinds_separately
 }
 
 fn check_issuers(config: &Config) -> Vec<InvalidSetting> {
@@ -246,6 +283,14 @@ fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
         if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
             found.push(invalid_setting(key, format!("is {first} already, of the same environment and kind")));
         }
+        let message = match (root.kind, root.identifiers.is_empty()) {
+            (ProofKind::Legacy, true) => {
+                "is missing; name the credentials that all members of the root's tree have: [\"orb\"]"
+            }
+            (ProofKind::Current, false) => "is for legacy roots only; a current proof names its issuer instead",
+            _ => continue,
+        };
+        found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), message));
     }
     found
 }

@@ -33,6 +33,7 @@ const ENTRIES: &str = r#"
 [[apps]]
 id = "app_staging_5e1f5a3e000000000000000000000001"
 name = "Example application"
+accept_legacy = true
 redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
 [[apps]]
 id = "app_5e1f5a3e000000000000000000000002"

@@ -10,7 +10,7 @@ use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
 use selfsame_protocol::tree::Root;
-pub use selfsame_protocol::verification::{Environment, ProofKind};
+pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use serde::Deserialize;
 
 use super::urls::{self, Origin};
@@ -316,9 +316,12 @@ pub struct App {
     /// The kind of proof that sign-in asks for.
     #[serde(default)]
     pub proof: ProofKind,
-    /// Whether the verification interface accepts legacy proofs.
-    #[serde(default = "default_true")]
-    pub accept_legacy: bool,
+    /// See [`Config::accepts_legacy`](super::Config::accepts_legacy).
+    #[serde(default)]
+    pub accept_legacy: Option<bool>,
+    /// The credentials that count, at verification and at sign-in; `None` for all.
+    #[serde(default)]
+    pub accepted_identifiers: Option<Vec<String>>,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
     pub require_pkce: bool,
@@ -367,9 +370,17 @@ pub struct Action {
     /// How often one nullifier may be verified; 0 is no limit.
     #[serde(default)]
     pub max_verifications: u64,
-    /// Whether legacy proofs are accepted for the action.
+    /// Whether legacy proofs are accepted for the action, if the application accepts them.
     #[serde(default = "default_true")]
     pub accept_legacy: bool,
+    /// The credentials that count for the action, of those that count for the application; `None`
+    /// for all of these.
+    #[serde(default)]
+    pub accepted_identifiers: Option<Vec<String>>,
+    /// Whether an action with a limit may accept both kinds of proof, although one person can then
+    /// reach the limit once with each.
+    #[serde(default)]
+    pub counts_kinds_separately: bool,
 }
 
 /// `[[issuers]]`: an issuer of credentials, by its schema id.
@@ -430,6 +441,11 @@ pub struct RelyingParty {
 }
 
 impl RelyingParty {
+    /// An active relying party with an id of its own and without an OPRF key.
+    pub fn new(app_id: &str, rp_id: RelyingPartyId) -> Self {
+        Self { app_id: app_id.to_owned(), rp_id: Some(rp_id), oprf_public_key: None, status: Status::Active }
+    }
+
     /// The id, by default the one derived from the application.
     pub fn rp_id(&self) -> RelyingPartyId {
         self.rp_id.unwrap_or_else(|| RelyingPartyId::derived_from(&self.app_id))
@@ -451,6 +467,10 @@ pub struct TrustedRoot {
     pub environment: Environment,
     /// The kind of proofs that may be made against it.
     pub kind: ProofKind,
+    /// For a legacy root the credentials that all members of its tree have, at least one; for a
+    /// current root none.
+    #[serde(default)]
+    pub identifiers: Vec<LegacyIdentifier>,
 }
 
 fn default_true() -> bool {

@@ -90,11 +90,13 @@ fn every_kind_of_value_is_read_from_a_file() {
         root = "0x12"
         time = 2026-01-31T12:00:00Z
         kind = "legacy"
+        identifiers = ["orb"]
         [[trusted_roots]]
         root = "18"
         time = "2026-01-31T12:00:00Z"
         environment = "staging"
         kind = "legacy"
+        identifiers = ["device", "face"]
         "#
     ))
     .unwrap();
@@ -280,6 +282,26 @@ fn errors_in_lists_name_the_position_of_the_entry() {
         ),
         ("[[trusted_roots]]\nroot = '1'\nkind = 'legacy'", &["trusted_roots[0]: the key time is missing"]),
         (
+            "[[trusted_roots]]\nroot = '1'\nkind = 'legacy'\ntime = 2026-01-31T12:00:00Z",
+            &["trusted_roots[0].identifiers: is missing", "[\"orb\"]"],
+        ),
+        (
+            "[[trusted_roots]]\nroot = '1'\nkind = 'current'\ntime = 2026-01-31T12:00:00Z\nidentifiers = ['orb']",
+            &["trusted_roots[0].identifiers: is for legacy roots only"],
+        ),
+        (
+            "[[actions]]\napp_id = 'app_a'\naction = 'sign-in'",
+            &["actions[0].action: \"sign-in\" is the action of sign-ins"],
+        ),
+        (
+            "[[actions]]\napp_id = 'app_a'\naction = 'vote'\naccepted_identifiers = ['iris']",
+            &["actions[0].accepted_identifiers: \"iris\"", "device, document, face, orb, secure_document, selfie"],
+        ),
+        (
+            "[[actions]]\napp_id = 'app_a'\naction = 'vote'\naccepted_identifiers = []",
+            &["actions[0].accepted_identifiers: is empty"],
+        ),
+        (
             "[[trusted_roots]]\nroot = '1'\nkind = 'legacy'\ntime = 'now'",
             &["trusted_roots[0].time: \"now\"", "2026-01-31T12:00:00Z"],
         ),
@@ -301,6 +323,41 @@ fn errors_in_lists_name_the_position_of_the_entry() {
     let derived = defaults().relying_party_id("app_staging_b");
     let text = with(&format!("[[relying_parties]]\napp_id = 'app_a'\nrp_id = '{derived}'"));
     check_problems(load(&text), &[&["relying_parties[0].rp_id: ", "is the id of app_staging_b already"]]);
+}
+
+#[test]
+fn a_limited_action_takes_one_kind_of_proof_unless_the_configuration_says_otherwise() {
+    let config = |app: &str, action: &str, key: bool| {
+        let key = if key { format!("oprf_public_key = {CERTAIN_KEY}") } else { String::new() };
+        load(&format!(
+            "[[apps]]\nid = 'app_a'\n{app}\n[[relying_parties]]\napp_id = 'app_a'\n{key}\n\
+             [[actions]]\napp_id = 'app_a'\naction = 'vote'\n{action}\n"
+        ))
+    };
+    let accepts_legacy = |app: &str, key| {
+        let config = config(app, "", key).expect("a good configuration");
+        config.accepts_legacy(&config.apps[0])
+    };
+    for (app, key, expected) in [
+        ("", false, true),
+        ("", true, false),
+        ("accept_legacy = true", true, true),
+        ("accept_legacy = false", false, false),
+    ] {
+        assert_eq!(accepts_legacy(app, key), expected, "{app:?} {key}");
+    }
+    let both = "accept_legacy = true";
+    let expected: &[&str] = &["actions[0].max_verifications: 1 limits", "counts_kinds_separately = true"];
+    check_problems(config(both, "max_verifications = 1", true), &[expected]);
+    for (app, action, key) in [
+        (both, "max_verifications = 0", true),
+        (both, "max_verifications = 1", false),
+        (both, "max_verifications = 1\naccept_legacy = false", true),
+        (both, "max_verifications = 1\ncounts_kinds_separately = true", true),
+        ("", "max_verifications = 1", true),
+    ] {
+        assert!(config(app, action, key).is_ok(), "{app:?} {action:?} {key}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use selfsame_protocol::commitment::PublicKey;
 use serde::Deserialize;
 
 use super::per_interface;
@@ -91,6 +92,18 @@ impl Config {
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
         let entry = self.relying_parties.iter().find(|party| party.app_id == app_id);
         entry.map_or_else(|| RelyingPartyId::derived_from(app_id), RelyingParty::rp_id)
+    }
+
+    /// The relying party's OPRF public key, which current proofs to an application need.
+    pub fn oprf_public_key(&self, app_id: &str) -> Option<PublicKey> {
+        self.relying_parties.iter().find(|party| party.app_id == app_id).and_then(|party| party.oprf_public_key)
+    }
+
+    /// Whether the verification interface accepts legacy proofs to an application: by default while
+    /// it has no OPRF public key. The legacy and the current proof of one person have unrelated
+    /// nullifiers, so an application that accepts both can count the person twice.
+    pub fn accepts_legacy(&self, app: &App) -> bool {
+        app.accept_legacy.unwrap_or_else(|| self.oprf_public_key(&app.id).is_none())
     }
 
     /// The configuration after SIGHUP: this one with the applications, their actions, issuers,

@@ -26,6 +26,21 @@ pub enum OperatorError {
     /// No verification key is the simulator's.
     #[error("no verification key of staging is the simulator's; set verifier.keys.staging")]
     NoSimulator,
+    /// A development wallet's root, and the daemon runs without `--dev`.
+    #[error(
+        "a daemon without --dev does not trust the roots of development wallets; to trust one in staging: selfsame roots \
+         add {root} --kind legacy --environment staging --identifier orb"
+    )]
+    NotDevelopment {
+        /// The root in canonical hex.
+        root: String,
+    },
+    /// The root to remove is not trusted.
+    #[error("{root} is not a trusted root of this kind and environment; selfsame roots list shows them")]
+    UnknownRoot {
+        /// The root in canonical hex.
+        root: String,
+    },
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
@@ -57,7 +72,8 @@ impl InterfaceError for OperatorError {
                 response
             }
             Self::Body(_) | Self::Field(_) => answer(StatusCode::BAD_REQUEST, "bad_request"),
-            Self::NoSimulator => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::NoSimulator | Self::UnknownRoot { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::NotDevelopment { .. } => answer(StatusCode::FORBIDDEN, "forbidden"),
             Self::Metrics(error) => {
                 tracing::error!(%error, "the metrics could not be written");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)

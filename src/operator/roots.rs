@@ -1,4 +1,5 @@
-//! `POST /roots`: trusts a root; `GET /roots`: the trusted ones.
+//! `POST /roots`: trusts a root; `POST /roots/remove`: takes one back; `GET /roots`: the trusted
+//! ones.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,19 +7,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hyper::StatusCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{ListedRoot, NewRoot};
+use selfsame_protocol::operator::{ListedRoot, NewRoot, OldRoot};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
-use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
+use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 
 use super::error::OperatorError;
 use super::state::Operator;
 use crate::http::{Request, Response, json};
 
-const BODY_LIMIT: usize = 4096;
+pub(super) const BODY_LIMIT: usize = 4096;
 
-fn root(trusted: &TrustedRoot) -> ListedRoot {
-    let time = UNIX_EPOCH + trusted.time.since_epoch();
+pub(super) fn listed(trusted: &TrustedRoot) -> ListedRoot {
+    let time = UNIX_EPOCH + trusted.trust.time.since_epoch();
     ListedRoot::new(trusted, humantime::format_rfc3339_seconds(time).to_string())
 }
 
@@ -26,29 +28,82 @@ fn root(trusted: &TrustedRoot) -> ListedRoot {
 pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     operator.check_token(&request)?;
     let body = request.read_json(BODY_LIMIT).await?;
-    let NewRoot { root: value, kind, environment, time } = from_object(&body)?;
-    if !is_below_field(&value.to_number()) {
+    let NewRoot { root: value, kind, environment, mut identifiers, time } = from_object(&body)?;
+    match (kind, identifiers.is_empty()) {
+        (ProofKind::Legacy, true) => {
+            let message = "identifiers: is missing; name the credentials that all members of the root's tree have, \
+                           such as orb";
+            return Err(OperatorError::Field(message.to_owned()));
+        }
+        (ProofKind::Current, false) => {
+            let message = "identifiers: is for legacy roots only; a current proof names its issuer instead";
+            return Err(OperatorError::Field(message.to_owned()));
+        }
+        _ => {}
+    }
+    identifiers.sort_unstable();
+    identifiers.dedup();
+    let now = operator.clock.unix_seconds();
+    let time = match time {
+        None => now,
+        Some(text) => past_time(&text, now)?,
+    };
+    let key = RootKey { environment, kind, root: value };
+    let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers } };
+    trust(&operator, &trusted).await?;
+    Ok(json(StatusCode::OK, &listed(&trusted)))
+}
+
+/// Trusts a root durably, and logs it.
+pub(super) async fn trust(operator: &Operator, trusted: &TrustedRoot) -> Result<(), OperatorError> {
+    let TrustedRoot { key: RootKey { environment, kind, root }, trust } = trusted;
+    if !is_below_field(&root.to_number()) {
         return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
     }
-    let time = match time {
-        None => operator.clock.unix_seconds(),
-        Some(text) => seconds(&text).ok_or_else(|| {
-            OperatorError::Field(format!(
-                "time: {text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
-            ))
-        })?,
-    };
-    let trusted = TrustedRoot { environment, kind, time, root: value };
-    operator.service.verification().trust_root(trusted).await?;
-    tracing::info!(root = %number::canonical(value), kind = kind.name(), environment = environment.name(), "a root is trusted");
-    Ok(json(StatusCode::OK, &root(&trusted)))
+    operator.service.verification().trust_root(trusted.clone()).await?;
+    let identifiers = LegacyIdentifier::names(&trust.identifiers);
+    tracing::info!(root = %number::canonical(*root), kind = kind.name(), environment = environment.name(), identifiers, "a root is trusted");
+    Ok(())
+}
+
+/// Takes a root back from now on; answers when this is durable.
+pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
+    operator.check_token(&request)?;
+    let body = request.read_json(BODY_LIMIT).await?;
+    let OldRoot { root, kind, environment } = from_object(&body)?;
+    let was_trusted = operator.service.verification().remove_root(RootKey { environment, kind, root }).await?;
+    let root_text = number::canonical(root);
+    if !was_trusted {
+        return Err(OperatorError::UnknownRoot { root: root_text });
+    }
+    tracing::info!(
+        root = root_text,
+        kind = kind.name(),
+        environment = environment.name(),
+        "a root is no longer trusted"
+    );
+    Ok(json(StatusCode::OK, &OldRoot { root, kind, environment }))
 }
 
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let roots = operator.service.verification().trusted_roots();
-    let roots: Vec<ListedRoot> = roots.iter().map(root).collect();
+    let roots: Vec<ListedRoot> = roots.to_vec().iter().map(listed).collect();
     Ok(json(StatusCode::OK, &roots))
+}
+
+/// Reads a time that is at most slightly ahead of `now`.
+fn past_time(text: &str, now: UnixSeconds) -> Result<UnixSeconds, OperatorError> {
+    let time = seconds(text).ok_or_else(|| {
+        OperatorError::Field(format!(
+            "time: {text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
+        ))
+    })?;
+    if is_ahead(time, now) {
+        let now = humantime::format_rfc3339_seconds(UNIX_EPOCH + now.since_epoch());
+        return Err(OperatorError::Field(format!("time: {text:?} is in the future; the service's time is {now}")));
+    }
+    Ok(time)
 }
 
 fn seconds(text: &str) -> Option<UnixSeconds> {

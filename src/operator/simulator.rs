@@ -1,13 +1,17 @@
-//! `GET /simulator`: what a simulated authenticator needs to make proofs. The simulator's secrets
-//! are public.
+//! `GET /simulator`: what a simulated authenticator needs to make proofs; the simulator's secrets
+//! are public. `POST /simulator/roots`: trusts the root of a development wallet's own tree.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, Simulation};
-use selfsame_protocol::verification::Environment;
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::number;
+use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, SimulatedRoot, Simulation};
+use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
+use selfsame_protocol::verification::{Environment, ProofKind};
 
 use super::error::OperatorError;
+use super::roots;
 use super::state::Operator;
 use crate::config::{self, Config};
 use crate::http::{Request, Response, json};
@@ -39,4 +43,20 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let simulation = operator.simulation.load_full().ok_or(OperatorError::NoSimulator)?;
     Ok(json(StatusCode::OK, &*simulation))
+}
+
+/// Trusts the root of a development wallet's own identity tree, in a daemon that runs with `--dev`.
+/// Elsewhere that wallet would be a person of the credential for ever.
+pub async fn trust_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
+    operator.check_token(&request)?;
+    let body = request.read_json(roots::BODY_LIMIT).await?;
+    let SimulatedRoot { root, environment, identifier } = from_object(&body)?;
+    if !operator.is_development {
+        return Err(OperatorError::NotDevelopment { root: number::canonical(root) });
+    }
+    let time = operator.clock.unix_seconds();
+    let key = RootKey { environment, kind: ProofKind::Legacy, root };
+    let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers: vec![identifier] } };
+    roots::trust(&operator, &trusted).await?;
+    Ok(json(StatusCode::OK, &roots::listed(&trusted)))
 }

@@ -24,6 +24,8 @@ pub struct Setup {
     pub token: String,
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
+    /// Whether the daemon runs with `--dev`.
+    pub is_development: bool,
 }
 
 /// What the operator's handlers share.
@@ -38,6 +40,8 @@ pub struct Operator {
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's. Reloading the
     /// configuration replaces it.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
+    /// Whether the daemon runs with `--dev`, and so trusts the roots of development wallets.
+    pub is_development: bool,
     /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
     /// called.
     pub metrics: Registry,
@@ -50,11 +54,11 @@ pub struct Operator {
 impl Operator {
     /// `metrics` holds what the HTTP front-end counts.
     pub fn new(setup: Setup, mut metrics: Registry) -> Self {
-        let Setup { service, clock, token, simulation } = setup;
+        let Setup { service, clock, token, simulation, is_development } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let token_hash = Sha256::digest(token).into();
-        Self { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics }
+        Self { service, clock, token_hash, simulation, is_development, metrics, registry_metrics, verifier_metrics }
     }
 
     /// Refuses a changing call without the token.

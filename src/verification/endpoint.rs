@@ -25,7 +25,7 @@ pub const BODY_LIMIT: usize = 256 * 1024;
 ///
 /// The body is a legacy request (`protocol_version` 3.0), a uniqueness request (4.0), or a session
 /// request (4.0 with a `session_id`). The answer is 200 when at least one proof verified; `results`
-/// has an entry for each proof. A nullifier that was seen before for the same relying party, action
+/// has an entry for each proof. A nullifier that was seen before for the same application, action
 /// and environment is also answered 200: the message says so, and `created_at` is the first time.
 #[utoipa::path(
     post, path = "/api/v4/verify/{rp_id}", tag = "verification",
@@ -36,7 +36,7 @@ pub const BODY_LIMIT: usize = 256 * 1024;
         ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_…","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x02…"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
     )),
     responses(
-        (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
+        (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
         (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
         (status = 413, description = "The body is longer than 256 KiB: `request_too_large`", body = VerificationErrorBody),
@@ -60,7 +60,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     };
     let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
-    let Verification { results, nullifier, is_reuse, .. } =
+    let Verification { protocol_version, results, nullifier, is_reuse, .. } =
         endpoint.verification.verify(&rp_id, asked, deadline).await?;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
@@ -69,6 +69,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     };
     let answer = VerificationResponse {
         success: true,
+        protocol_version,
         session_id,
         action,
         nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),

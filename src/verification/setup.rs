@@ -10,7 +10,7 @@ use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty};
-use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
 use selfsame_protocol::verification::{Environment, ProofKind};
 
 use crate::config::{self, Config, ProductionKey, StagingKey, Status};
@@ -30,6 +30,20 @@ pub enum SetupError {
         /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
         error: std::io::Error,
     },
+    /// The file of a production key contains the simulator's key, whose secrets are public.
+    #[error("verifier.keys.production.{}: {}: it is the simulator's key, whose secrets are public; give the key of a trusted setup", kind.name(), path.display())]
+    SimulatorKey {
+        /// Kind of the proofs that the key verifies.
+        kind: ProofKind,
+        /// Path of the key's file, from `verifier.keys`.
+        path: PathBuf,
+    },
+    /// A root of the configuration has a time in the future.
+    #[error("trusted_roots[{index}].time: is in the future; give the time since when the root is known")]
+    FutureRoot {
+        /// Position in the list.
+        index: usize,
+    },
     /// The file of a verification key does not contain a valid one.
     #[error("verifier.keys.{environment}.{kind}: {}: {error}", path.display(), environment = .environment.name(), kind = .kind.name())]
     Key {
@@ -45,15 +59,22 @@ pub enum SetupError {
 }
 
 /// The settings of the verifier. The simulator derives its secrets from `simulator_seed`.
-pub fn settings(config: &Config, simulator_seed: &str) -> Result<VerificationSettings, SetupError> {
+///
+/// # Errors
+/// A key cannot be read or is the simulator's, or a root has a time that [`is_ahead`] of `now`.
+pub fn settings(config: &Config, simulator_seed: &str, now: UnixSeconds) -> Result<VerificationSettings, SetupError> {
     let defaults = VerificationSettings::default();
+    let trusted_roots: Vec<TrustedRoot> = config.trusted_roots.iter().map(trusted_root).collect();
+    if let Some(index) = trusted_roots.iter().position(|root| is_ahead(root.trust.time, now)) {
+        return Err(SetupError::FutureRoot { index });
+    }
     Ok(VerificationSettings {
         workers: config.verifier.workers.unwrap_or(defaults.workers),
         queue: config.verifier.queue,
         limits: limits(config),
         keys: keys(config, simulator_seed)?,
         directory: directory(config),
-        trusted_roots: config.trusted_roots.iter().map(trusted_root).collect(),
+        trusted_roots,
         ..defaults
     })
 }
@@ -69,11 +90,12 @@ pub fn limits(config: &Config) -> VerificationLimits {
 /// Relying parties, actions and issuers.
 pub fn directory(config: &Config) -> Directory {
     let actions = config.actions.iter().map(|action| Action {
-        rp_id: config.relying_party_id(&action.app_id),
+        app_id: action.app_id.clone(),
         environment: action.environment,
         action: action.action.clone(),
         max_verifications: action.max_verifications,
         accept_legacy: action.accept_legacy,
+        accepted_identifiers: action.accepted_identifiers.clone(),
     });
     let keys = Environment::ALL.into_iter().flat_map(|environment| ProofKind::ALL.map(|kind| (environment, kind)));
     Directory::new(
@@ -92,8 +114,9 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         is_active: entry.is_none_or(|party| party.status == Status::Active),
         has_active_application: app.status == Status::Active,
         environments: app.environments().to_vec(),
-        accept_legacy: app.accept_legacy,
-        oprf_public_key: entry.and_then(|party| party.oprf_public_key),
+        accept_legacy: config.accepts_legacy(app),
+        accepted_identifiers: app.accepted_identifiers.clone(),
+        oprf_public_key: config.oprf_public_key(&app.id),
     }
 }
 
@@ -108,7 +131,11 @@ fn issuer(issuer: &config::Issuer) -> Issuer {
 
 fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
     let time = UnixSeconds(root.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
-    TrustedRoot { environment: root.environment, kind: root.kind, time, root: root.root }
+    let key = RootKey { environment: root.environment, kind: root.kind, root: root.root };
+    let mut identifiers = root.identifiers.clone();
+    identifiers.sort_unstable();
+    identifiers.dedup();
+    TrustedRoot { key, trust: RootTrust { time, identifiers } }
 }
 
 /// The key of each environment and kind. The built-in keys are prepared once for the process.
@@ -117,7 +144,11 @@ fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<ConfiguredKey>, Set
     for environment in Environment::ALL {
         for kind in ProofKind::ALL {
             let key = match environment {
-                Environment::Production => real_key(environment, kind, config.verifier.keys.production.of(kind))?,
+                Environment::Production => {
+                    let source = config.verifier.keys.production.of(kind);
+                    refuse_simulator_key(source, kind, simulator_seed)?;
+                    real_key(environment, kind, source)?
+                }
                 Environment::Staging => match config.verifier.keys.staging.of(kind) {
                     StagingKey::Real(source) => real_key(environment, kind, source)?,
                     StagingKey::Simulator => {
@@ -140,6 +171,21 @@ fn real_key(environment: Environment, kind: ProofKind, source: &ProductionKey) -
             Ok(Arc::new(PreparedKey::new(&key)))
         }
     }
+}
+
+/// Refuses the simulator's key in the file of a production key.
+fn refuse_simulator_key(source: &ProductionKey, kind: ProofKind, simulator_seed: &str) -> Result<(), SetupError> {
+    let ProductionKey::File(path) = source else { return Ok(()) };
+    let key = from_file(Environment::Production, kind, path, inputs_of(kind))?;
+    if is_simulators(&key, kind, simulator_seed) {
+        return Err(SetupError::SimulatorKey { kind, path: path.clone() });
+    }
+    tracing::warn!(kind = kind.name(), path = %path.display(), "proofs of production are checked with a key from a file");
+    Ok(())
+}
+
+fn is_simulators(key: &VerificationKey, kind: ProofKind, simulator_seed: &str) -> bool {
+    *key == Simulator::from_seed(simulator_seed.as_bytes(), inputs_of(kind)).verification_key()
 }
 
 fn inputs_of(kind: ProofKind) -> usize {
@@ -169,4 +215,19 @@ fn from_file(
     let text = text.map_err(|error| SetupError::Unreadable { environment, kind, path: path.to_owned(), error })?;
     let key = VerificationKey::from_json(&text, inputs);
     key.map_err(|error| SetupError::Key { environment, kind, path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_the_simulator_is_recognised() {
+        for kind in ProofKind::ALL {
+            let simulators = |seed: &str| Simulator::from_seed(seed.as_bytes(), inputs_of(kind)).verification_key();
+            assert!(is_simulators(&simulators("seed"), kind, "seed"));
+            assert!(!is_simulators(&simulators("another"), kind, "seed"));
+        }
+        assert!(!is_simulators(VerificationKey::legacy(), ProofKind::Legacy, "seed"));
+    }
 }

@@ -11,9 +11,9 @@ use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, 
 use selfsame_protocol::registry::{CreateAccount, Operation, RegistryView, RuleParameters};
 use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::Root;
+use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::{Environment, RelyingPartyId};
 use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
@@ -426,8 +426,7 @@ fn an_idempotency_key_that_was_used_again_is_kept() {
 }
 
 fn nullifier(number: u64) -> NullifierKey {
-    let rp_id = RelyingPartyId(7);
-    let action = ActionKey { rp_id, environment: Environment::Staging, action: U256::from(1) };
+    let action = ActionKey::new("app_a", Environment::Staging, "vote");
     NullifierKey { action, nullifier: Nullifier(U256::from(number)) }
 }
 

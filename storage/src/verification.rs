@@ -1,9 +1,9 @@
 //! The records of the verification endpoint: nullifiers, actions that their first proof made, and
-//! trusted roots that the operator added.
+//! the operator's decisions about trusted roots.
 
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
@@ -57,16 +57,19 @@ impl VerificationRecords {
         self.group_commit.commit_if(conditions, changes, decided);
     }
 
-    /// The roots that the operator added.
-    pub fn trusted_roots(&self) -> Result<Vec<TrustedRoot>, StoreError> {
-        self.store.database().records(&family::TRUSTED_ROOTS)?.map(|record| record.map(|(root, ())| root)).collect()
+    /// What the operator decided about roots.
+    pub fn root_decisions(&self) -> Result<Vec<(RootKey, RootDecision)>, StoreError> {
+        self.store.database().records(&family::TRUSTED_ROOTS)?.collect()
     }
 
-    /// Adds a trusted root; adding it again changes nothing. `durable` is called when it is on disk
-    /// or could not be written.
-    pub fn trust_root(&self, root: &TrustedRoot, durable: OnDurable) {
+    /// Writes a decision about a root, which replaces an earlier one, and forgets those about
+    /// `outdated` roots. `durable` is called when this is on disk or could not be written.
+    pub fn decide_root(&self, key: &RootKey, decision: &RootDecision, outdated: &[RootKey], durable: OnDurable) {
         let mut changes = Changes::default();
-        changes.put(&family::TRUSTED_ROOTS, root, &());
+        for root in outdated {
+            changes.delete(&family::TRUSTED_ROOTS, root);
+        }
+        changes.put(&family::TRUSTED_ROOTS, key, decision);
         self.group_commit.commit(changes, durable);
     }
 }

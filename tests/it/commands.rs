@@ -296,11 +296,22 @@ async fn proofs_from_the_command_line_verify() {
     let daemon = ["--operator", operator.as_str(), "--data", &data];
     let (listed, text) = run(&[&["roots", "list"][..], &daemon].concat());
     assert!(listed && text.starts_with("legacy staging 20") && text.lines().count() == 1, "{text}");
-    let add = ["roots", "add", "0x12", "--kind", "current", "--time", "2026-01-31T12:00:00Z"];
+    let add =
+        ["roots", "add", "0x12", "--kind", "current", "--environment", "production", "--time", "2026-01-31T12:00:00Z"];
     let (added, text) = run(&[&add[..], &daemon].concat());
-    assert_eq!((added, text.as_str()), (true, "current production 2026-01-31T12:00:00Z 0x12\n"));
+    assert_eq!((added, text.as_str()), (true, "current production 2026-01-31T12:00:00Z - 0x12\n"));
+    let legacy = ["roots", "add", "0x13", "--kind", "legacy", "--environment", "staging"];
+    let (added, text) = run(&[&legacy[..], &["--identifier", "orb", "--identifier", "face"], &daemon].concat());
+    assert!(added && text.starts_with("legacy staging 20") && text.ends_with(" orb,face 0x13\n"), "{text}");
+    let (added, text) = run(&[&legacy[..], &daemon].concat());
+    assert!(!added && text.contains("identifiers: is missing"), "{text}");
     let (_, text) = run(&[&["roots", "list"][..], &daemon].concat());
-    assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 3, "{text}");
+    let remove = ["roots", "remove", "0x12", "--kind", "current", "--environment", "production"];
+    let (removed, text) = run(&[&remove[..], &daemon].concat());
+    assert_eq!((removed, text.as_str()), (true, "current production 0x12 is no longer trusted\n"));
+    let (removed, text) = run(&[&remove[..], &daemon].concat());
+    assert!(!removed && text.contains("0x12 is not a trusted root"), "{text}");
     let nowhere = ["--operator", operator.as_str(), "--data", "no-such-folder"];
     let (added, text) = run(&[&add[..], &nowhere].concat());
     assert!(!added && text.contains("operator.token") && text.contains("--data"), "{text}");

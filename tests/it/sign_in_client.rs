@@ -134,7 +134,12 @@ impl SignInTestClient {
         let body = if session.request().is_legacy() {
             let operator = Operator::new(&self.daemon.operator("")).expect("an address");
             let request = prove::legacy(&key(person), &wanted(session), &mut random()).expect("a proof");
-            let trusting = operator.trust_legacy_root(request.root, Environment::Staging, self.folder.path());
+            let trusting = operator.trust_simulated_root(
+                request.root,
+                Environment::Staging,
+                prove::LEGACY_IDENTIFIER,
+                self.folder.path(),
+            );
             trusting.await.expect("trusted");
             request.body
         } else {
@@ -245,7 +250,8 @@ pub fn browser() -> reqwest::Client {
 }
 
 /// The proof that a sign-in asks for.
-fn wanted(session: &SignInSession) -> ProofParameters<'_> {
+/// What a sign-in asks a wallet for.
+pub fn wanted(session: &SignInSession) -> ProofParameters<'_> {
     let asked = session.request();
     ProofParameters {
         app_id: &asked.app_id,

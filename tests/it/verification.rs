@@ -2,7 +2,6 @@
 //! be wrong with them.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use ark_bn254::{Fq, Fq2, G2Affine};
 use futures_util::future::join_all;
@@ -11,211 +10,12 @@ use selfsame::config::{Config, ProductionKey, RateLimit, StagingKey, Status};
 use selfsame_protocol::groth16::point::{compress_g2, coordinate_number};
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{U256, number};
-use selfsame_wallet::operator::Operator;
-use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
+use selfsame_wallet::prove::{self, ProofParameters};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::harness::{START, TestDaemon, folder};
+use crate::harness::{START, folder};
 use crate::test_accounts::key;
-
-/// The application of the recorded legacy proof.
-const LEGACY_APP: &str = "app_staging_169e21f6afc84b304749830067809632";
-/// The relying party of the recorded session proof.
-const SESSION_PARTY: &str = "rp_0387df34f862cd4e";
-/// The example application of `--dev`.
-const DEV_APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
-
-const MODULUS: &str = "0x30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000001";
-
-fn vector(text: &str) -> Value {
-    serde_json::from_str(text).expect("JSON")
-}
-
-fn legacy_vector() -> Value {
-    vector(include_str!("../../protocol/vectors/v3_depth30_verify_user.json"))
-}
-
-fn session_vector() -> Value {
-    vector(include_str!("../../protocol/vectors/v4_session.json"))
-}
-
-/// The recorded legacy proof as a request.
-fn legacy() -> Value {
-    let case = legacy_vector();
-    json!({
-        "protocol_version": "3.0", "nonce": "n", "action": "verify-user", "environment": "staging",
-        "responses": [{
-            "identifier": "orb", "merkle_root": case["root"], "nullifier": case["nullifier_hash"],
-            "proof": case["proof"], "signal_hash": case["signal_hash"],
-        }],
-    })
-}
-
-/// The recorded session proof as a request.
-fn session() -> Value {
-    let case = session_vector();
-    let named = &case["named"];
-    let expires: u64 = number::parse(named["expires_at_min"].as_str().expect("text")).expect("a number");
-    let commitment = named["session_id_commitment"].as_str().expect("text").trim_start_matches("0x");
-    json!({
-        "protocol_version": "4.0", "nonce": named["nonce"],
-        "session_id": format!("session_{commitment}01{}", "0".repeat(62)),
-        "responses": [{
-            "identifier": "proof_of_human", "issuer_schema_id": 1,
-            "session_nullifier": [named["nullifier"], named["action"]],
-            "expires_at_min": expires, "signal_hash": named["signal_hash"], "proof": case["proof"],
-        }],
-    })
-}
-
-/// A request with one value changed.
-fn with(mut request: Value, pointer: &str, value: Value) -> Value {
-    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
-    match request.pointer_mut(parent).expect("a place") {
-        Value::Array(items) => items[name.parse::<usize>().expect("an index")] = value,
-        parent => parent[name] = value,
-    }
-    request
-}
-
-/// The applications, keys and roots of the recorded proofs, in the form of a configuration file.
-fn recorded_configuration() -> Config {
-    let named = session_vector()["named"].clone();
-    let root = legacy_vector()["root"].clone();
-    let text = format!(
-        r#"
-        [[apps]]
-        id = "{LEGACY_APP}"
-        [[apps]]
-        id = "app_session"
-        [[apps]]
-        id = "app_both"
-        environments = ["production", "staging"]
-        [[relying_parties]]
-        app_id = "app_session"
-        rp_id = "{SESSION_PARTY}"
-        oprf_public_key = {{ x = {}, y = {} }}
-        [[issuers]]
-        id = 1
-        environments = ["production"]
-        public_key = {{ x = {}, y = {} }}
-        [[trusted_roots]]
-        root = {root}
-        time = 2026-06-30T00:00:00Z
-        environment = "staging"
-        kind = "legacy"
-        [[trusted_roots]]
-        root = {}
-        time = 2026-06-30T00:00:00Z
-        kind = "current"
-        "#,
-        named["oprf_pubkey_x"],
-        named["oprf_pubkey_y"],
-        named["issuer_pubkey_x"],
-        named["issuer_pubkey_y"],
-        named["merkle_root"],
-    );
-    let folder = folder();
-    let file = folder.path().join("selfsame.toml");
-    std::fs::write(&file, text).expect("written");
-    Config::load(Some(&file), std::iter::empty(), false, None).expect("a good configuration")
-}
-
-/// A client of a daemon that has the configuration of the recorded proofs.
-struct VerificationClient {
-    daemon: TestDaemon,
-    http: reqwest::Client,
-    folder: TempDir,
-}
-
-#[derive(Debug)]
-struct VerificationAnswer {
-    status: u16,
-    body: Value,
-}
-
-impl VerificationAnswer {
-    fn code(&self) -> &str {
-        self.body["code"].as_str().unwrap_or_default()
-    }
-
-    /// The code of the only item.
-    fn item_code(&self) -> &str {
-        assert_eq!((self.status, self.code()), (400, "all_verifications_failed"), "{self:?}");
-        assert_eq!(self.body["results"].as_array().map(Vec::len), Some(1), "{self:?}");
-        assert!(self.body["results"][0]["detail"].is_string(), "{self:?}");
-        self.body["results"][0]["code"].as_str().expect("a code")
-    }
-}
-
-impl VerificationClient {
-    async fn start() -> Self {
-        Self::start_with(|_| {}).await
-    }
-
-    async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        let folder = folder();
-        let daemon = Self::start_daemon(folder.path(), change).await;
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { daemon, http, folder }
-    }
-
-    async fn start_daemon(data: &Path, change: impl FnOnce(&mut Config)) -> TestDaemon {
-        TestDaemon::start_with(data, |config| {
-            let recorded = recorded_configuration();
-            config.apps.extend(recorded.apps);
-            config.relying_parties.extend(recorded.relying_parties);
-            config.issuers.extend(recorded.issuers);
-            config.trusted_roots.extend(recorded.trusted_roots);
-            config.verifier.simulator_seed = Some("integration tests".to_owned());
-            change(config);
-        })
-        .await
-    }
-
-    /// Stops the daemon and starts it again on the same data.
-    async fn restart(self) -> Self {
-        let Self { daemon, http, folder } = self;
-        daemon.stop().await;
-        let daemon = Self::start_daemon(folder.path(), |_| {}).await;
-        Self { daemon, http, folder }
-    }
-
-    async fn send(&self, path: &str, body: impl Into<reqwest::Body>) -> VerificationAnswer {
-        let url = self.daemon.verify(&format!("/api/v4/verify/{path}"));
-        let request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body);
-        let answer = request.send().await.expect("an answer");
-        assert_eq!(answer.headers()[CONTENT_TYPE], "application/json");
-        let status = answer.status().as_u16();
-        let body: Value = answer.json().await.expect("JSON");
-        assert_eq!(body["success"], json!(status == 200), "{body}");
-        VerificationAnswer { status, body }
-    }
-
-    async fn ask(&self, path: &str, request: &Value) -> VerificationAnswer {
-        self.send(path, request.to_string()).await
-    }
-
-    /// The simulated party for the example application.
-    async fn simulated(&self) -> SimulatedParty {
-        let operator = Operator::new(&self.daemon.operator("")).expect("an address");
-        let root = self.daemon.client().root().await.expect("an answer").root;
-        let simulation = operator.simulation().await.expect("an answer");
-        SimulatedParty::of(simulation, DEV_APP, root).expect("a known application")
-    }
-}
-
-/// A uniqueness proof of the simulator.
-fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
-    let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
-    prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
-}
-
-fn random() -> impl FnMut(&mut [u8; 32]) {
-    use selfsame_actors::{Random, SystemRandom};
-    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
-}
+use crate::verification_client::*;
 
 #[tokio::test]
 async fn a_recorded_legacy_proof_verifies() {
@@ -331,7 +131,7 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     assert_eq!(client.ask(LEGACY_APP, &request).await.status, 200);
     let token = std::fs::read_to_string(client.folder.path().join("operator.token")).expect("the token");
     let url = client.daemon.operator("/roots");
-    let root = json!({"root": "0x5", "kind": "legacy", "environment": "staging"}).to_string();
+    let root = json!({"root": "0x5", "kind": "legacy", "environment": "staging", "identifiers": ["orb"]}).to_string();
     let post = |token: &str| {
         let request = client.http.post(&url).header(CONTENT_TYPE, "application/json").body(root.clone());
         request.header("Authorization", format!("Bearer {token}")).send()
@@ -349,7 +149,10 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     let trusted: Value = answer.json().await.expect("JSON");
     assert_eq!(
         trusted,
-        json!({"root": "0x5", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"})
+        json!({
+            "root": "0x5", "kind": "legacy", "environment": "staging", "identifiers": ["orb"],
+            "time": "2026-07-01T00:00:00Z",
+        })
     );
     assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200, "roots are valid for a week by default");
@@ -359,11 +162,22 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     let listed: Value =
         client.http.get(client.daemon.operator("/roots")).send().await.expect("an answer").json().await.expect("JSON");
     assert!(listed.as_array().expect("a list").contains(&trusted), "{listed}");
+    let current =
+        |root: &str, time: Value| json!({"root": root, "kind": "current", "environment": "staging", "time": time});
     for (body, message) in [
-        (json!({"root": MODULUS, "kind": "legacy"}), "root: it is not below the modulus"),
-        (json!({"root": "1", "kind": "ancient"}), "kind: "),
-        (json!({"root": "1", "kind": "legacy", "time": "yesterday"}), "time: \"yesterday\""),
-        (json!({"kind": "legacy"}), "missing field `root`"),
+        (current(MODULUS, Value::Null), "root: it is not below the modulus"),
+        (json!({"root": "1", "kind": "ancient", "environment": "staging"}), "kind: "),
+        (json!({"root": "1", "kind": "legacy"}), "missing field `environment`"),
+        (json!({"root": "1", "kind": "legacy", "environment": "staging"}), "identifiers: is missing"),
+        (
+            json!({"root": "1", "kind": "current", "environment": "staging", "identifiers": ["orb"]}),
+            "identifiers: is for legacy roots only",
+        ),
+        (json!({"root": "1", "kind": "legacy", "environment": "staging", "identifiers": ["iris"]}), "identifiers[0]: "),
+        (current("1", json!("yesterday")), "time: \"yesterday\""),
+        // A minute ahead of the service's clock is a difference of clocks; more is not.
+        (current("1", json!("2026-07-01T00:01:01Z")), "time: \"2026-07-01T00:01:01Z\" is in the future"),
+        (json!({"kind": "legacy", "environment": "staging"}), "missing field `root`"),
     ] {
         let request = client.http.post(client.daemon.operator("/roots")).json(&body).bearer_auth(token.trim());
         let answer = request.send().await.expect("an answer");
@@ -566,7 +380,7 @@ async fn malformed_requests_are_refused_before_verification() {
             [("app_staging_inactive", Status::Inactive, true), ("app_staging_current", Status::Active, false)]
         {
             let mut app = config.apps[0].clone();
-            (app.id, app.status, app.accept_legacy) = (id.to_owned(), status, accept_legacy);
+            (app.id, app.status, app.accept_legacy) = (id.to_owned(), status, Some(accept_legacy));
             config.apps.push(app);
         }
         let mut app = config.apps[0].clone();
@@ -582,6 +396,8 @@ async fn malformed_requests_are_refused_before_verification() {
             description: String::new(),
             max_verifications: 0,
             accept_legacy: false,
+            accepted_identifiers: None,
+            counts_kinds_separately: false,
         });
     })
     .await;

@@ -95,7 +95,7 @@ struct Prove {
 
 #[derive(Clone, Debug, clap::Args)]
 struct DaemonOptions {
-    /// The daemon's operator interface: it adds the wallet's legacy root to the trusted ones, and
+    /// The daemon's operator interface: with --dev it trusts the root of the wallet's own tree; it
     /// serves the simulator's seed.
     #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
     operator: String,
@@ -287,7 +287,8 @@ async fn prove(
     Ok(writeln!(out, "{body}")?)
 }
 
-/// A verification request with a proof. For a legacy proof, the daemon trusts its root afterwards.
+/// A verification request with a proof. For a legacy proof, a daemon with `--dev` trusts its root
+/// afterwards.
 async fn proof(
     options: &Options,
     daemon: &DaemonOptions,
@@ -299,7 +300,7 @@ async fn proof(
     let operator = Operator::new(&daemon.operator)?;
     if matches!(kind, ProofKind::Legacy) {
         let LegacyRequest { root, body } = prove::legacy(&wallet.key, parameters, random)?;
-        operator.trust_legacy_root(root, parameters.environment, &daemon.data).await?;
+        operator.trust_simulated_root(root, parameters.environment, prove::LEGACY_IDENTIFIER, &daemon.data).await?;
         return Ok(body);
     }
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use reqwest::header::AUTHORIZATION;
-use selfsame_protocol::operator::{ListedRoot, NewRoot, Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{ListedRoot, SimulatedRoot, Simulation, TOKEN_FILE};
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::{Environment, ProofKind};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use zeroize::Zeroizing;
 
 use crate::client::{ANSWER_TIMEOUT, ClientError, base, http, send};
@@ -46,21 +46,24 @@ impl Operator {
         Ok(Self { http: http(url)?, url: base(url)? })
     }
 
-    /// Adds a trusted legacy root, with the token in the daemon's data folder.
+    /// Has a daemon that runs with `--dev` trust the root of a wallet's own identity tree, with the
+    /// token in the daemon's data folder.
     ///
     /// # Errors
-    /// [`OperatorError::Token`] when the token cannot be read, and [`OperatorError::Client`].
-    pub async fn trust_legacy_root(
+    /// [`OperatorError::Token`] when the token cannot be read, and [`OperatorError::Client`], also
+    /// when the daemon runs without `--dev`.
+    pub async fn trust_simulated_root(
         &self,
         root: Root,
         environment: Environment,
+        identifier: LegacyIdentifier,
         data: &Path,
     ) -> Result<(), OperatorError> {
         let path = data.join(TOKEN_FILE);
         let token = std::fs::read_to_string(&path).map_err(|source| OperatorError::Token { path, source })?;
         let token = Zeroizing::new(format!("Bearer {}", token.trim()));
-        let url = format!("{}/roots", self.url);
-        let body = NewRoot { root, kind: ProofKind::Legacy, environment, time: None };
+        let url = format!("{}/simulator/roots", self.url);
+        let body = SimulatedRoot { root, environment, identifier };
         let request = self.http.post(&url).json(&body).header(AUTHORIZATION, token.as_str()).timeout(ANSWER_TIMEOUT);
         let _: ListedRoot = send(&url, request).await?;
         Ok(())

@@ -11,7 +11,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
-use selfsame_protocol::verification::{Environment, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use semaphore_rs::identity::Identity;
 use semaphore_rs::poseidon_tree::LazyPoseidonTree;
 use semaphore_rs::protocol::{generate_nullifier_hash, generate_proof};
@@ -23,6 +23,9 @@ use crate::keys::AuthenticatorKey;
 
 /// Depth of the identity tree of legacy proofs.
 const IDENTITY_TREE_DEPTH: usize = 30;
+
+/// The credential of legacy proofs.
+pub const LEGACY_IDENTIFIER: LegacyIdentifier = LegacyIdentifier::Orb;
 
 /// Expiry of simulated credentials: 2100-01-01, 00:00 UTC.
 const EXPIRES_AT_MIN: UnixSeconds = UnixSeconds(4_102_444_800);
@@ -108,7 +111,7 @@ pub fn legacy(
         "action": parameters.action,
         "environment": parameters.environment.name(),
         "responses": [{
-            "identifier": "orb",
+            "identifier": LEGACY_IDENTIFIER.name(),
             "merkle_root": padded(root.to_number()),
             "nullifier": padded(nullifier),
             "proof": format!("0x{words}"),

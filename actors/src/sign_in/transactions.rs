@@ -11,7 +11,9 @@ use selfsame_protocol::sign_in::records::{Answer, Transaction};
 use selfsame_protocol::sign_in::response::Delivery;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
-use selfsame_protocol::verification::request::{Bound, BoundRequest, ValidationError, VerificationRequest};
+use selfsame_protocol::verification::request::{
+    Bound, BoundRequest, SIGN_IN_ACTION, ValidationError, VerificationRequest,
+};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
 use selfsame_storage::Decision;
@@ -30,9 +32,6 @@ use crate::support::slot::RESTART_PATIENCE;
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
 /// may be older.
 pub const LEGACY_ROOT_AGE: u64 = 3600;
-
-/// The action of current proofs for sign-in. Legacy proofs have the empty action.
-pub const SIGN_IN_ACTION: &str = "sign-in";
 
 /// A transaction that was begun.
 #[derive(Clone, Debug)]

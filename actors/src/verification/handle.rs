@@ -17,7 +17,7 @@ use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{ActionKey, Admitted, Directory};
 use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{NullifierText, Proofs, VerificationRequest};
-use selfsame_protocol::verification::roots::{TrustedRoot, TrustedRoots};
+use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{StoreError, VerificationRecords};
 use serde::Serialize;
@@ -41,6 +41,8 @@ use crate::support::slot::CallError;
 pub struct Verification {
     /// The application's id.
     pub app_id: String,
+    /// The protocol version of the proofs.
+    pub protocol_version: &'static str,
     /// The result of each item, in the items' order.
     pub results: Vec<ItemResult>,
     /// The first verified nullifier; `None` for session proofs, which are not recorded.
@@ -160,6 +162,7 @@ impl VerificationHandle {
         let request = Arc::new(request);
         let verdicts = self.check(&request, &admitted, directory, deadline).await?;
         let Admitted { relying_party, environment, action: configured } = &admitted;
+        let protocol_version = request.proofs.kind().protocol_version();
         let app_id = relying_party.app_id.clone();
         let results = results(&request.proofs, &verdicts);
         if results.iter().all(|result| !result.success) {
@@ -170,7 +173,7 @@ impl VerificationHandle {
             Some(text) => {
                 let proved = ProvedAction {
                     app_id: &app_id,
-                    key: ActionKey::new(relying_party.rp_id, *environment, text),
+                    key: ActionKey::new(&app_id, *environment, text),
                     text,
                     description: &request.action_description,
                     configured: configured.as_deref(),
@@ -187,7 +190,7 @@ impl VerificationHandle {
             user_presence_completed = request.user_presence_completed,
             "verified a proof"
         );
-        Ok(Verification { app_id, results, nullifier: first, is_reuse })
+        Ok(Verification { app_id, protocol_version, results, nullifier: first, is_reuse })
     }
 
     /// Checks the first proof of a request, for the sign-in of an application. Records nothing.
@@ -314,12 +317,22 @@ impl VerificationHandle {
         self.inner.roots.published()
     }
 
-    /// Trusts a root from now on, durably. The work is spawned, so it continues when the caller is
-    /// cancelled.
+    /// Trusts a root from now on, durably. A root that is trusted already gets the new time and the
+    /// new identifiers. The work is spawned, so it continues when the caller is cancelled.
     pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {
         let inner = Arc::clone(&self.inner);
-        let adding = tokio::spawn(async move { inner.roots.add(root).await });
+        let window = inner.registry.rules().root_validity_window;
+        let adding = tokio::spawn(async move { inner.roots.add(root, inner.clock.unix_seconds(), window).await });
         adding.await.unwrap_or(Err(StoreError::Closing))
+    }
+
+    /// Takes a trusted root back: no proof against it passes from now on, also after a restart and
+    /// also when the configuration lists the root. Returns whether it was trusted. The work is
+    /// spawned, so it continues when the caller is cancelled.
+    pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let removing = tokio::spawn(async move { inner.roots.remove(root).await });
+        removing.await.unwrap_or(Err(StoreError::Closing))
     }
 }
 

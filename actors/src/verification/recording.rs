@@ -134,10 +134,7 @@ impl NullifierRecorder {
         };
         let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
         let is_known = proved.configured.is_some() || self.records.action(&proved.key)?.is_some();
-        let new_action = (!is_known).then(|| {
-            let (action, description) = (proved.text.to_owned(), proved.description.to_owned());
-            (proved.key, ActionRecord { action, description, created_at: now })
-        });
+        let new_action = (!is_known).then(|| (proved.key, ActionRecord::new(proved.text, proved.description, now)));
         Ok(NullifierWrite { nullifiers, new_action })
     }
 }

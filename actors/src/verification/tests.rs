@@ -16,8 +16,8 @@ use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
-use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
 use serde_json::{Value, json};
@@ -77,6 +77,12 @@ struct VerificationService {
     _folder: TempDir,
 }
 
+/// The root of the proofs of these tests.
+fn trusted_root() -> TrustedRoot {
+    let key = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
+    TrustedRoot { key, trust: RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] } }
+}
+
 async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -> VerificationService {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
@@ -89,6 +95,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         has_active_application: true,
         environments: vec![Environment::Staging],
         accept_legacy: true,
+        accepted_identifiers: None,
         oprf_public_key: None,
     };
     let mut verification = VerificationSettings {
@@ -99,12 +106,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
             key: Arc::new(PreparedKey::new(&simulator().verification_key())),
         }],
         directory: Directory::new([relying_party], [], [], [HERE]),
-        trusted_roots: vec![TrustedRoot {
-            environment: HERE.0,
-            kind: HERE.1,
-            time: UnixSeconds(0),
-            root: Root::from_number(U256::from(5)),
-        }],
+        trusted_roots: vec![trusted_root()],
         ..VerificationSettings::default()
     };
     change(&mut verification);
@@ -262,9 +264,14 @@ async fn abandoned_requests_release_their_permits() {
 async fn a_limited_action_counts_racing_proofs_exactly() {
     use selfsame_protocol::verification::directory::Action;
 
-    let rp_id = RelyingPartyId::derived_from(APP);
-    let action =
-        Action { rp_id, environment: HERE.0, action: "a".to_owned(), max_verifications: 3, accept_legacy: true };
+    let action = Action {
+        app_id: APP.to_owned(),
+        environment: HERE.0,
+        action: "a".to_owned(),
+        max_verifications: 3,
+        accept_legacy: true,
+        accepted_identifiers: None,
+    };
     let running = start("limited", |settings| {
         let relying_parties =
             [RelyingParty::clone(settings.directory.relying_party(APP).expect("the relying party is configured"))];

@@ -14,8 +14,8 @@ use selfsame_protocol::tree::{Root, field_element};
 use selfsame_protocol::verification::directory::{Directory, RelyingParty};
 use selfsame_protocol::verification::hash::{external_nullifier, hash_text};
 use selfsame_protocol::verification::request::VerificationRequest;
-use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -46,6 +46,12 @@ pub fn request(person: u64) -> VerificationRequest {
     VerificationRequest::read(&body).expect("the request is well-formed")
 }
 
+/// The root of the proofs of these tests.
+fn trusted_root() -> TrustedRoot {
+    let key = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
+    TrustedRoot { key, trust: RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] } }
+}
+
 pub fn configure_verification(settings: &mut Settings) {
     let relying_party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
@@ -54,17 +60,13 @@ pub fn configure_verification(settings: &mut Settings) {
         has_active_application: true,
         environments: vec![Environment::Staging],
         accept_legacy: true,
+        accepted_identifiers: None,
         oprf_public_key: None,
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];
     settings.verification.directory = Directory::new([relying_party], [], [], [HERE]);
-    settings.verification.trusted_roots = vec![TrustedRoot {
-        environment: HERE.0,
-        kind: HERE.1,
-        time: UnixSeconds(0),
-        root: Root::from_number(U256::from(5)),
-    }];
+    settings.verification.trusted_roots = vec![trusted_root()];
 }
 
 /// Sends the request until the proof is verified. Each call must get an answer, and a valid proof

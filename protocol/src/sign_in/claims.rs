@@ -54,14 +54,15 @@ impl Encoding for Scopes {
 /// The verification level of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VerificationLevel {
-    /// The proof's identifier is `orb` or `proof_of_human`.
+    /// The proof's credential is `orb` or `proof_of_human`.
     Orb,
-    /// The proof has another identifier.
+    /// The proof's credential is another one.
     Device,
 }
 
 impl VerificationLevel {
-    /// The level of a proof by its identifier.
+    /// The level of a verified proof by its identifier. The trusted root of a legacy proof, or the
+    /// issuer of a current one, confirmed the identifier; otherwise the proof did not verify.
     pub fn of_identifier(identifier: &str) -> Self {
         if matches!(identifier, "orb" | "proof_of_human") { Self::Orb } else { Self::Device }
     }

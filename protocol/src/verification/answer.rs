@@ -42,6 +42,9 @@ impl ItemResult {
 pub struct VerificationResponse {
     /// Always true.
     pub success: bool,
+    /// The protocol version of the request's proofs: `3.0` or `4.0`.
+    #[schema(example = "4.0")]
+    pub protocol_version: &'static str,
     /// The request's session, for session proofs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::hash::hash_text;
 use super::identity::{Environment, ProofKind, RelyingPartyId};
 use super::request::{Proofs, VerificationRequest};
-use crate::U256;
 use crate::commitment::PublicKey;
+use crate::{B256, U256, keccak256};
 
 /// A relying party and its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct RelyingParty {
     pub environments: Vec<Environment>,
     /// Whether the application accepts proofs of protocol version 3.0.
     pub accept_legacy: bool,
+    /// The credentials that count for the application; `None` for all.
+    pub accepted_identifiers: Option<Vec<String>>,
     /// The relying party's OPRF public key: a public input of current proofs, which are refused
     /// without it.
     pub oprf_public_key: Option<PublicKey>,
@@ -34,8 +36,8 @@ pub struct RelyingParty {
 /// proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// The relying party that the action belongs to.
-    pub rp_id: RelyingPartyId,
+    /// Id of the application that the action belongs to.
+    pub app_id: String,
     /// The environment that the action belongs to.
     pub environment: Environment,
     /// The action's text. Texts with the same hash are one action ([`ActionKey`]).
@@ -44,6 +46,9 @@ pub struct Action {
     pub max_verifications: u64,
     /// Whether the action accepts proofs of protocol version 3.0.
     pub accept_legacy: bool,
+    /// The credentials that count for the action, of those that count for the application; `None`
+    /// for all of these.
+    pub accepted_identifiers: Option<Vec<String>>,
 }
 
 /// An issuer of credentials.
@@ -70,12 +75,12 @@ pub struct Directory {
     keys: HashSet<(Environment, ProofKind)>,
 }
 
-/// An action of a relying party, by the hash of its text: texts that stand for the same bytes are
-/// the same action.
+/// An action of an application, by the hash of its text: texts that stand for the same bytes are
+/// the same action. An application that is given another relying-party id keeps its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ActionKey {
-    /// The relying party that the action belongs to.
-    pub rp_id: RelyingPartyId,
+    /// keccak256 of the application's id.
+    pub application: B256,
     /// The environment that the action belongs to.
     pub environment: Environment,
     /// The hash of the action's text.
@@ -84,21 +89,12 @@ pub struct ActionKey {
 
 impl ActionKey {
     /// The key of an action's text.
-    pub fn new(rp_id: RelyingPartyId, environment: Environment, action: &str) -> Self {
-        Self { rp_id, environment, action: hash_text(action) }
+    pub fn new(app_id: &str, environment: Environment, action: &str) -> Self {
+        Self { application: keccak256(app_id), environment, action: hash_text(action) }
     }
 }
 
-crate::encode_fields!(ActionKey { rp_id, environment, action });
-
-impl crate::encoding::Encoding for RelyingPartyId {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, crate::encoding::DecodeError> {
-        u64::decode(input).map(Self)
-    }
-}
+crate::encode_fields!(ActionKey { application, environment, action });
 
 /// Why a request is refused before its proofs are checked, in the order of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -193,6 +189,35 @@ pub struct Admitted {
     pub action: Option<Arc<Action>>,
 }
 
+impl Admitted {
+    /// Checks that a credential counts for the application, and for the action if it is configured.
+    ///
+    /// # Errors
+    /// It does not count.
+    pub(super) fn check_identifier(&self, identifier: &str) -> Result<(), OtherCredential> {
+        let RelyingParty { app_id, accepted_identifiers, .. } = &*self.relying_party;
+        let of_application = accepted_identifiers.as_ref().map(|accepted| (accepted, format!("application {app_id}")));
+        let of_action = self.action.as_deref().and_then(|Action { action, accepted_identifiers, .. }| {
+            accepted_identifiers.as_ref().map(|accepted| (accepted, format!("action {action:?}")))
+        });
+        let lists = [of_application, of_action].into_iter().flatten();
+        match lists.into_iter().find(|(accepted, _)| !accepted.iter().any(|accepted| accepted == identifier)) {
+            None => Ok(()),
+            Some((accepted, whose)) => Err(OtherCredential { whose, accepted: accepted.join(" or ") }),
+        }
+    }
+}
+
+/// A credential does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OtherCredential {
+    /// The entry that does not accept it: `application` and its id, or `action` and its text in
+    /// quotes.
+    pub whose: String,
+    /// The identifiers that it accepts, joined with ` or `.
+    pub accepted: String,
+}
+
 impl Directory {
     /// A directory of these entries. `keys` are the environments and kinds of proof that have a
     /// verification key.
@@ -208,7 +233,7 @@ impl Directory {
             directory.relying_parties.insert(party.rp_id, Arc::new(party));
         }
         for action in actions {
-            let key = ActionKey::new(action.rp_id, action.environment, &action.action);
+            let key = ActionKey::new(&action.app_id, action.environment, &action.action);
             directory.actions.insert(key, Arc::new(action));
         }
         for issuer in issuers {
@@ -229,7 +254,7 @@ impl Directory {
         if request.has_integrity_bundle {
             return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
         }
-        let key = |action| ActionKey::new(relying_party.rp_id, environment, action);
+        let key = |action| ActionKey::new(&relying_party.app_id, environment, action);
         let action = request.proofs.action().and_then(|action| self.actions.get(&key(action))).cloned();
         if matches!(request.proofs, Proofs::Legacy { .. }) {
             let whose = if !relying_party.accept_legacy {

@@ -1,4 +1,4 @@
-//! Environments, kinds of proof, identifiers of relying parties.
+//! Environments, kinds of proof, credentials, identifiers of relying parties.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -66,6 +66,62 @@ impl ProofKind {
 }
 
 encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
+
+/// The credential that a legacy proof is for (interface description, section 2.5.1). In the public
+/// system each has an identity tree of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LegacyIdentifier {
+    /// `orb`: a person whose uniqueness was verified by an orb.
+    Orb,
+    /// `secure_document`.
+    SecureDocument,
+    /// `document`.
+    Document,
+    /// `device`.
+    Device,
+    /// `face`.
+    Face,
+    /// `selfie`.
+    Selfie,
+}
+
+impl LegacyIdentifier {
+    /// Every value.
+    pub const ALL: [Self; 6] =
+        [Self::Orb, Self::SecureDocument, Self::Document, Self::Device, Self::Face, Self::Selfie];
+
+    /// The name in requests and configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Orb => "orb",
+            Self::SecureDocument => "secure_document",
+            Self::Document => "document",
+            Self::Device => "device",
+            Self::Face => "face",
+            Self::Selfie => "selfie",
+        }
+    }
+
+    /// The value with a name; `None` when there is none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|identifier| identifier.name() == name)
+    }
+
+    /// The names of several values, joined with `, `.
+    pub fn names(identifiers: &[Self]) -> String {
+        identifiers.iter().map(|identifier| identifier.name()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+encode_enum!(LegacyIdentifier {
+    Orb = 0,
+    SecureDocument = 1,
+    Document = 2,
+    Device = 3,
+    Face = 4,
+    Selfie = 5,
+} of "a credential");
 
 /// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric
 /// id that proofs carry.

@@ -3,11 +3,11 @@
 
 use ark_bn254::Fr;
 
-use super::directory::{Admitted, Directory};
+use super::directory::{Admitted, Directory, OtherCredential};
 use super::hash::external_nullifier;
-use super::identity::Environment;
+use super::identity::{Environment, LegacyIdentifier};
 use super::request::{CurrentItem, LegacyItem, Proofs, quote};
-use super::roots::RootAge;
+use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;
 use crate::groth16::proof::ProofError;
 use crate::groth16::{Claim, Proof};
@@ -25,8 +25,13 @@ const SESSION_PREFIX: u8 = 2;
 pub trait KnownRoots {
     /// Why the state could not be read.
     type Error;
-    /// The age of a legacy root; `None` when it is not trusted.
-    fn legacy(&self, environment: Environment, root: Root) -> Option<RootAge>;
+    /// The age of a legacy root that is trusted for a credential.
+    fn legacy(
+        &self,
+        environment: Environment,
+        identifier: LegacyIdentifier,
+        root: Root,
+    ) -> Result<RootAge, UntrustedRoot>;
     /// Whether a current root is valid.
     fn is_current(&self, environment: Environment, root: Root) -> Result<bool, Self::Error>;
 }
@@ -34,6 +39,17 @@ pub trait KnownRoots {
 /// Why an item failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
+    /// The application or the action does not accept the item's credential.
+    #[error("{whose} accepts {accepted}, not {given}; ask for a proof of an accepted credential")]
+    IdentifierNotAccepted {
+        /// The entry that does not accept it: `application` and its id, or `action` and its text in
+        /// quotes.
+        whose: String,
+        /// The identifiers that it accepts, joined with ` or `.
+        accepted: String,
+        /// The item's identifier in quotes, cut to 80 characters.
+        given: String,
+    },
     /// A number of a legacy item is not below the modulus of BN254's scalar field.
     #[error("{field} is not below the modulus of the scalar field; send the number as the wallet made it")]
     LegacyNumber {
@@ -46,6 +62,17 @@ pub enum ItemError {
     /// The legacy root is not trusted in this environment.
     #[error("merkle_root is not a known root of {environment}; ask for a new proof", environment = .0.name())]
     UnknownLegacyRoot(Environment),
+    /// The legacy root is trusted in this environment, for other credentials.
+    #[error(
+        "merkle_root is a root of {expected}, not of {given}; identifier must name the credential that the proof is for",
+        expected = LegacyIdentifier::names(expected), given = given.name()
+    )]
+    RootOfOtherCredential {
+        /// The credentials that the root is trusted for.
+        expected: Vec<LegacyIdentifier>,
+        /// The credential that the item names.
+        given: LegacyIdentifier,
+    },
     /// The legacy root is older than the item allows.
     #[error("merkle_root is {age} seconds old, max_age allows {max_age}; ask for a new proof")]
     RootTooOld {
@@ -110,8 +137,9 @@ impl ItemError {
     /// The code in the item's result.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::IdentifierNotAccepted { .. } => "identifier_not_accepted",
             Self::LegacyNumber { .. } | Self::LegacyProof(_) => "invalid_format",
-            Self::UnknownLegacyRoot(_) => "invalid_merkle_root",
+            Self::UnknownLegacyRoot(_) | Self::RootOfOtherCredential { .. } => "invalid_merkle_root",
             Self::RootTooOld { .. } => "root_too_old",
             Self::CurrentNumber { .. } => "invalid_public_input",
             Self::NotASessionAction => "invalid_action",
@@ -137,7 +165,7 @@ pub fn check_items<Roots: KnownRoots>(
     match proofs {
         Proofs::Legacy { action, items } => {
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
-            let check = |item| check_legacy(item, external_nullifier, admitted.environment, roots);
+            let check = |item| check_legacy(item, external_nullifier, admitted, roots);
             Ok(items.iter().map(check).collect())
         }
         Proofs::Uniqueness { nonce, items, .. } => {
@@ -157,9 +185,10 @@ pub fn check_items<Roots: KnownRoots>(
 fn check_legacy(
     item: &LegacyItem,
     external_nullifier: U256,
-    environment: Environment,
+    admitted: &Admitted,
     roots: &impl KnownRoots,
 ) -> Result<Claim, ItemError> {
+    check_identifier(admitted, item.identifier.name())?;
     let inputs = [
         ("merkle_root", item.merkle_root.to_number()),
         ("nullifier", item.nullifier.value.0),
@@ -171,14 +200,24 @@ fn check_legacy(
         .map(|(field, value)| field_element(value).ok_or(ItemError::LegacyNumber { field }))
         .collect::<Result<_, _>>()?;
     let proof = Proof::from_legacy(&item.proof).map_err(ItemError::LegacyProof)?;
-    match roots.legacy(environment, item.merkle_root) {
-        None => return Err(ItemError::UnknownLegacyRoot(environment)),
-        Some(RootAge::Seconds(age)) if age > item.max_age => {
+    match roots.legacy(admitted.environment, item.identifier, item.merkle_root) {
+        Err(UntrustedRoot::Unknown) => return Err(ItemError::UnknownLegacyRoot(admitted.environment)),
+        Err(UntrustedRoot::OtherIdentifiers(expected)) => {
+            return Err(ItemError::RootOfOtherCredential { expected, given: item.identifier });
+        }
+        Ok(RootAge::Seconds(age)) if age > item.max_age => {
             return Err(ItemError::RootTooOld { age, max_age: item.max_age });
         }
-        Some(_) => {}
+        Ok(_) => {}
     }
     Ok(Claim::new(proof, inputs))
+}
+
+/// Checks that the application and the action accept an item's credential.
+fn check_identifier(admitted: &Admitted, identifier: &str) -> Result<(), ItemError> {
+    admitted.check_identifier(identifier).map_err(|OtherCredential { whose, accepted }| {
+        ItemError::IdentifierNotAccepted { whose, accepted, given: quote(identifier) }
+    })
 }
 
 /// The values that all items of a current request share.
@@ -204,6 +243,7 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
     /// Checks that every number is below the modulus of the scalar field, and that the action is of
     /// the request's type.
     fn check_numbers(&self, item: &CurrentItem) -> Result<(), ItemError> {
+        check_identifier(self.admitted, &item.identifier)?;
         let is_session = self.session.is_some();
         let (nullifier, action) = match is_session {
             true => ("session_nullifier[0]", "session_nullifier[1]"),

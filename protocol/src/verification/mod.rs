@@ -25,4 +25,4 @@ pub mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use identity::{Environment, ProofKind, RelyingPartyId};
+pub use identity::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};

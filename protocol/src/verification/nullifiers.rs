@@ -5,7 +5,7 @@ use crate::encode_fields;
 use crate::ids::Nullifier;
 use crate::time::UnixMillis;
 
-/// The key of a nullifier's record: an action of a relying party in an environment, and the
+/// The key of a nullifier's record: an action of an application in an environment, and the
 /// nullifier, compared as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NullifierKey {
@@ -30,15 +30,28 @@ pub struct NullifierRecord {
 
 encode_fields!(NullifierRecord { created_at, verifications, user_presence_completed } version 1 of "nullifier record");
 
+/// The most bytes of an action's text and description that its record keeps. Every verified proof
+/// can create an action, and its record is never deleted.
+pub const RECORDED_TEXT: usize = 256;
+
 /// The record of an action that was created by its first verified proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionRecord {
-    /// The action's text in the request that created it.
+    /// The first [`RECORDED_TEXT`] bytes of the action's text in the request that created it.
     pub action: String,
-    /// The description in that request; empty when the request had none.
+    /// The first [`RECORDED_TEXT`] bytes of the description in that request; empty when the request
+    /// had none.
     pub description: String,
     /// When its first proof verified.
     pub created_at: UnixMillis,
+}
+
+impl ActionRecord {
+    /// The record of an action that is created at `created_at`.
+    pub fn new(action: &str, description: &str, created_at: UnixMillis) -> Self {
+        let recorded = |text: &str| text[..text.floor_char_boundary(RECORDED_TEXT)].to_owned();
+        Self { action: recorded(action), description: recorded(description), created_at }
+    }
 }
 
 encode_fields!(ActionRecord { action, description, created_at } version 1 of "action record");
@@ -76,6 +89,14 @@ pub fn count_verification(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_record_of_an_action_has_a_bounded_part_of_its_texts() {
+        let record = ActionRecord::new(&"a".repeat(2048), &format!("{}é", "b".repeat(255)), UnixMillis(1));
+        assert_eq!((record.action, record.description), ("a".repeat(256), "b".repeat(255)));
+        let short = ActionRecord::new("vote", "", UnixMillis(1));
+        assert_eq!((&*short.action, &*short.description), ("vote", ""));
+    }
 
     #[test]
     fn verifications_are_counted_up_to_the_limit() {

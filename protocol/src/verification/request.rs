@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::hash::{hash_text, hash_to_field};
-use super::identity::{Environment, ProofKind};
+use super::identity::{Environment, LegacyIdentifier, ProofKind};
 use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
@@ -24,8 +24,9 @@ pub const LONGEST_TEXT: usize = 2048;
 /// Bounds of a legacy item's `max_age` in seconds, both inclusive. The upper bound is the default.
 pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
 
-/// The identifiers that a legacy item can have.
-const LEGACY_IDENTIFIERS: [&str; 6] = ["orb", "secure_document", "document", "device", "face", "selfie"];
+/// The action of sign-ins with current proofs. The verification endpoint refuses it, so that no
+/// application collects there the nullifiers that are the subjects of sign-ins.
+pub const SIGN_IN_ACTION: &str = "sign-in";
 
 /// A request of the right shape. Its proofs are not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Proofs {
     /// Identifier and nullifier of each proof, in the request's order.
     pub fn identifiers_and_nullifiers(&self) -> Vec<(&str, &NullifierText)> {
         match self {
-            Self::Legacy { items, .. } => items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect(),
+            Self::Legacy { items, .. } => items.iter().map(|item| (item.identifier.name(), &item.nullifier)).collect(),
             Self::Uniqueness { items, .. } | Self::Session { items, .. } => {
                 items.iter().map(|item| (&*item.identifier, &item.nullifier)).collect()
             }
@@ -163,8 +164,8 @@ impl From<NumberText> for NullifierText {
 /// A legacy proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyItem {
-    /// The kind of credential, such as `orb` (interface description, section 2.5.1).
-    pub identifier: String,
+    /// The credential that the proof is for.
+    pub identifier: LegacyIdentifier,
     /// The root of the identity tree that the proof was made against.
     pub merkle_root: Root,
     /// The nullifier: a public input of the proof.
@@ -270,8 +271,14 @@ impl VerificationRequest {
                 return Err(body.wrong("protocol_version", detail));
             }
         }
+        body.check_minimum(version)?;
         let nonce = body.text("nonce")?;
         let action = body.bounded_text("action")?.filter(|action| !action.is_empty());
+        if action.is_some_and(|action| hash_text(action) == hash_text(SIGN_IN_ACTION)) {
+            let detail =
+                format!("must not be {SIGN_IN_ACTION:?}, which is the action of sign-ins; choose another text");
+            return Err(body.wrong("action", detail));
+        }
         let responses = body.responses()?;
         let proofs = match (session_id, version) {
             (Some(_), _) => {
@@ -318,7 +325,7 @@ impl VerificationRequest {
         let (identifier, nullifier, proofs) = match bound.kind {
             ProofKind::Legacy => {
                 let item = legacy_item(&item, Some(bound))?;
-                (item.identifier.clone(), item.nullifier.value, Proofs::Legacy { action, items: vec![item] })
+                (item.identifier.name().to_owned(), item.nullifier.value, Proofs::Legacy { action, items: vec![item] })
             }
             ProofKind::Current => {
                 let item = uniqueness_item(&item, hash_text(bound.action), Some(bound))?;
@@ -351,14 +358,14 @@ impl VerificationRequest {
 }
 
 fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyItem, ValidationError> {
-    let identifier = item.text("identifier")?;
-    if !LEGACY_IDENTIFIERS.contains(&identifier) {
-        let detail = format!("must be one of {}, not {}", LEGACY_IDENTIFIERS.join(", "), quote(identifier));
-        return Err(item.wrong("identifier", detail));
-    }
+    let name = item.text("identifier")?;
+    let identifier = LegacyIdentifier::from_name(name).ok_or_else(|| {
+        let known = LegacyIdentifier::names(&LegacyIdentifier::ALL);
+        item.wrong("identifier", format!("must be one of {known}, not {}", quote(name)))
+    })?;
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
-        identifier: identifier.to_owned(),
+        identifier,
         merkle_root: Root::from_number(item.hex("merkle_root")?.value),
         nullifier: item.hex("nullifier")?.into(),
         proof: item.legacy_proof("proof")?,
@@ -570,6 +577,22 @@ impl<'a> Fields<'a> {
             Some(other) => {
                 let detail = format!("must be production, staging or sandbox, not {}", quote(other));
                 Err(self.wrong("environment", detail))
+            }
+        }
+    }
+
+    /// Checks `min_protocol_version`. A legacy proof does not bind the nonce, so without a minimum
+    /// it can take the place of the current proof that was asked for.
+    fn check_minimum(&self, version: &str) -> Result<(), ValidationError> {
+        match self.optional_text("min_protocol_version")? {
+            Some("4.0") if version == "3.0" => {
+                let detail = "must be \"4.0\", not \"3.0\": min_protocol_version is \"4.0\"; ask for a proof of 4.0";
+                Err(self.wrong("protocol_version", detail))
+            }
+            None | Some("3.0" | "4.0") => Ok(()),
+            Some(other) => {
+                let detail = format!("must be \"3.0\" or \"4.0\", not {}", quote(other));
+                Err(self.wrong("min_protocol_version", detail))
             }
         }
     }

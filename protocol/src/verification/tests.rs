@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::directory::{Action, AdmissionError, Directory, Issuer, RelyingParty};
 use super::items::{ItemError, KnownRoots, check_items};
 use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
-use super::roots::RootAge;
+use super::roots::{RootAge, UntrustedRoot};
 use super::*;
 use crate::commitment::PublicKey;
 use crate::groth16::{PreparedKey, VerificationKey};
@@ -224,6 +224,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         has_active_application: true,
         environments: Environment::ALL.to_vec(),
         accept_legacy: true,
+        accepted_identifiers: None,
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
     }
 }
@@ -316,11 +317,12 @@ fn admission_reports_the_first_check_that_fails() {
 #[test]
 fn an_action_is_identified_by_the_bytes_of_its_text() {
     let action = |action: &str, max_verifications| Action {
-        rp_id: RELYING_PARTY.parse().expect("an id"),
+        app_id: APP.to_owned(),
         environment: Environment::Staging,
         action: action.to_owned(),
         max_verifications,
         accept_legacy: max_verifications != 2,
+        accepted_identifiers: None,
     };
     let directory =
         Directory::new([relying_party(APP, RELYING_PARTY)], [action("0xab", 1), action("refuses", 2)], [], keys());
@@ -334,7 +336,7 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
     assert_eq!(refusal, "action \"refuses\" accepts no proofs of protocol version 3.0; ask for one of 4.0");
 }
 
-/// One legacy root with a chosen age, and one current root.
+/// One legacy root of orb credentials with a chosen age, and one current root.
 struct RecordedRoots {
     legacy: (Root, RootAge),
     current: Root,
@@ -351,8 +353,12 @@ impl RecordedRoots {
 
 impl KnownRoots for RecordedRoots {
     type Error = std::convert::Infallible;
-    fn legacy(&self, _: Environment, root: Root) -> Option<RootAge> {
-        (root == self.legacy.0).then_some(self.legacy.1)
+    fn legacy(&self, _: Environment, identifier: LegacyIdentifier, root: Root) -> Result<RootAge, UntrustedRoot> {
+        match (root == self.legacy.0, identifier) {
+            (true, LegacyIdentifier::Orb) => Ok(self.legacy.1),
+            (true, _) => Err(UntrustedRoot::OtherIdentifiers(vec![LegacyIdentifier::Orb])),
+            (false, _) => Err(UntrustedRoot::Unknown),
+        }
     }
     fn is_current(&self, _: Environment, root: Root) -> Result<bool, Self::Error> {
         Ok(root == self.current)
@@ -361,10 +367,19 @@ impl KnownRoots for RecordedRoots {
 
 /// The outcome of a request's only item: its error code, or whether its proof holds.
 fn outcome_at(path: &str, request: &Value, roots: &RecordedRoots, now: UnixSeconds) -> Result<bool, &'static str> {
-    let directory = directory();
+    outcome_in(&directory(), path, request, roots, now)
+}
+
+fn outcome_in(
+    directory: &Directory,
+    path: &str,
+    request: &Value,
+    roots: &RecordedRoots,
+    now: UnixSeconds,
+) -> Result<bool, &'static str> {
     let request = read(request);
     let admitted = directory.admit(path, &request).expect("the request is admitted");
-    let Ok(mut items) = check_items(&request.proofs, &admitted, &directory, roots, now);
+    let Ok(mut items) = check_items(&request.proofs, &admitted, directory, roots, now);
     assert_eq!(items.len(), 1);
     let claim = items.remove(0).map_err(|failure: ItemError| failure.code())?;
     let key = match request.proofs.kind() {
@@ -389,6 +404,11 @@ fn legacy_items_are_checked_against_request_and_roots() {
     assert_eq!(outcome(APP, &item("nullifier", json!("0x1"))), Ok(false));
     assert_eq!(outcome(APP, &item("signal_hash", json!("0x1"))), Ok(false));
     assert_eq!(outcome(APP, &item("merkle_root", json!("0x1"))), Err("invalid_merkle_root"));
+    // The sender does not choose the credential: the root is one of orb credentials.
+    for identifier in LegacyIdentifier::ALL {
+        let expected = if identifier == LegacyIdentifier::Orb { Ok(true) } else { Err("invalid_merkle_root") };
+        assert_eq!(outcome(APP, &item("identifier", json!(identifier.name()))), expected, "{identifier:?}");
+    }
     for field in ["merkle_root", "nullifier", "signal_hash"] {
         assert_eq!(outcome(APP, &item(field, json!(TOO_LARGE))), Err("invalid_format"), "{field}");
     }
@@ -408,6 +428,64 @@ fn legacy_items_are_checked_against_request_and_roots() {
     ] {
         assert_eq!(outcome_at(APP, request, &age(age_of_root), NOW), expected, "{age_of_root}");
     }
+}
+
+#[test]
+fn only_accepted_credentials_count() {
+    let list = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    for (of_application, of_action, expected) in [
+        (None, None, Ok(true)),
+        (list(&["orb", "device"]), None, Ok(true)),
+        (list(&["device"]), None, Err("identifier_not_accepted")),
+        (None, list(&["orb"]), Ok(true)),
+        (None, list(&["passport"]), Err("identifier_not_accepted")),
+        // An action narrows what its application accepts, and does not widen it.
+        (list(&["device"]), list(&["orb"]), Err("identifier_not_accepted")),
+    ] {
+        let party = RelyingParty { accepted_identifiers: of_application.clone(), ..relying_party(APP, RELYING_PARTY) };
+        let action = Action {
+            app_id: APP.to_owned(),
+            environment: Environment::Staging,
+            action: legacy()["action"].as_str().expect("text").to_owned(),
+            max_verifications: 0,
+            accept_legacy: true,
+            accepted_identifiers: of_action.clone(),
+        };
+        let directory = Directory::new([party], [action], [issuer()], keys());
+        let outcome = outcome_in(&directory, APP, &legacy(), &RecordedRoots::new(), NOW);
+        assert_eq!(outcome, expected, "{of_application:?} {of_action:?}");
+    }
+    let passports =
+        RelyingParty { accepted_identifiers: list(&["passport"]), ..relying_party("app_session", RELYING_PARTY) };
+    let directory = Directory::new([passports], [], [issuer()], keys());
+    let outcome = outcome_in(&directory, RELYING_PARTY, &session(), &RecordedRoots::new(), NOW);
+    assert_eq!(outcome, Err("identifier_not_accepted"));
+}
+
+#[test]
+fn a_request_below_its_minimum_protocol_version_is_malformed() {
+    let attribute = |request: &Value| VerificationRequest::read(request).map(|_| ()).map_err(|error| error.attribute);
+    for (request, minimum, expected) in [
+        (legacy(), json!("4.0"), Err(Some("protocol_version"))),
+        (legacy(), json!("3.0"), Ok(())),
+        (legacy(), Value::Null, Ok(())),
+        (session(), json!("4.0"), Ok(())),
+        (session(), json!("3.0"), Ok(())),
+        (session(), json!("5.0"), Err(Some("min_protocol_version"))),
+        (session(), json!(4), Err(Some("min_protocol_version"))),
+    ] {
+        let request = with(request, "/min_protocol_version", minimum);
+        assert_eq!(attribute(&request), expected.map_err(|name| name.map(str::to_owned)), "{request}");
+    }
+}
+
+#[test]
+fn the_action_of_sign_ins_is_reserved() {
+    for action in ["sign-in", "0x7369676e2d696e"] {
+        let error = VerificationRequest::read(&with(legacy(), "/action", json!(action))).expect_err("refused");
+        assert_eq!(error.attribute.as_deref(), Some("action"), "{error}");
+    }
+    assert!(VerificationRequest::read(&with(legacy(), "/action", json!("Sign-in"))).is_ok());
 }
 
 #[test]

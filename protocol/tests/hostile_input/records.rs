@@ -34,8 +34,8 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord, count_verification};
-use selfsame_protocol::verification::roots::{TrustedRoot, TrustedRoots};
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::roots::{RootDecision, RootKey, TrustedRoot, TrustedRoots};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_protocol::{Address, B256, U256};
 
 use crate::damage::{any_byte_damage, apply_damage};
@@ -162,12 +162,13 @@ records! {
     pages: Page,
     environments: Environment,
     proof_kinds: ProofKind,
-    relying_party_ids: RelyingPartyId,
+    legacy_identifiers: LegacyIdentifier,
     action_keys: ActionKey,
     nullifier_keys: NullifierKey,
     nullifier_records: NullifierRecord,
     action_records: ActionRecord,
-    trusted_roots: TrustedRoot,
+    root_keys: RootKey,
+    root_decisions: RootDecision,
     scopes: Scopes,
     verification_levels: VerificationLevel,
     people: Person,
@@ -280,10 +281,14 @@ proptest! {
         window in u64::any(),
         limit in u64::any(),
     ) {
-        let trusted: TrustedRoots = roots.iter().copied().collect();
-        for root in &roots {
-            prop_assert!(trusted.age(root.environment, root.kind, root.root, UnixSeconds(now)).is_some());
-            trusted.is_valid(root.environment, root.kind, root.root, UnixSeconds(now), window);
+        let trusted = TrustedRoots::new(roots, []);
+        for TrustedRoot { key, trust } in trusted.to_vec() {
+            for identifier in trust.identifiers.iter().filter(|_| key.kind == ProofKind::Legacy) {
+                let age = trusted.legacy_age(key.environment, *identifier, key.root, UnixSeconds(now));
+                prop_assert!(age.is_ok());
+            }
+            trusted.is_current(key.environment, key.root, UnixSeconds(now), window);
+            trusted.is_outdated(&key, UnixSeconds(now), window);
         }
         prop_assert!(is_valid_root(Some(&root), UnixSeconds(now), window) || root.replaced_at.is_some());
         let again = count_verification(Some(&record), limit, UnixMillis(now), true);

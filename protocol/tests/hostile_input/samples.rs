@@ -36,8 +36,8 @@ use selfsame_protocol::time::{UnixMillis, UnixSeconds};
 use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::roots::TrustedRoot;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::roots::{RootDecision, RootKey, RootTrust, TrustedRoot};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_protocol::{Address, B256, U256};
 use strum::IntoEnumIterator;
 
@@ -140,7 +140,6 @@ mapped! {
     [u8; 16] = any::<[u8; 16]>(),
     Signature = any::<[u8; 65]>().prop_map(Signature),
     RequestId = any::<[u8; 16]>().prop_map(|bytes| decode(&bytes).expect("16 bytes")),
-    RelyingPartyId = u64::any().prop_map(RelyingPartyId),
     LeafIndex = u64::any().prop_map(Self),
     PubkeyId = u32::any().prop_map(Self),
     CompressedKey = U256::any().prop_map(Self),
@@ -219,6 +218,7 @@ one_of! {
     CommitmentCheck: Self::Off, Self::Enforce;
     Environment: Self::Production, Self::Staging;
     ProofKind: Self::Legacy, Self::Current;
+    LegacyIdentifier: Self::Orb, Self::SecureDocument, Self::Document, Self::Device, Self::Face, Self::Selfie;
     VerificationLevel: Self::Orb, Self::Device;
     ResponseMode: Self::Query, Self::Fragment, Self::FormPost;
 }
@@ -256,11 +256,14 @@ fields! {
     BlockResult { block_hash, root_before, root_after, outcomes_root, previous_result_hash }
     RootRecord { height, replaced_at }
     Tip { seal, result_hash, root }
-    ActionKey { rp_id, environment, action }
+    ActionKey { application, environment, action }
     NullifierKey { action, nullifier }
     NullifierRecord { created_at, verifications, user_presence_completed }
     ActionRecord { action, description, created_at }
-    TrustedRoot { environment, kind, time, root }
+    RootKey { environment, kind, root }
+    RootTrust { time, identifiers }
+    RootDecision { trust }
+    TrustedRoot { key, trust }
     Person { nullifier, level, auth_time }
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }

@@ -17,8 +17,8 @@ use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issu
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::items::{KnownRoots, check_items};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
-use selfsame_protocol::verification::roots::RootAge;
-use selfsame_protocol::verification::{Environment, ProofKind, RelyingPartyId};
+use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use serde_json::{Value, json};
 
 use crate::cases;
@@ -157,8 +157,8 @@ struct AllRootsTrusted;
 
 impl KnownRoots for AllRootsTrusted {
     type Error = Infallible;
-    fn legacy(&self, _: Environment, _: Root) -> Option<RootAge> {
-        Some(RootAge::Newest)
+    fn legacy(&self, _: Environment, _: LegacyIdentifier, _: Root) -> Result<RootAge, UntrustedRoot> {
+        Ok(RootAge::Newest)
     }
     fn is_current(&self, _: Environment, _: Root) -> Result<bool, Infallible> {
         Ok(true)
@@ -181,6 +181,7 @@ fn directory() -> &'static Directory {
             has_active_application: true,
             environments: Environment::ALL.to_vec(),
             accept_legacy: true,
+            accepted_identifiers: None,
             oprf_public_key: Some(key("oprf")),
         };
         let issuer = Issuer {

@@ -10,7 +10,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{Page, PageId, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
-use selfsame_protocol::verification::roots::TrustedRoot;
+use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::{Address, B256};
 
 use super::records::{RecordKey, StoredRecord};
@@ -70,8 +70,8 @@ pub(crate) const ACCEPTED_KEYS: Family<(UnixSeconds, B256), ()> = Family::new("a
 pub(crate) const NULLIFIERS: Family<NullifierKey, NullifierRecord> = Family::new("nullifiers");
 /// Action → how it came to be, unless it was configured.
 pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions");
-/// Roots that the operator added.
-pub(crate) const TRUSTED_ROOTS: Family<TrustedRoot, ()> = Family::new("trusted_roots");
+/// Root → what the operator decided about it.
+pub(crate) const TRUSTED_ROOTS: Family<RootKey, RootDecision> = Family::new("trusted_roots");
 
 /// Sign-in's records, each with an expiry.
 pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records");

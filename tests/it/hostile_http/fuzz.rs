@@ -225,8 +225,15 @@ impl Corpus {
             add(addresses[Interface::Indexer], "GET", path, none(), GoodBody::None);
         }
 
-        let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging", "time": "2026-07-01T00:00:00Z"});
+        let root = json!({
+            "root": "0x2a", "kind": "legacy", "environment": "staging", "identifiers": ["orb"],
+            "time": "2026-07-01T00:00:00Z",
+        });
         add(addresses[Interface::Operator], "POST", "/roots", none(), GoodBody::Json(vec![root]));
+        let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging"});
+        add(addresses[Interface::Operator], "POST", "/roots/remove", none(), GoodBody::Json(vec![root]));
+        let root = json!({"root": "0x2b", "environment": "staging", "identifier": "orb"});
+        add(addresses[Interface::Operator], "POST", "/simulator/roots", none(), GoodBody::Json(vec![root]));
         add(
             addresses[Interface::Operator],
             "POST",

@@ -164,7 +164,11 @@ async fn verify(
 async fn trust_root(context: &CrashTestContext, choices: &mut CrashChoices) -> Result<(), DaemonGone> {
     // Half as many bits, so that it is an element of the field.
     let root = Root::from_number(U256::from_be_bytes(choices.bytes()) >> 128);
-    match context.operator.trust_legacy_root(root, Environment::Staging, &context.data).await {
+    match context
+        .operator
+        .trust_simulated_root(root, Environment::Staging, prove::LEGACY_IDENTIFIER, &context.data)
+        .await
+    {
         Ok(()) => {
             lock(&context.verification.trusted).insert(root);
             context.count_answer();

@@ -1,0 +1,262 @@
+//! What answers and tokens say about persons: which credential a proof shows, how often a person
+//! counts, and which roots are trusted.
+
+use std::path::Path;
+
+use selfsame::config::{Config, RelyingParty};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use selfsame_wallet::operator::{Operator, OperatorError};
+use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
+use selfsame_wallet::sign_in::SignInSession;
+use serde_json::{Value, json};
+
+use crate::sign_in_client::{SignInTestClient, fragment_or_query, wanted};
+use crate::test_accounts::key;
+use crate::verification_client::{
+    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, random, session, uniqueness, with,
+};
+
+const VERIFIED: &str = "Proof verified successfully";
+const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)";
+
+/// Sends a changing call with the token of the daemon's data folder; status and body of the answer.
+async fn post(client: &VerificationClient, path: &str, body: &Value) -> (u16, Value) {
+    let token = token(client.folder.path());
+    let request = client.http.post(client.daemon.operator(path)).json(body).bearer_auth(token.trim());
+    let answer = request.send().await.expect("an answer");
+    (answer.status().as_u16(), answer.json().await.expect("JSON"))
+}
+
+fn token(data: &Path) -> String {
+    std::fs::read_to_string(data.join("operator.token")).expect("the token")
+}
+
+async fn listed(client: &VerificationClient) -> Vec<Value> {
+    let answer = client.http.get(client.daemon.operator("/roots")).send().await.expect("an answer");
+    answer.json().await.expect("JSON")
+}
+
+#[tokio::test]
+async fn a_legacy_proof_is_for_the_credential_of_its_root_only() {
+    let client = VerificationClient::start().await;
+    for identifier in LegacyIdentifier::ALL {
+        let request = with(legacy(), "/responses/0/identifier", json!(identifier.name()));
+        let answer = client.ask(LEGACY_APP, &request).await;
+        if identifier == LegacyIdentifier::Orb {
+            assert_eq!(answer.body["message"], VERIFIED, "{answer:?}");
+            continue;
+        }
+        assert_eq!(answer.item_code(), "invalid_merkle_root");
+        let detail = answer.body["results"][0]["detail"].as_str().expect("text");
+        assert!(
+            detail.starts_with(&format!("merkle_root is a root of orb, not of {}; ", identifier.name())),
+            "{detail}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_verification_level_of_a_token_is_that_of_the_root() {
+    let client = SignInTestClient::start_with(|_| {}).await;
+    let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
+    let proof = prove::legacy(&key("alice"), &wanted(&session), &mut random()).expect("a proof");
+    let LegacyRequest { root, mut body } = proof;
+    assert_eq!(body["responses"][0]["identifier"], "orb");
+    let operator = Operator::new(&client.daemon.operator("")).expect("an address");
+    let trusting =
+        operator.trust_simulated_root(root, Environment::Staging, LegacyIdentifier::Device, client.folder.path());
+    trusting.await.expect("trusted");
+    let refused = session.answer(&body).await.expect_err("the root is not one of orb credentials");
+    assert!(refused.to_string().contains("merkle_root is a root of device, not of orb"), "{refused}");
+    body["responses"][0]["identifier"] = json!("device");
+    session.answer(&body).await.expect("accepted");
+    let target = session.complete().await.expect("completed").expect("a target");
+    let tokens = client.exchange(&fragment_or_query(&target)["code"]).await;
+    let claims = client.claims(tokens.body["id_token"].as_str().expect("a token")).await;
+    assert_eq!(claims[format!("{}/v1", client.issuer())], json!({"verification_level": "device"}));
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn an_application_accepts_the_credentials_that_it_names_also_at_sign_in() {
+    let only = |identifier: &str| Some(vec![identifier.to_owned()]);
+    let client = VerificationClient::start_with(|config| {
+        let app = config.apps.iter_mut().find(|app| app.id == LEGACY_APP).expect("the application");
+        app.accepted_identifiers = only("device");
+        config.actions.push(action(DEV_APP, "vote", 0));
+        config.actions.last_mut().expect("an action").accepted_identifiers = only("passport");
+    })
+    .await;
+    let answer = client.ask(LEGACY_APP, &legacy()).await;
+    assert_eq!(answer.item_code(), "identifier_not_accepted");
+    let party = client.simulated().await;
+    let answer = client.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await;
+    assert_eq!(answer.item_code(), "identifier_not_accepted");
+    assert_eq!(client.ask(DEV_APP, &uniqueness("alice", "another", &party)).await.status, 200);
+
+    let client = SignInTestClient::start_with(|config| {
+        crate::sign_in_client::accept_current_proofs(config);
+        config.apps[0].accepted_identifiers = only("device");
+    })
+    .await;
+    let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
+    let refused = client.answer(&session, "alice").await.expect_err("an orb credential is not accepted");
+    assert!(refused.to_string().contains("accepts device, not 'proof_of_human'"), "{refused}");
+    client.stop().await;
+}
+
+fn action(app_id: &str, text: &str, max_verifications: u64) -> selfsame::config::Action {
+    selfsame::config::Action {
+        app_id: app_id.to_owned(),
+        action: text.to_owned(),
+        environment: Environment::Staging,
+        description: String::new(),
+        max_verifications,
+        accept_legacy: true,
+        accepted_identifiers: None,
+        counts_kinds_separately: false,
+    }
+}
+
+/// The legacy and the current proof of one person have unrelated nullifiers.
+#[tokio::test]
+async fn a_person_who_can_send_current_proofs_does_not_count_again_with_a_legacy_proof() {
+    let client = VerificationClient::start_with(|config| {
+        config.apps[0].accept_legacy = None;
+        config.actions.push(action(DEV_APP, "vote", 1));
+    })
+    .await;
+    let party = client.simulated().await;
+    assert_eq!(client.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await.status, 200);
+    let operator = Operator::new(&client.daemon.operator("")).expect("an address");
+    let asked =
+        ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
+    let LegacyRequest { root, body } = prove::legacy(&key("alice"), &asked, &mut random()).expect("a proof");
+    let data = client.folder.path();
+    let trusting = operator.trust_simulated_root(root, Environment::Staging, LegacyIdentifier::Orb, data);
+    trusting.await.expect("trusted");
+    let again = client.ask(DEV_APP, &body).await;
+    assert_eq!((again.status, again.code()), (400, "legacy_proofs_not_accepted"), "{again:?}");
+    let again = client.ask(DEV_APP, &uniqueness("alice", "vote", &party)).await;
+    assert_eq!((again.status, again.code()), (400, "max_verifications_reached"), "{again:?}");
+}
+
+#[tokio::test]
+async fn an_application_with_a_new_relying_party_id_still_knows_its_nullifiers() {
+    let limited = |config: &mut Config| config.actions.push(action(LEGACY_APP, "verify-user", 1));
+    let client = VerificationClient::start_with(limited).await;
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.body["message"], VERIFIED);
+    let client = client
+        .restart_with(|config| {
+            limited(config);
+            let rp_id = "rp_00000000000000aa".parse().expect("an id");
+            config.relying_parties.push(RelyingParty::new(LEGACY_APP, rp_id));
+        })
+        .await;
+    for path in [LEGACY_APP, "rp_00000000000000aa"] {
+        let again = client.ask(path, &legacy()).await;
+        assert_eq!((again.status, again.code()), (400, "max_verifications_reached"), "{path} {again:?}");
+    }
+    let old = client.ask("rp_ef0e09d685261981", &legacy()).await;
+    assert_eq!(old.code(), "app_not_migrated");
+}
+
+#[tokio::test]
+async fn answers_name_the_protocol_version_and_requests_can_demand_one() {
+    let client = VerificationClient::start().await;
+    let version = |request: Value, minimum: &str| with(request, "/min_protocol_version", json!(minimum));
+    let party = client.simulated().await;
+    for (path, request, expected) in [
+        (LEGACY_APP, version(legacy(), "3.0"), "3.0"),
+        (SESSION_PARTY, version(session(), "4.0"), "4.0"),
+        (DEV_APP, version(uniqueness("alice", "vote", &party), "4.0"), "4.0"),
+    ] {
+        let answer = client.ask(path, &request).await;
+        assert_eq!((answer.status, &answer.body["protocol_version"]), (200, &json!(expected)), "{answer:?}");
+    }
+    let refused = client.ask(LEGACY_APP, &version(legacy(), "4.0")).await;
+    assert_eq!((refused.status, refused.code()), (400, "validation_error"));
+    assert_eq!(refused.body["attribute"], "protocol_version");
+}
+
+#[tokio::test]
+async fn the_action_of_sign_ins_is_refused() {
+    let client = VerificationClient::start().await;
+    let party = client.simulated().await;
+    let answer = client.ask(DEV_APP, &uniqueness("alice", "sign-in", &party)).await;
+    assert_eq!((answer.status, answer.code()), (400, "validation_error"), "{answer:?}");
+    assert_eq!(answer.body["attribute"], "action");
+}
+
+#[tokio::test]
+async fn a_root_that_was_taken_back_stays_so() {
+    let client = VerificationClient::start().await;
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
+    let root = json!({"root": legacy_vector()["root"], "kind": "legacy", "environment": "staging"});
+    let roots = listed(&client).await.len();
+    let (status, removed) = post(&client, "/roots/remove", &root).await;
+    assert_eq!((status, &removed["kind"], &removed["environment"]), (200, &json!("legacy"), &json!("staging")));
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
+    assert_eq!(listed(&client).await.len(), roots - 1);
+    let (status, again) = post(&client, "/roots/remove", &root).await;
+    assert_eq!((status, &again["code"]), (404, &json!("not_found")), "{again}");
+    // The configuration still lists the root.
+    let client = client.restart().await;
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
+    let (status, added) = post(&client, "/roots", &with(root, "/identifiers", json!(["orb"]))).await;
+    assert_eq!(status, 200, "{added}");
+    assert_eq!(client.ask(LEGACY_APP, &legacy()).await.body["message"], VERIFIED_AGAIN);
+    assert_eq!(client.restart().await.ask(LEGACY_APP, &legacy()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
+    let client = VerificationClient::start().await;
+    let before = listed(&client).await.len();
+    for identifiers in [json!(["orb"]), json!(["face", "device", "face"])] {
+        let root = json!({"root": "7", "kind": "legacy", "environment": "staging", "identifiers": identifiers});
+        assert_eq!(post(&client, "/roots", &root).await.0, 200);
+    }
+    let roots = listed(&client).await;
+    assert_eq!(roots.len(), before + 1);
+    let root = roots.iter().find(|root| root["root"] == "0x7").expect("the root");
+    assert_eq!(root["identifiers"], json!(["device", "face"]));
+}
+
+/// A wallet's own tree has one member, so its root must not count outside of tests.
+#[tokio::test]
+async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() {
+    let client = VerificationClient::start_with(|config| config.dev = false).await;
+    let before = listed(&client).await;
+    let root = json!({"root": "7", "environment": "production", "identifier": "orb"});
+    let (status, refused) = post(&client, "/simulator/roots", &root).await;
+    assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{refused}");
+    assert_eq!(listed(&client).await, before);
+    let operator = Operator::new(&client.daemon.operator("")).expect("an address");
+    let asked =
+        ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
+    let proof = prove::legacy(&key("alice"), &asked, &mut random()).expect("a proof");
+    let data = client.folder.path();
+    let trusting = operator.trust_simulated_root(proof.root, Environment::Staging, LegacyIdentifier::Orb, data);
+    let error = trusting.await.expect_err("refused");
+    assert!(matches!(&error, OperatorError::Client(_)) && error.to_string().contains("selfsame roots add"), "{error}");
+}
+
+#[tokio::test]
+async fn roots_that_no_proof_can_use_are_forgotten() {
+    let client = VerificationClient::start().await;
+    let before = listed(&client).await.len();
+    let root = |number: u64| json!({"root": number.to_string(), "kind": "legacy", "environment": "production", "identifiers": ["face"]});
+    let week = std::time::Duration::from_secs(604_800);
+    for number in 1..=4 {
+        assert_eq!(post(&client, "/roots", &root(number)).await.0, 200);
+        client.daemon.clock.advance(week + std::time::Duration::from_secs(1));
+    }
+    // When the fourth came, the second was not the newest any more and older than any request
+    // allows. The third was the newest until then.
+    let kept: Vec<String> = listed(&client).await.iter().map(|root| root["root"].to_string()).collect();
+    assert_eq!(kept.len(), before + 2, "{kept:?}");
+    assert!(!kept.contains(&"\"0x2\"".to_owned()), "{kept:?}");
+    let client = client.restart().await;
+    assert_eq!(listed(&client).await.len(), kept.len());
+}
