@@ -312,5 +312,5 @@ fn block(previous: &Seal, operations: impl IntoIterator<Item = Operation>) -> Bl
         operation,
     };
     let entries = (0..).zip(operations).map(entry).collect();
-    Block::seal(previous, UnixSeconds(1_782_864_000), RuleParameters::default(), entries)
+    Block::seal(previous, DOMAIN, UnixSeconds(1_782_864_000), RuleParameters::default(), entries)
 }

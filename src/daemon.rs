@@ -20,6 +20,7 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::{Address, address};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -140,11 +141,7 @@ impl Daemon {
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
-        let domain = RegistryDomain {
-            chain_id: config.registry.chain_id,
-            verifying_contract: config.registry.verifying_contract,
-        };
-        let store = Store::open(&store_folder(&config.data_dir), &OpenOptions::new(domain))?;
+        let store = open_store(config, random.as_ref())?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
@@ -242,6 +239,25 @@ fn make_folders(data: &Path) -> io::Result<()> {
     // created the folder.
     make_folder(data)?;
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
+}
+
+/// Opens the store. Without a configured contract, a new store gets a random one: signatures that
+/// are made for one deployment must not be valid in another.
+fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError> {
+    let mut random_contract = Address::ZERO;
+    random.fill(random_contract.as_mut_slice());
+    let domain = RegistryDomain {
+        chain_id: config.registry.chain_id,
+        verifying_contract: config.registry.verifying_contract.unwrap_or(random_contract),
+    };
+    let keeps_contract = config.registry.verifying_contract.is_none();
+    let options = OpenOptions { keeps_contract, ..OpenOptions::new(domain) };
+    let store = Store::open(&store_folder(&config.data_dir), &options)?;
+    if keeps_contract && store.domain() == domain {
+        let verifying_contract = address::text(&random_contract);
+        tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
+    }
+    Ok(store)
 }
 
 /// The seed of the simulator's secrets; `None` when no verification key is the simulator's.

@@ -2,6 +2,8 @@
 
 use alloy_primitives::{Address, B256};
 use alloy_sol_types::{Eip712Domain, SolStruct, eip712_domain};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::registry::Operation;
 
@@ -54,11 +56,14 @@ mod typed {
 
 /// The registry that signatures are made for: `WorldIDRegistry`, version `1.0`, on a chain, at an
 /// address. The domain of a store does not change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistryDomain {
     /// Chain id of EIP-155: the domain's `chainId`.
+    #[schema(example = 480)]
     pub chain_id: u64,
     /// Address of the registry contract: the domain's `verifyingContract`.
+    #[serde(with = "crate::address")]
+    #[schema(value_type = String, example = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9")]
     pub verifying_contract: Address,
 }
 

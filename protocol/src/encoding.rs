@@ -45,13 +45,13 @@ pub enum DecodeError {
     #[error("a number is out of the range of {0}")]
     OutOfRange(&'static str),
     /// The version byte of a record is not the version that this program reads.
-    #[error("{kind} has version {found}; this program reads version {known}")]
+    #[error("{kind} has version {found}; this program knows version {known}")]
     UnknownVersion {
         /// The type of record, such as `block header`.
         kind: &'static str,
         /// The version byte of the record.
         found: u8,
-        /// The only version that this program reads.
+        /// The latest version that this program reads.
         known: u8,
     },
 }

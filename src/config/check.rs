@@ -8,6 +8,7 @@ use std::hash::Hash;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use selfsame_protocol::Address;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
@@ -125,6 +126,13 @@ fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
 fn check_others(config: &Config) -> Vec<InvalidSetting> {
     [
         (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
+        (
+            config.registry.verifying_contract == Some(Address::ZERO),
+            invalid_setting(
+                "registry.verifying_contract",
+                "is the zero address; give an address that no other deployment has, or leave the key out for a random one",
+            ),
+        ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()

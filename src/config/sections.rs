@@ -38,10 +38,10 @@ pub struct Tls {
 pub struct Registry {
     /// EIP-712 chain id, fixed in the store at its first start.
     pub chain_id: u64,
-    /// EIP-712 verifying contract, fixed in the store at its first start. The zero address by
-    /// default.
-    #[serde(deserialize_with = "values::address")]
-    pub verifying_contract: Address,
+    /// EIP-712 verifying contract, fixed in the store at its first start. `None` is the store's
+    /// own, which the first start chooses at random.
+    #[serde(deserialize_with = "values::optional_address")]
+    pub verifying_contract: Option<Address>,
     /// Authenticators of one account, 1 to 7.
     pub max_authenticators: u32,
     /// How long a replaced root stays valid, in whole seconds.
@@ -63,7 +63,7 @@ impl Default for Registry {
         let rules = RuleParameters::default();
         Self {
             chain_id: 480,
-            verifying_contract: Address::ZERO,
+            verifying_contract: None,
             max_authenticators: rules.max_authenticators,
             root_validity_window: Duration::from_secs(rules.root_validity_window),
             recovery_agent_update_cooldown: Duration::from_secs(rules.recovery_agent_update_cooldown),

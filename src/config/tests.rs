@@ -48,7 +48,7 @@ fn the_defaults_apply_without_any_configuration() {
     assert_eq!(config, Config::default());
     assert_eq!(config.data_dir, PathBuf::from("selfsame-data"));
     assert_eq!(config.registry.chain_id, 480);
-    assert!(config.registry.verifying_contract.is_zero());
+    assert_eq!(config.registry.verifying_contract, None);
     let urls = config.public_urls(&config.listen);
     assert_eq!(urls[Interface::SignIn], "http://127.0.0.1:8080");
     assert_eq!(urls[Interface::Indexer], "http://127.0.0.1:8083");
@@ -150,6 +150,10 @@ fn errors_in_a_file_name_the_key_and_the_accepted_values() {
         ("registry.chain_id = 0", &["registry.chain_id: ", "1 or more"]),
         ("registry.chain_id = -1", &["registry.chain_id: ", "a whole number of 0 or more"]),
         ("registry.chain_id = '480'", &["registry.chain_id: string \"480\" is not a whole number"]),
+        (
+            "registry.verifying_contract = '0x0000000000000000000000000000000000000000'",
+            &["registry.verifying_contract: is the zero address", "leave the key out"],
+        ),
         ("registry.verifying_contract = '0xff'", &["registry.verifying_contract: \"0xff\"", "40 hex digits"]),
         ("registry.max_authenticators = 0", &["registry.max_authenticators: 0", "1 to 7"]),
         ("registry.max_authenticators = 8", &["registry.max_authenticators: 8", "1 to 7"]),
@@ -554,7 +558,7 @@ fn dev_adds_example_settings() {
     assert!(config.dev);
     assert_eq!(config.registry.chain_id, 31337);
     assert_eq!(
-        config.registry.verifying_contract.to_string().to_lowercase(),
+        config.registry.verifying_contract.unwrap().to_string().to_lowercase(),
         "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9"
     );
     assert_eq!(config.verifier.keys.staging.current, StagingKey::Simulator);
@@ -593,7 +597,7 @@ fn a_file_overrides_the_settings_of_dev() {
     ";
     let config = load_with(text, &[], true).unwrap();
     assert_eq!(config.registry.chain_id, 7);
-    assert!(!config.registry.verifying_contract.is_zero());
+    assert!(config.registry.verifying_contract.is_some());
     assert_eq!(config.verifier.keys.staging.current, StagingKey::default());
     let ids: Vec<&str> = config.apps.iter().map(|app| app.id.as_str()).collect();
     assert_eq!(

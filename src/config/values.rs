@@ -41,8 +41,9 @@ pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemT
     read(deserializer, "a time, such as 2026-01-31T12:00:00Z", |text| humantime::parse_rfc3339(text).ok())
 }
 
-pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
-    read(deserializer, "an address: 0x and 40 hex digits", |text| text.parse().ok())
+/// An address; the key is left out for `None`.
+pub(super) fn optional_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Address>, D::Error> {
+    read(deserializer, "an address: 0x and 40 hex digits", |text| text.parse().map(Some).ok())
 }
 
 /// A numeric string of at most 256 bits.

@@ -103,6 +103,9 @@ impl Ledger for EmbeddedLedger {
         if header.height != head.seal.height + 1 || header.previous_hash != head.seal.hash {
             return Err(LedgerError::NotNext { found: header.height, head: head.seal.height });
         }
+        if !block.belongs_to(&self.store.domain()) {
+            return Err(LedgerError::OtherRegistry { height: header.height });
+        }
         let seal = Seal::of(header);
         let mut changes = Changes::default();
         changes.put(&family::BLOCKS, &seal.height, block);

@@ -77,6 +77,9 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<()
             ));
             return Ok(());
         }
+        if !block.belongs_to(&store.domain()) {
+            report.add_finding(format!("block {height} belongs to another registry"));
+        }
         head = Seal::of(&block.header);
         report.blocks = height;
         if database.get(&family::BLOCK_HASHES, &head.hash)? != Some(height) {

@@ -18,6 +18,12 @@ pub enum LedgerError {
         /// Height of the ledger's last block; 0 while the ledger is empty.
         head: u64,
     },
+    /// The header names another registry than that of the ledger.
+    #[error("block {height} belongs to another registry: its header names another chain or contract")]
+    OtherRegistry {
+        /// Height of the block that was to be appended.
+        height: u64,
+    },
     /// The ledger's own store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -31,6 +31,9 @@ const RECENT_BLOCKS: u64 = 8;
 pub struct OpenOptions {
     /// The registry that the store belongs to, or will belong to when it is created.
     pub domain: RegistryDomain,
+    /// Whether a store that exists may belong to another contract of the same chain; it keeps its
+    /// own then ([`Store::domain`]). For a contract that the caller made up.
+    pub keeps_contract: bool,
     /// Memory for cached blocks of the database's files, in bytes.
     pub block_cache: usize,
     /// Keeps all files in memory, for simulations. They last as long as a clone of this
@@ -44,6 +47,7 @@ impl OpenOptions {
     pub fn new(domain: RegistryDomain) -> Self {
         Self {
             domain,
+            keeps_contract: false,
             block_cache: 256 << 20,
             #[cfg(feature = "fault-injection")]
             in_memory: None,
@@ -106,9 +110,9 @@ impl Store {
     /// when the result of an applied block is missing.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         let database = Database::open(path, options.block_cache, true, options.environment())?;
-        bind_to_registry(&database, &options.domain)?;
+        let domain = bind_to_registry(&database, options)?;
         check_for_gaps(&database)?;
-        Ok(Self::from_database(database, options.domain))
+        Ok(Self::from_database(database, domain))
     }
 
     /// Opens a store that must exist, for the registry that it was created for.
@@ -162,19 +166,22 @@ impl Store {
 }
 
 /// Writes the registry's domain and the schema version into a new store; refuses a store of another
-/// registry or schema.
-fn bind_to_registry(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
+/// registry or schema. Returns the domain of the store.
+fn bind_to_registry(database: &Database, options: &OpenOptions) -> Result<RegistryDomain, StoreError> {
+    let domain = &options.domain;
     match stored_domain(database)? {
         None => {
             let mut changes = Changes::default();
             changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
             changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
-            database.write(changes, true)
+            database.write(changes, true)?;
+            Ok(*domain)
         }
         Some(stored) => {
             check_schema_version(database)?;
-            if stored == *domain {
-                return Ok(());
+            let keeps_contract = options.keeps_contract && stored.chain_id == domain.chain_id;
+            if keeps_contract || stored == *domain {
+                return Ok(stored);
             }
             Err(StoreError::OtherRegistry {
                 stored_chain_id: stored.chain_id,

@@ -81,7 +81,8 @@ pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
         .into_iter()
         .filter(|(_, entry)| ledger.place(&entry.request_id).expect("places are read").is_none())
         .map(|(_, entry)| entry);
-    let block = Block::seal(&ledger.head(), UnixSeconds(time), RuleParameters::default(), entries.collect());
+    let block =
+        Block::seal(&ledger.head(), store.domain(), UnixSeconds(time), RuleParameters::default(), entries.collect());
     ledger.append(&block).expect("the block is appended");
     block
 }
@@ -101,9 +102,16 @@ fn a_store_belongs_to_one_registry_and_one_process() {
     assert!(matches!(again, StoreError::InUse { .. }), "{again}");
     drop(store);
 
+    let made_up = RegistryDomain { verifying_contract: Address::repeat_byte(8), ..DOMAIN };
+    let keeping = |domain| OpenOptions { keeps_contract: true, ..OpenOptions::new(domain) };
     let other = RegistryDomain { chain_id: 480, ..DOMAIN };
     let error = Store::open(folder.path(), &OpenOptions::new(other)).err().expect("the store is refused");
     assert!(matches!(error, StoreError::OtherRegistry { stored_chain_id: 31337, chain_id: 480, .. }), "{error}");
+    let error = Store::open(folder.path(), &OpenOptions::new(made_up)).err().expect("the store is refused");
+    assert!(matches!(error, StoreError::OtherRegistry { .. }), "{error}");
+    let error = Store::open(folder.path(), &keeping(other)).err().expect("the store is refused");
+    assert!(matches!(error, StoreError::OtherRegistry { .. }), "{error}");
+    assert_eq!(Store::open(folder.path(), &keeping(made_up)).expect("the store opens").domain(), DOMAIN);
     assert_eq!(Store::open_existing(folder.path(), 1 << 20).expect("the store opens").domain(), DOMAIN);
 }
 
@@ -127,7 +135,7 @@ fn a_store_with_another_schema_version_is_refused() {
         Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused"),
         Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused"),
     ] {
-        assert!(matches!(error, StoreError::SchemaVersion { found: 2, known: 1 }), "{error}");
+        assert!(matches!(error, StoreError::SchemaVersion { found: 3, known: 2 }), "{error}");
     }
 }
 
@@ -207,9 +215,14 @@ fn the_ledger_accepts_only_the_next_block_and_finds_its_head_after_a_restart() {
     assert_eq!(receiver.try_recv(), Ok(1));
     let again = ledger.append(&block);
     assert!(matches!(again, Err(LedgerError::NotNext { found: 1, head: 1 })), "{again:?}");
-    let mut foreign = Block::seal(&ledger.head(), UnixSeconds(1000), RuleParameters::default(), block.entries.clone());
-    foreign.header.previous_hash = selfsame_protocol::B256::ZERO;
-    assert!(ledger.append(&foreign).is_err(), "a block with another previous hash");
+    let after = |domain| {
+        Block::seal(&ledger.head(), domain, UnixSeconds(1000), RuleParameters::default(), block.entries.clone())
+    };
+    let mut unlinked = after(DOMAIN);
+    unlinked.header.previous_hash = selfsame_protocol::B256::ZERO;
+    assert!(matches!(ledger.append(&unlinked), Err(LedgerError::NotNext { found: 2, head: 1 })));
+    let foreign = after(RegistryDomain { chain_id: 480, ..DOMAIN });
+    assert!(matches!(ledger.append(&foreign), Err(LedgerError::OtherRegistry { height: 2 })));
 
     let head = ledger.head();
     drop((ledger, store));

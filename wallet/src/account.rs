@@ -228,7 +228,7 @@ impl Registry {
     /// [`AccountError::InclusionProof`].
     pub async fn check(&self, finalized: Finalized) -> Result<Report, AccountError> {
         let receipt = self.client.receipt(finalized.request_id).await?;
-        let leaf_index = check_receipt(&receipt, &finalized)?;
+        let leaf_index = check_receipt(&receipt, &finalized, &self.domain)?;
         let account = AccountState { leaf_index, ..finalized.step.after };
         let proof = self.client.inclusion_proof(leaf_index).await?;
         check_inclusion(&proof, &account)?;
@@ -280,7 +280,7 @@ fn account_state(
 
 /// Verifies a receipt, and that it belongs to the finalized operation. Returns the account's leaf
 /// index.
-fn check_receipt(receipt: &Receipt, finalized: &Finalized) -> Result<LeafIndex, AccountError> {
+fn check_receipt(receipt: &Receipt, finalized: &Finalized, domain: &RegistryDomain) -> Result<LeafIndex, AccountError> {
     let Finalized { request_id, transaction_hash, step } = finalized;
     let request_id = *request_id;
     receipt.verify().map_err(|error| AccountError::Receipt { request_id, error })?;
@@ -291,6 +291,7 @@ fn check_receipt(receipt: &Receipt, finalized: &Finalized) -> Result<LeafIndex, 
     same(receipt.kind == step.operation.kind() && receipt.operation.body == body, "another operation")?;
     let hash = selfsame_protocol::gateway::transaction_hash(&receipt.block.hash);
     same(hash == *transaction_hash, "another block than the state named")?;
+    same(receipt.block.header.domain == Some(*domain), "its block belongs to another registry")?;
     let Outcome::Applied { leaf_index } = receipt.outcome.outcome else {
         return Err(AccountError::OtherReceipt { request_id, what: "its outcome is a failure" });
     };

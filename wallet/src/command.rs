@@ -259,9 +259,9 @@ async fn show(
     leaf_index: Option<LeafIndex>,
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let wallet = WalletFile::open(&options.wallet)?;
+    let mut wallet = WalletFile::open(&options.wallet)?;
     describe_wallet(&wallet, out)?;
-    let registry = connect(options, &wallet).await?;
+    let registry = connect(options, &mut wallet).await?;
     let account = match leaf_index {
         Some(leaf_index) => registry.account(leaf_index).await,
         None => registry.account_of(wallet.key.address()).await,
@@ -352,8 +352,8 @@ async fn change_account(
     clock: &(dyn Fn() -> Instant + Sync),
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let wallet = WalletFile::open(&options.wallet)?;
-    let registry = connect(options, &wallet).await?;
+    let mut wallet = WalletFile::open(&options.wallet)?;
+    let registry = connect(options, &mut wallet).await?;
     let step = build(change, &registry, &wallet.key).await?;
     let started = clock();
     let accepted = registry.submit(step, random).await?;
@@ -408,10 +408,13 @@ async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> R
     })
 }
 
-async fn connect(options: &Options, wallet: &WalletFile) -> Result<Registry, CommandError> {
+/// Connects to the registry. The first connection fixes the registry that the wallet signs for.
+async fn connect(options: &Options, wallet: &mut WalletFile) -> Result<Registry, CommandError> {
     let gateway = options.gateway.as_deref().unwrap_or(&wallet.gateway);
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
-    Ok(Registry::connect(Client::new(gateway, indexer)?).await?)
+    let registry = Registry::connect(Client::new(gateway, indexer)?).await?;
+    wallet.pin_registry(*registry.domain())?;
+    Ok(registry)
 }
 
 fn describe_wallet(wallet: &WalletFile, out: &mut dyn Write) -> Result<(), CommandError> {

@@ -1,8 +1,9 @@
 //! The wallet file: one authenticator's seed and the services that it calls, as JSON.
 //!
 //! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
-//! read. It is written once, whole and durable, before the key is used. It does not name the
-//! account: the registry maps the key's address to it.
+//! read. It is written whole and durable before the key is used, and once more at the first
+//! connection, which fixes the registry that the key signs for. It does not name the account: the
+//! registry maps the key's address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::hex;
 use selfsame_protocol::address;
+use selfsame_protocol::eip712::RegistryDomain;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
@@ -45,6 +47,20 @@ pub enum FileError {
         /// What is wrong; it contains no part of the seed.
         reason: String,
     },
+    /// The gateway names another registry than the one that the wallet signs for.
+    #[error(
+        "{path}: this wallet signs for the registry {} of chain {}, the gateway names {} of chain {}; a signature for the \
+         other registry could be used there",
+        address::text(&pinned.verifying_contract), pinned.chain_id, address::text(&named.verifying_contract), named.chain_id
+    )]
+    OtherRegistry {
+        /// Path of the file.
+        path: PathBuf,
+        /// The registry in the wallet file.
+        pinned: RegistryDomain,
+        /// The registry that the gateway names.
+        named: RegistryDomain,
+    },
     /// The file cannot be read, written or made durable.
     #[error("{path}: {source}")]
     Io {
@@ -66,6 +82,8 @@ pub struct WalletFile {
     pub gateway: String,
     /// The indexer's base address.
     pub indexer: String,
+    /// The registry that the key signs for; `None` before the first connection.
+    registry: Option<RegistryDomain>,
 }
 
 /// The file's JSON.
@@ -78,6 +96,8 @@ struct Contents {
     address: String,
     gateway: String,
     indexer: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    registry: Option<RegistryDomain>,
 }
 
 impl WalletFile {
@@ -86,14 +106,37 @@ impl WalletFile {
     /// # Errors
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
-        let wallet = Self { path: path.to_owned(), key, gateway: gateway.to_owned(), indexer: indexer.to_owned() };
+        let (gateway, indexer) = (gateway.to_owned(), indexer.to_owned());
+        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry: None };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
             _ => wallet.io(error.error),
         })?;
-        File::open(wallet.folder()).and_then(|folder| folder.sync_all()).map_err(|error| wallet.io(error))?;
+        wallet.sync_folder()?;
         Ok(wallet)
+    }
+
+    /// Fixes the registry that the key signs for, or checks that it is `named`. A gateway that
+    /// named another deployment's registry would get signatures that are valid there.
+    ///
+    /// # Errors
+    /// [`FileError::OtherRegistry`] when another registry is fixed, and [`FileError::Io`].
+    pub fn pin_registry(&mut self, named: RegistryDomain) -> Result<(), FileError> {
+        match self.registry {
+            Some(pinned) if pinned == named => Ok(()),
+            Some(pinned) => Err(FileError::OtherRegistry { path: self.path.clone(), pinned, named }),
+            None => {
+                self.registry = Some(named);
+                let file = self.write_beside()?;
+                file.persist(&self.path).map_err(|error| self.io(error.error))?;
+                self.sync_folder()
+            }
+        }
+    }
+
+    fn sync_folder(&self) -> Result<(), FileError> {
+        File::open(self.folder()).and_then(|folder| folder.sync_all()).map_err(|error| self.io(error))
     }
 
     /// Reads a wallet file.
@@ -134,8 +177,8 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer })
+        let Contents { gateway, indexer, registry, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry })
     }
 
     /// Path of the file.
@@ -158,6 +201,7 @@ impl WalletFile {
             address: address::text(&self.key.address()),
             gateway: self.gateway.clone(),
             indexer: self.indexer.clone(),
+            registry: self.registry,
         };
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
         serde_json::to_writer_pretty(&mut *text, &contents).map_err(|error| self.io(error.into()))?;
@@ -195,6 +239,26 @@ mod tests {
         assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
         let files = fs::read_dir(folder.path()).expect("the folder is listed").count();
         assert_eq!(files, 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_wallet_signs_for_the_registry_of_its_first_connection_only() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let domain =
+            |byte| RegistryDomain { chain_id: 480, verifying_contract: alloy_primitives::Address::repeat_byte(byte) };
+        let mut created = wallet(folder.path());
+        created.pin_registry(domain(1)).expect("the first registry is taken");
+        for _ in 0..2 {
+            let mut opened = WalletFile::open(created.path()).expect("the wallet is opened");
+            opened.pin_registry(domain(1)).expect("the same registry");
+            let error = opened.pin_registry(domain(2)).expect_err("another registry");
+            assert!(matches!(error, FileError::OtherRegistry { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("0x0202") && text.contains("0x0101"), "{text}");
+        }
+        let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
     }
 
     #[test]

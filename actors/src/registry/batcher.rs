@@ -160,7 +160,8 @@ fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64
     }
     sealer.reader.publication.mark_batching(last);
     if !entries.is_empty() {
-        let block = Block::seal(&head, sealer.reader.clock.unix_seconds(), sealer.reader.rules, entries);
+        let reader = &sealer.reader;
+        let block = Block::seal(&head, reader.domain(), reader.clock.unix_seconds(), reader.rules, entries);
         sealer.append(&block)?;
         blocking_fault_point!(BatcherSealed);
         tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");

@@ -42,7 +42,8 @@ impl FaultyLedger {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.random.next().to_le_bytes());
         let entry = Entry { request_id: RequestId::from_random(id), operation: clients::random_creation(&self.random) };
-        let block = Block::seal(&self.inner.head(), time, RuleParameters::default(), vec![entry.clone()]);
+        let block =
+            Block::seal(&self.inner.head(), super::DOMAIN, time, RuleParameters::default(), vec![entry.clone()]);
         if self.inner.append(&block).is_ok() {
             self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
         }

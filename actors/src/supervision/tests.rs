@@ -298,8 +298,13 @@ async fn blocks_of_another_appender_are_applied() {
         .into_iter()
         .map(|number| Entry { request_id: RequestId::from_random([100 + number as u8; 16]), operation: create(number) })
         .collect();
-    let block =
-        Block::seal(&running.ledger.head(), UnixSeconds(1_800_000_100), RuleParameters::default(), foreign.clone());
+    let block = Block::seal(
+        &running.ledger.head(),
+        DOMAIN,
+        UnixSeconds(1_800_000_100),
+        RuleParameters::default(),
+        foreign.clone(),
+    );
     running.ledger.append(&block).expect("the block is appended");
     let next = submit(&registry, 3).await;
     expect_finalized(&registry, &next).await;
@@ -325,7 +330,8 @@ async fn sealed_blocks_are_applied_before_the_first_answer() {
     let (_folder, settings, store, ledger) = service_parts("catches-up");
     for number in 0..20 {
         let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: create(number.into()) };
-        let block = Block::seal(&ledger.head(), UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
+        let block =
+            Block::seal(&ledger.head(), DOMAIN, UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
         ledger.append(&block).expect("the block is appended");
     }
     let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));

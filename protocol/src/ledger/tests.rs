@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use self::steps::any_step;
 use super::*;
+use crate::eip712::RegistryDomain;
 use crate::encoding::{DecodeError, Encoding, decode, encode};
 use crate::gateway::GatewayErrorCode;
 use crate::ids::{Commitment, CompressedKey, LeafIndex};
@@ -45,8 +46,10 @@ fn failing_entry(number: u8) -> Entry {
     entry(number, ExecuteRecoveryAgentUpdate { leaf_index: LeafIndex(9) })
 }
 
+const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 1, verifying_contract: Address::repeat_byte(0xcc) };
+
 fn seal(entries: Vec<Entry>) -> Block {
-    Block::seal(&Seal::default(), TIME, RuleParameters::default(), entries)
+    Block::seal(&Seal::default(), DOMAIN, TIME, RuleParameters::default(), entries)
 }
 
 /// Applies a block of unsigned operations to an empty registry.
@@ -66,11 +69,11 @@ fn a_sealed_block_follows_only_its_predecessor() {
     assert_eq!(seal_of_first, Seal { height: 1, hash: first.header.hash(), time: TIME });
 
     // The clock went back, so the block takes the time of its predecessor.
-    let second = Block::seal(&seal_of_first, TIME.minus(5), RuleParameters::default(), vec![create(3)]);
+    let second = Block::seal(&seal_of_first, DOMAIN, TIME.minus(5), RuleParameters::default(), vec![create(3)]);
     assert_eq!((second.header.height, second.header.time), (2, TIME));
     assert_eq!(second.header.previous_hash, first.header.hash());
     assert!(second.follows(&seal_of_first));
-    let empty = Block::seal(&seal_of_first, TIME.plus(9), RuleParameters::default(), Vec::new());
+    let empty = Block::seal(&seal_of_first, DOMAIN, TIME.plus(9), RuleParameters::default(), Vec::new());
     assert_eq!((empty.header.time, empty.header.operations_root), (TIME.plus(9), B256::ZERO));
     assert!(empty.follows(&seal_of_first));
 
@@ -118,13 +121,15 @@ fn the_encoding_of_a_block_is_stable() {
     // Request id (a version 4 UUID), tag of the kind, leaf index.
     assert_eq!(hex::encode(&entry), concat!("02020202020242028202020202020202", "07", "0000000000000009"));
     let header = [
-        hex::decode("01").expect("version"),
+        hex::decode("02").expect("version"),
         hex::decode("0000000000000001").expect("height"),
         vec![0; 32],
         TIME.0.to_be_bytes().to_vec(),
         hex::decode("00000002").expect("count"),
         block.header.operations_root.to_vec(),
         hex::decode(concat!("00000007", "0000000000127500", "0000000000000e10", "00")).expect("rules"),
+        hex::decode("0000000000000001").expect("chain id"),
+        vec![0xcc; 20],
     ];
     assert_eq!(encode(&block.header), header.concat());
     let result = [
@@ -147,6 +152,36 @@ fn the_encoding_of_a_block_is_stable() {
         b256!("6a5c23099c20df549ec615bf92d1ffdd0233f315c74f61d779212590dbab91ca"),
     ];
     assert_eq!(hashes, recorded, "stored blocks must keep their hashes");
+}
+
+/// Blocks of version 1 do not name their registry.
+#[test]
+fn a_header_of_version_1_keeps_its_hash_and_encoding() {
+    let mut block = seal(vec![create(1), failing_entry(2)]);
+    block.header.domain = None;
+    let encoded = encode(&block);
+    assert_eq!((encoded[0], decode::<Block>(&encoded)), (1, Ok(block.clone())));
+    let recorded = b256!("ab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea");
+    assert_eq!(block.header.hash(), recorded);
+    assert!(block.follows(&Seal::default()) && block.belongs_to(&DOMAIN));
+    let effects = apply_unsigned(&block);
+    let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 1).expect("two entries");
+    let json = serde_json::to_value(&receipt).expect("JSON");
+    assert!(json["block"].get("domain").is_none(), "{json}");
+    assert_eq!(serde_json::from_value::<Receipt>(json).expect("a receipt").verify(), Ok(()));
+}
+
+#[test]
+fn a_block_belongs_to_one_registry() {
+    let block = seal(vec![create(1)]);
+    assert!(block.belongs_to(&DOMAIN));
+    for other in
+        [RegistryDomain { chain_id: 2, ..DOMAIN }, RegistryDomain { verifying_contract: Address::ZERO, ..DOMAIN }]
+    {
+        assert!(!block.belongs_to(&other), "{other:?}");
+        let elsewhere = Block::seal(&Seal::default(), other, TIME, RuleParameters::default(), vec![create(1)]);
+        assert_ne!(elsewhere.header.hash(), block.header.hash());
+    }
 }
 
 #[test]
@@ -246,20 +281,19 @@ fn applying_is_deterministic_and_keeps_the_order() {
 
 #[test]
 fn results_are_linked_and_carry_the_roots() {
-    let domain = crate::eip712::RegistryDomain { chain_id: 1, verifying_contract: Address::repeat_byte(0xcc) };
     let mut registry = MemoryRegistry::default();
     let mut before = registry.tip;
     for number in 1..=3 {
-        let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![create(number)]);
-        let result = registry.apply(&block, &domain).result;
+        let block = Block::seal(&registry.tip.seal, DOMAIN, TIME, RuleParameters::default(), vec![create(number)]);
+        let result = registry.apply(&block, &DOMAIN).result;
         assert_eq!(result.previous_result_hash, before.result_hash);
         assert_eq!((result.root_before, result.root_after), (before.root, registry.tip.root));
         assert_eq!((result.block_hash, result.hash()), (registry.tip.seal.hash, registry.tip.result_hash));
         before = registry.tip;
     }
     // A block of failing operations keeps the root, and still extends the chain of results.
-    let block = Block::seal(&registry.tip.seal, TIME, RuleParameters::default(), vec![failing_entry(4)]);
-    let effects = registry.apply(&block, &domain);
+    let block = Block::seal(&registry.tip.seal, DOMAIN, TIME, RuleParameters::default(), vec![failing_entry(4)]);
+    let effects = registry.apply(&block, &DOMAIN);
     assert_eq!((effects.result.root_before, effects.result.root_after), (before.root, before.root));
     assert_eq!((effects.accounts.len(), effects.pages.len(), registry.next_leaf_index), (0, 0, LeafIndex(4)));
     assert_ne!(registry.tip.result_hash, before.result_hash);
@@ -445,7 +479,7 @@ fn any_block() -> impl Strategy<Value = Block> {
         time: UnixSeconds(time),
     });
     (seal, any::<u64>(), rules, prop::collection::vec(entry, 0..5))
-        .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, UnixSeconds(now), rules, entries))
+        .prop_map(|(seal, now, rules, entries)| Block::seal(&seal, DOMAIN, UnixSeconds(now), rules, entries))
 }
 
 /// Checks that the encoding decodes to the value, and that no shorter or longer bytes decode.
@@ -515,7 +549,7 @@ fn apply_together(registry: &mut MemoryRegistry, operations: &[(Operation, Recov
     let rules = RuleParameters { recovery_agent_update_cooldown: 0, ..RuleParameters::default() };
     let entries = operations.iter().map(|(operation, _)| entry(1, operation.clone())).collect();
     let signers: Vec<RecoveredSigner> = operations.iter().map(|(_, signer)| *signer).collect();
-    let block = Block::seal(&registry.tip.seal, TIME, rules, entries);
+    let block = Block::seal(&registry.tip.seal, DOMAIN, TIME, rules, entries);
     let Ok(effects) = apply_block(&block, &signers, registry, &registry.tip);
     registry.absorb(&effects);
     effects.outcomes

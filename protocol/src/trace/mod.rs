@@ -208,7 +208,7 @@ impl Row {
     fn replay(&self, number: usize, trace: &Trace, registry: &mut MemoryRegistry) -> Vec<Difference> {
         let request_id = RequestId::from_random((number as u128).to_be_bytes());
         let entries = vec![Entry { request_id, operation: self.operation.clone() }];
-        let block = Block::seal(&registry.tip.seal, self.time, trace.rules, entries);
+        let block = Block::seal(&registry.tip.seal, trace.domain, self.time, trace.rules, entries);
         let effects = registry.apply(&block, &trace.domain);
         effects.outcomes.iter().flat_map(|outcome| self.compare(number, &RowOutcome::of(outcome, registry))).collect()
     }

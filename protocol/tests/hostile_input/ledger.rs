@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::ids::{CompressedKey, Nonce, PubkeyId};
 use selfsame_protocol::json::from_object;
@@ -124,13 +125,14 @@ proptest! {
     #[test]
     fn a_damaged_block_does_not_follow_its_predecessor(
         previous in Seal::any(),
+        domain in RegistryDomain::any(),
         now in UnixSeconds::any(),
         rules in RuleParameters::any(),
         entries in Vec::<Entry>::any(),
         by in 1..=u32::MAX,
         damages in any_byte_damage(),
     ) {
-        let block = Block::seal(&previous, now, rules, entries);
+        let block = Block::seal(&previous, domain, now, rules, entries);
         prop_assert!(block.follows(&previous) && block.header.height >= previous.height);
         type JsonChange = fn(&mut BlockHeader, u32);
         let changes: [JsonChange; 4] = [
@@ -147,10 +149,10 @@ proptest! {
         if let Ok(changed) = decode::<Block>(&apply_damage(&encode(&block), &damages))
             && changed.follows(&previous)
         {
-            // The sealer chooses the rules and any later time. The link of the next block covers
-            // them.
-            let BlockHeader { time, rules, .. } = changed.header;
-            prop_assert_eq!(&changed.header, &BlockHeader { time, rules, ..block.header.clone() });
+            // The sealer chooses the registry, the rules and any later time. The link of the next
+            // block covers them.
+            let BlockHeader { time, rules, domain, .. } = changed.header;
+            prop_assert_eq!(&changed.header, &BlockHeader { time, rules, domain, ..block.header.clone() });
             prop_assert_eq!(&changed.entries, &block.entries);
             prop_assert!(time >= previous.time);
             prop_assert_eq!(changed.header.hash() == block.header.hash(), changed == block);
@@ -396,6 +398,7 @@ proptest! {
         creations in prop::collection::vec(AdaptedOperation::of(CreateAccount::any().prop_map_into().boxed()), 0..5),
         attempts in prop::collection::vec(AdaptedOperation::any(), 0..36),
         rules in RuleParameters::any(),
+        domain in RegistryDomain::any(),
         now in UnixSeconds::any(),
     ) {
         let rules = RuleParameters { commitment_check: CommitmentCheck::Off, ..rules };
@@ -404,7 +407,8 @@ proptest! {
             let (operations, signers): (Vec<_>, Vec<_>) =
                 attempts.iter().map(|attempt| attempt.clone().adapt(&registry)).unzip();
             let entry = |operation| Entry { request_id: RequestId::from_random([1; 16]), operation };
-            let block = Block::seal(&registry.tip.seal, now, rules, operations.into_iter().map(entry).collect());
+            let entries = operations.into_iter().map(entry).collect();
+            let block = Block::seal(&registry.tip.seal, domain, now, rules, entries);
             let before = registry.clone();
             let Ok(effects) = apply_block(&block, &signers, &registry, &registry.tip);
             registry.absorb(&effects);

@@ -250,7 +250,7 @@ fields! {
     PackedAccount { recovery_counter, pubkey_id, leaf_index }
     RegistryDomain { chain_id, verifying_contract }
     Entry { request_id, operation }
-    BlockHeader { height, previous_hash, time, count, operations_root, rules }
+    BlockHeader { height, previous_hash, time, count, operations_root, rules, domain }
     Block { header, entries }
     Seal { height, hash, time }
     BlockResult { block_hash, root_before, root_after, outcomes_root, previous_result_hash }
@@ -300,10 +300,11 @@ fields! {
 /// give.
 pub fn any_sealed_block() -> BoxedStrategy<(Block, BlockResult, Vec<Outcome>)> {
     let entries = prop::collection::vec((Entry::any(), Outcome::any()), 1..7);
-    (Seal::any(), UnixSeconds::any(), RuleParameters::any(), entries, BlockResult::any())
-        .prop_map(|(seal, now, rules, entries, result)| {
+    let fields = (Seal::any(), RegistryDomain::any(), UnixSeconds::any(), RuleParameters::any());
+    (fields, entries, BlockResult::any())
+        .prop_map(|((seal, domain, now, rules), entries, result)| {
             let (entries, outcomes): (Vec<Entry>, Vec<Outcome>) = entries.into_iter().unzip();
-            let block = Block::seal(&seal, now, rules, entries);
+            let block = Block::seal(&seal, domain, now, rules, entries);
             let leaves: Vec<_> = outcomes.iter().map(encode).collect();
             let outcomes_root = selfsame_protocol::ledger::merkle_root(&leaves);
             let result = BlockResult { block_hash: block.header.hash(), outcomes_root, ..result };

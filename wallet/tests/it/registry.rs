@@ -133,8 +133,13 @@ impl InMemoryRegistry {
     fn submit(&mut self, operation: Operation) -> CannedAnswer {
         let request_id = RequestId::from_random([self.receipts.len() as u8; 16]);
         let kind = operation.kind();
-        let block =
-            Block::seal(&self.tip.seal, UnixSeconds(1_800_000_000), RULES, vec![Entry { request_id, operation }]);
+        let block = Block::seal(
+            &self.tip.seal,
+            DOMAIN,
+            UnixSeconds(1_800_000_000),
+            RULES,
+            vec![Entry { request_id, operation }],
+        );
         let signers = recover_signers(&block.entries, &DOMAIN);
         let Ok(effects) = apply_block(&block, &signers, self, &self.tip);
         let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 0).expect("one entry");
