@@ -20,20 +20,21 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_protocol::{Address, address};
+use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
-use crate::config::{Config, Network, Origin, RateLimit, StagingKey};
+use crate::config::{Config, Network, Origin, PublicUrls, RateLimit, StagingKey};
 use crate::durable_fs::make_folder;
 use crate::http::{
-    Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site, TlsError, acceptor, shutdown,
+    AuditTrail, Certificate, Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site,
+    TlsError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
-use crate::secret_file::{SIMULATOR_SEED, SecretFileError, secret_file};
+use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verification::setup::SetupError;
 use crate::{gateway, indexer, openapi, operator, sign_in, verification};
 
@@ -100,19 +101,22 @@ pub struct Reloading {
     simulation: Arc<ArcSwapOption<Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
+    certificate: Option<Arc<Certificate>>,
 }
 
 impl Reloading {
-    fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Self {
+    fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Result<Self, TlsError> {
+        let certificate = config.tls.as_ref().map(|tls| Certificate::load(&tls.certificate, &tls.private_key));
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
-        Self {
+        Ok(Self {
             registry: service.registry(),
             verification: service.verification(),
             sign_in: service.sign_in(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
-        }
+            certificate: certificate.transpose()?,
+        })
     }
 
     /// Applies the limits, applications, actions, issuers and relying parties of a configuration
@@ -127,6 +131,27 @@ impl Reloading {
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
+        if let Some(certificate) = &self.certificate {
+            log_reload(certificate.reload());
+        }
+    }
+
+    /// Reads the certificate of the listeners again when its files were changed.
+    pub fn reload_changed_certificate(&self) {
+        if let Some(certificate) = &self.certificate {
+            match certificate.reload_if_changed() {
+                Ok(false) => {}
+                Ok(true) => log_reload(Ok(())),
+                Err(error) => log_reload(Err(error)),
+            }
+        }
+    }
+}
+
+fn log_reload(reloaded: Result<(), TlsError>) {
+    match reloaded {
+        Ok(()) => tracing::info!("the certificate was read again"),
+        Err(error) => tracing::error!(%error, "the new certificate cannot be used; the old one stays in use"),
     }
 }
 
@@ -144,6 +169,7 @@ impl Daemon {
         let store = open_store(config, random.as_ref())?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
+        let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let verification =
             verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default(), clock.unix_seconds())?;
@@ -155,15 +181,17 @@ impl Daemon {
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
-        let reloading = Reloading::new(config, &service, simulator_seed);
+        let reloading = Reloading::new(config, &service, simulator_seed)?;
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
+            hosts: config.operator.hosts.clone(),
             token,
             simulation: Arc::clone(&reloading.simulation),
             is_development: config.dev,
         };
-        let servers = servers(config, operator, listeners, &random, &when_shutdown, &reloading)?;
+        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
+        let servers = servers(config, operator, listeners, parts)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })
     }
 
@@ -335,30 +363,46 @@ fn is_public(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
     listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address)
 }
 
+/// What all servers have in common.
+struct ServerParts<'a> {
+    urls: PublicUrls,
+    random: Arc<dyn Random>,
+    /// The key that persons are hashed with in the audit trail.
+    audit_key: [u8; 32],
+    shutdown: Shutdown,
+    reloading: &'a Reloading,
+}
+
 /// A server for each listener, with the interfaces that share its address.
 fn servers(
     config: &Config,
     operator: operator::Setup,
     listeners: Listeners,
-    random: &Arc<dyn Random>,
-    shutdown: &Shutdown,
-    reloading: &Reloading,
+    parts: ServerParts<'_>,
 ) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
+    let ServerParts { urls, random, audit_key, shutdown, reloading } = parts;
     let mut registry = Registry::default();
-    let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
-    let mut routes = routes(config, operator, registry);
-    let tls = config.tls.as_ref().map(|tls| acceptor(&tls.certificate, &tls.private_key)).transpose()?;
+    let prefixed = registry.sub_registry_with_prefix("selfsame");
+    let metrics = Metrics::register(prefixed);
+    let audit = Arc::new(AuditTrail::register(audit_key, prefixed));
+    let certificate = reloading.certificate.as_ref();
+    if let Some(certificate) = certificate {
+        certificate.register(prefixed);
+    }
+    let tls = certificate.map(Certificate::acceptor).transpose()?;
+    let mut routes = routes(config, &urls, operator, registry);
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {
         let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
         let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
         let trusted = Arc::clone(&reloading.trusted_proxies);
-        let random = Arc::clone(random);
+        let random = Arc::clone(&random);
         let server = Server {
             site,
             limits: Arc::clone(&reloading.limits),
             trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
             random: Box::new(move |bytes| random.fill(bytes)),
+            audit: Arc::clone(&audit),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
             tls: if is_public(&config.listen, address) { tls.clone() } else { None },
@@ -369,7 +413,12 @@ fn servers(
 }
 
 /// The routes of every interface. `metrics` holds what the HTTP front-end counts.
-fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<(Interface, Routes)> {
+fn routes(
+    config: &Config,
+    urls: &PublicUrls,
+    operator: operator::Setup,
+    metrics: Registry,
+) -> Vec<(Interface, Routes)> {
     let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
     let service = Arc::clone(&operator.service);
     let operator = Arc::new(Operator::new(operator, metrics));
@@ -382,7 +431,7 @@ fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<
             Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
             Interface::Operator => operator::routes(Arc::clone(&operator)),
         };
-        (interface, routes)
+        (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };
     Interface::ALL.map(routes).into()
 }

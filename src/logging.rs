@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, FormattedFields, layer};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -20,10 +20,25 @@ const DEFAULT_FILTER: &str = "info,ractor_supervisor=warn";
 /// Bytes that hold the fields of most spans.
 const SPAN_BYTES: usize = 160;
 
+/// `RUST_LOG` is not a log filter.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "RUST_LOG is {text:?}, which is not a log filter: {reason}; write it like info or warn,selfsame=debug,audit=info"
+)]
+pub struct InvalidFilter {
+    text: String,
+    reason: String,
+}
+
 /// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter.
-pub fn start() {
-    let wanted = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
-    let logs = Registry::default().with(filter(&wanted));
+///
+/// # Errors
+/// `RUST_LOG` is not a filter. A daemon that started without the log that its operator wants would
+/// be noticed too late.
+pub fn start() -> Result<(), InvalidFilter> {
+    let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV)
+        .map_or_else(|| DEFAULT_FILTER.to_owned(), |text| text.to_string_lossy().into_owned());
+    let logs = Registry::default().with(filter(&wanted)?);
     // By default the subscriber reports a line that it cannot write on the same stream, with a
     // macro that panics when this fails too: a log on a full disk would end the daemon.
     let lines = layer().with_writer(std::io::stderr).log_internal_errors(false);
@@ -32,20 +47,22 @@ pub fn start() {
     } else {
         logs.with(lines.json().fmt_fields(JsonFields)).init();
     }
+    Ok(())
 }
 
-/// The filter that `wanted` describes; the default one when it cannot be read.
+/// The filter that `wanted` describes.
 ///
 /// A filter by module and level alone does not look at the spans that each request enters and
 /// leaves, so it costs less. `EnvFilter` also understands filters by span.
-fn filter(wanted: &str) -> Box<dyn Layer<Registry> + Send + Sync> {
+fn filter(wanted: &str) -> Result<Box<dyn Layer<Registry> + Send + Sync>, InvalidFilter> {
     // `Targets` would take the brackets of a filter by span for a part of a module's name.
     let names_a_span = wanted.contains('[');
     match wanted.parse::<Targets>() {
-        Ok(targets) if !names_a_span && !wanted.is_empty() => targets.boxed(),
+        Ok(targets) if !names_a_span && !wanted.is_empty() => Ok(targets.boxed()),
         _ => {
             let builder = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
-            builder.parse(wanted).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER)).boxed()
+            let invalid = |error: ParseError| InvalidFilter { text: wanted.to_owned(), reason: error.to_string() };
+            builder.parse(wanted).map(Layer::boxed).map_err(invalid)
         }
     }
 }
@@ -171,11 +188,10 @@ mod tests {
             ("", &all[..1]),
             ("info,one::module=debug", &[all[0], all[1], all[3]]),
             ("info,[request]=debug", &[all[0], all[1], all[4]]),
-            ("info,selfsame=loud", &all[..2]),
         ] {
             let log = MemoryLog::default();
             let lines = layer().json().fmt_fields(JsonFields).with_writer(log.clone());
-            tracing::subscriber::with_default(Registry::default().with(filter(wanted)).with(lines), || {
+            tracing::subscriber::with_default(Registry::default().with(filter(wanted).unwrap()).with(lines), || {
                 tracing::error!("error");
                 tracing::info!("info");
                 tracing::debug!("debug");
@@ -186,6 +202,14 @@ mod tests {
             let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
             let messages: Vec<_> = lines.map(|line| line["fields"]["message"].clone()).collect();
             assert_eq!(messages, expected, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_not_a_filter_is_refused() {
+        for wanted in ["info,selfsame=loud", "[request", "selfsame=info=debug"] {
+            let error = filter(wanted).err().expect("refused").to_string();
+            assert!(error.contains(wanted) && error.contains("write it like"), "{error}");
         }
     }
 

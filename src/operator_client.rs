@@ -1,5 +1,6 @@
 //! A client of the operator interface, for the commands that call a running daemon.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub struct OperatorOptions {
     /// The daemon's data folder, which holds the operator's token
     #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
     pub data: PathBuf,
+    /// Send the token over plain HTTP to another machine
+    #[arg(long)]
+    pub send_token_in_clear: bool,
 }
 
 /// Why a call failed.
@@ -47,6 +51,15 @@ pub enum OperatorClientError {
     /// The operator's token cannot be read.
     #[error("{0}; give the daemon's data folder with --data")]
     Token(#[from] SecretFileError),
+    /// The interface is on another machine, and every machine on the way could read the token.
+    #[error(
+        "{url} is not on this machine, and the token would be sent in clear text; run the command there, or give \
+         --send-token-in-clear"
+    )]
+    TokenInClear {
+        /// The URL that was to be called.
+        url: String,
+    },
     /// The daemon cannot be reached, or did not answer in time.
     #[error("no answer from {url}: {reason}; check that the daemon is running")]
     Unreachable {
@@ -75,17 +88,16 @@ pub enum OperatorClientError {
 }
 
 impl OperatorOptions {
-    /// Sends a `GET` and reads its JSON answer.
+    /// Sends a `GET` with the operator's token and reads its JSON answer.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, OperatorClientError> {
-        self.call(Method::GET, path, String::new(), None).await
+        self.call(Method::GET, path, String::new()).await
     }
 
     /// Sends a `POST` with the operator's token and reads its JSON answer.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, OperatorClientError> {
-        let token = read_secret(&self.data.join(TOKEN_FILE))?;
         let body =
             serde_json::to_string(body).map_err(|_| OperatorClientError::NotUnderstood { url: path.to_owned() })?;
-        self.call(Method::POST, path, body, Some(&token)).await
+        self.call(Method::POST, path, body).await
     }
 
     async fn call<T: DeserializeOwned>(
@@ -93,22 +105,23 @@ impl OperatorOptions {
         method: Method,
         path: &str,
         body: String,
-        token: Option<&str>,
     ) -> Result<T, OperatorClientError> {
         let url = format!("{}{path}", self.operator.trim_end_matches('/'));
         let not_an_address = || OperatorClientError::NotAnAddress { url: self.operator.clone() };
         let uri: Uri = url.parse().map_err(|_| not_an_address())?;
         let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
+        if !self.send_token_in_clear && !is_loopback(host) {
+            return Err(OperatorClientError::TokenInClear { url });
+        }
+        let token = read_secret(&self.data.join(TOKEN_FILE))?;
         let address = format!("{host}:{}", uri.port_u16().unwrap_or(80));
         let unreachable = |reason: String| OperatorClientError::Unreachable { url: url.clone(), reason };
-        let mut request = hyper::Request::builder()
+        let request = hyper::Request::builder()
             .method(method)
             .uri(uri.path())
             .header(HOST, &address)
+            .header(AUTHORIZATION, format!("Bearer {token}"))
             .header(CONTENT_TYPE, "application/json");
-        if let Some(token) = token {
-            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-        }
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
         let answered = timeout(TIMEOUT, exchange(&address, request)).await;
         let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
@@ -120,6 +133,11 @@ impl OperatorOptions {
         let message = answer.and_then(|answer| answer["message"].as_str().map(str::to_owned));
         Err(OperatorClientError::Refused { url, status, message: message.unwrap_or_default() })
     }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 type ExchangeError = Box<dyn std::error::Error + Send + Sync>;

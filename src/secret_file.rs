@@ -11,6 +11,9 @@ use crate::durable_fs::{make_file, parent_dir, sync_folder};
 /// Name of the file whose text is the seed of the simulator's secrets.
 pub const SIMULATOR_SEED: &str = "simulator.seed";
 
+/// Name of the file whose text is the key that persons are hashed with in the audit trail.
+pub const AUDIT_KEY: &str = "audit.key";
+
 /// A file of a secret cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {error}", path.display())]

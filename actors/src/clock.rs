@@ -84,6 +84,10 @@ impl Clock for ManualClock {
 }
 
 /// A source of random bytes.
+///
+/// Everything that must not be guessed comes from it: codes, cookies, signing keys, and the
+/// coefficients without which a batch of proofs with bad ones could pass. A service for real
+/// clients therefore takes [`SystemRandom`]; a source that can be predicted is for tests only.
 pub trait Random: Send + Sync + 'static {
     /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);

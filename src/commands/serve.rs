@@ -12,16 +12,20 @@ use super::error::CommandError;
 use crate::cli::Serve;
 use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Daemon, Reloading};
+use crate::http::AUDIT_TARGET;
 use crate::interface::PerInterface;
 use crate::logging;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time between two looks at the files of the certificate.
+const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
+
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
     let config = load(&options)?;
-    logging::start();
+    logging::start()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let clock: Arc<dyn Clock> = match options.clock {
@@ -47,6 +51,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
         let reloading = daemon.reloading();
         daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await?;
         tracing::info!("stopped");
+        tracing::info!(target: AUDIT_TARGET, event = "stopped", outcome = "success");
         Ok(ExitCode::SUCCESS)
     });
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
@@ -64,6 +69,8 @@ fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
     for (interface, url) in urls.iter() {
         tracing::info!(interface = interface.name(), url, "serving");
     }
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version);
     if config.dev {
         println!("{}", config.dev_summary(&urls));
     }
@@ -78,8 +85,10 @@ async fn wait_for_stop_signal(
     mut config: Config,
     reloading: Reloading,
 ) {
+    let mut watch = tokio::time::interval(CERTIFICATE_WATCH);
     loop {
         tokio::select! {
+            _ = watch.tick() => reloading.reload_changed_certificate(),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
@@ -98,10 +107,14 @@ fn reload(options: &Serve, config: &mut Config) {
             let (reloaded, waiting) = config.with_reloaded(new);
             *config = reloaded;
             tracing::info!("the configuration was read again");
+            tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "success");
             for key in waiting {
                 tracing::warn!(key, "this setting has changed and needs a restart");
             }
         }
-        Err(error) => tracing::error!(%error, "the new configuration is not valid; the old one stays in force"),
+        Err(error) => {
+            tracing::error!(%error, "the new configuration is not valid; the old one stays in force");
+            tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "refused");
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use selfsame_protocol::Address;
@@ -16,6 +16,7 @@ use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 use super::sections::{Action, App, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
+use crate::interface::Interface;
 
 /// A key's path and what is wrong with it.
 pub(super) type InvalidSetting = (String, String);
@@ -111,16 +112,67 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
 }
 
 fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
-    let is_broken = |address: SocketAddr| config.dev && !address.ip().to_canonical().is_loopback();
-    config
-        .listen
-        .iter()
-        .filter(|(_, address)| is_broken(**address))
-        .map(|(interface, address)| {
+    let mut found = Vec::new();
+    for (interface, address) in config.listen.iter() {
+        let key = || format!("listen.{}", interface.listen_key());
+        let is_loopback = address.ip().to_canonical().is_loopback();
+        if config.dev && !is_loopback {
             let message = format!("{address} is not loopback; with --dev listen on 127.0.0.1 or [::1]");
-            invalid_setting(format!("listen.{}", interface.listen_key()), message)
-        })
-        .collect()
+            found.push(invalid_setting(key(), message));
+        } else if interface == Interface::Operator {
+            found.extend(check_operator_address(config, *address).map(|message| invalid_setting(key(), message)));
+        } else if let Some(url_key) = interface.url_key() {
+            found.extend(check_public_address(config, interface, *address, url_key));
+        }
+    }
+    found
+}
+
+/// The operator interface shows keys of the service and changes what it trusts.
+fn check_operator_address(config: &Config, address: SocketAddr) -> Option<String> {
+    let shares = config.listen.iter().find(|(other, listened)| *other != Interface::Operator && **listened == address);
+    let problem = match shares {
+        _ if config.operator.allow_public || config.dev => return None,
+        Some((other, _)) => format!("{address} is also the address of {}", other.listen_key()),
+        None if address.ip().to_canonical().is_loopback() => return None,
+        None => format!("{address} is not loopback, so other machines can reach the operator interface"),
+    };
+    Some(format!("{problem}; listen on 127.0.0.1 with a port of its own, or set operator.allow_public = true"))
+}
+
+/// Whether clients know an address to call, and whether it is safe to call it.
+fn check_public_address(
+    config: &Config,
+    interface: Interface,
+    address: SocketAddr,
+    url_key: &str,
+) -> Option<InvalidSetting> {
+    let url = config.urls[interface].as_deref();
+    let ip = address.ip().to_canonical();
+    if url.is_none() && ip.is_unspecified() {
+        let message = format!(
+            "is missing; listen.{} is every address of this machine, so set the URL that clients call",
+            interface.listen_key()
+        );
+        return Some(invalid_setting(format!("urls.{url_key}"), message));
+    }
+    let is_plain = url.map_or(config.tls.is_none(), |url| url.starts_with("http://"));
+    let is_here = url.map_or(ip.is_loopback(), is_loopback_url);
+    if !is_plain || is_here || config.insecure_http {
+        return None;
+    }
+    let message = "is plain HTTP for clients on other machines, who can be read and changed on the way; set [tls], or the \
+                   https URL of the proxy in front, or insecure_http = true";
+    let key = if url.is_some() { format!("urls.{url_key}") } else { format!("listen.{}", interface.listen_key()) };
+    Some(invalid_setting(key, message))
+}
+
+/// Whether the host of a URL is this machine.
+fn is_loopback_url(url: &str) -> bool {
+    let Ok(url) = url.parse::<http::Uri>() else { return false };
+    let host = url.host().unwrap_or_default();
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn check_others(config: &Config) -> Vec<InvalidSetting> {

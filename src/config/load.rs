@@ -15,6 +15,13 @@ use super::{check, dev};
 const PREFIX: &str = "SELFSAME_";
 const SEPARATOR: &str = "__";
 
+/// Whether a variable is one that Kubernetes sets in every container when there is a Service named
+/// `selfsame`, such as `SELFSAME_PORT=tcp://10.0.0.1:8080`.
+fn is_of_kubernetes(name: &str) -> bool {
+    let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+    rest == "PORT" || rest == "SERVICE_HOST" || rest.starts_with("PORT_") || rest.starts_with("SERVICE_PORT")
+}
+
 /// The variables of this process that are settings. Text that is not Unicode becomes U+FFFD, which
 /// loading refuses.
 pub fn settings_of_this_process() -> impl Iterator<Item = (String, String)> {
@@ -26,7 +33,8 @@ pub fn settings_of_this_process() -> impl Iterator<Item = (String, String)> {
 impl Config {
     /// Reads and checks the configuration. The data folder of the command line replaces that of the
     /// variables, variables replace the file, and the file replaces the defaults. `environment` may
-    /// hold any variables; those that begin with `SELFSAME_` must be settings.
+    /// hold any variables; those that begin with `SELFSAME_` must be settings, except those that
+    /// Kubernetes sets for a Service of this name.
     ///
     /// # Errors
     /// All errors at once, each with its key, its source and what would be right. Rules that
@@ -92,7 +100,8 @@ fn read(file: &Path) -> Result<toml::Table, ConfigError> {
 fn add_variables(tree: &mut Node, environment: impl Iterator<Item = (String, String)>) -> Vec<SettingError> {
     // In the order of their names: a variable for a key below a plain setting comes after the
     // variable of that setting, and is then refused.
-    let variables: BTreeMap<String, String> = environment.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    let variables: BTreeMap<String, String> =
+        environment.filter(|(name, _)| name.starts_with(PREFIX) && !is_of_kubernetes(name)).collect();
     let mut errors = Vec::new();
     for (name, text) in variables {
         let path = name[PREFIX.len()..].to_lowercase();

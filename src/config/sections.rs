@@ -180,6 +180,16 @@ impl RateLimit {
     }
 }
 
+/// `[operator]`: who may call the operator interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Operator {
+    /// Names besides addresses and `localhost` under which the interface answers.
+    pub hosts: Vec<String>,
+    /// Whether it may listen elsewhere than on loopback, or share its address.
+    pub allow_public: bool,
+}
+
 /// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

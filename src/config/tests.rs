@@ -330,6 +330,53 @@ fn errors_in_lists_name_the_position_of_the_entry() {
 }
 
 #[test]
+fn an_unsafe_start_must_be_asked_for() {
+    let everywhere = "listen.gateway = '0.0.0.0:8082'";
+    let cases: [(&str, &[&str]); 8] = [
+        (everywhere, &["urls.gateway_url: is missing", "every address of this machine"]),
+        ("listen.gateway = '[::]:8082'", &["urls.gateway_url: is missing"]),
+        ("listen.gateway = '10.0.0.7:8082'", &["listen.gateway: is plain HTTP", "insecure_http = true"]),
+        ("urls.id_url = 'http://id.example.org'", &["urls.id_url: is plain HTTP", "https URL of the proxy"]),
+        (
+            "listen.operator = '0.0.0.0:8084'",
+            &["listen.operator: 0.0.0.0:8084 is not loopback", "operator.allow_public"],
+        ),
+        ("listen.operator = '10.0.0.7:8084'", &["listen.operator: ", "other machines"]),
+        ("listen.operator = '127.0.0.1:8082'", &["listen.operator: 127.0.0.1:8082 is also the address of gateway"]),
+        ("operator.host = 'x'", &["operator.host: is not a known key", "hosts, allow_public"]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(text), &[parts]);
+    }
+    for text in [
+        "listen.gateway = '0.0.0.0:8082'\nurls.gateway_url = 'https://gateway.example.org'",
+        "listen.gateway = '10.0.0.7:8082'\ninsecure_http = true",
+        "listen.gateway = '10.0.0.7:8082'\n[tls]\ncertificate = 'a'\nprivate_key = 'b'",
+        "urls.id_url = 'http://id.example.org'\ninsecure_http = true",
+        "urls.id_url = 'http://localhost:8080'",
+        "urls.id_url = 'http://[::1]:8080'",
+        "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true",
+        "listen.operator = '127.0.0.1:8082'\noperator.allow_public = true",
+        "listen.operator = '[::1]:8084'",
+    ] {
+        assert!(load(text).is_ok(), "{text}: {:?}", load(text));
+    }
+}
+
+#[test]
+fn variables_of_kubernetes_are_not_settings() {
+    let variables = [
+        ("SELFSAME_PORT", "tcp://10.0.0.1:8080"),
+        ("SELFSAME_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("SELFSAME_SERVICE_HOST", "10.0.0.1"),
+        ("SELFSAME_SERVICE_PORT", "8080"),
+        ("SELFSAME_SERVICE_PORT_HTTP", "8080"),
+    ];
+    assert_eq!(load_with("", &variables, false).unwrap(), defaults());
+    check_problems(load_with("", &[("SELFSAME_PORTS", "1")], false), &[&["ports: is not a known key"]]);
+}
+
+#[test]
 fn a_limited_action_takes_one_kind_of_proof_unless_the_configuration_says_otherwise() {
     let config = |app: &str, action: &str, key: bool| {
         let key = if key { format!("oprf_public_key = {CERTAIN_KEY}") } else { String::new() };
@@ -616,7 +663,6 @@ fn dev_accepts_only_loopback_listeners() {
                 load_with(&text, &[], true),
                 &[&[&format!("listen.{key}: {address} is not loopback"), "127.0.0.1"]],
             );
-            load(&text).unwrap();
         }
     }
     load_with("listen.gateway = '[::1]:0'\nlisten.indexer = '127.0.0.2:0'", &[], true).unwrap();

@@ -36,6 +36,10 @@ pub struct Config {
     pub batcher: Batcher,
     /// `[limits]`.
     pub limits: Limits,
+    /// `[operator]`.
+    pub operator: Operator,
+    /// Whether clients on other machines may be served plain HTTP.
+    pub insecure_http: bool,
     /// `[cors]`.
     pub cors: Cors,
     /// `[sign_in]`.
@@ -65,6 +69,8 @@ impl Default for Config {
             registry: Registry::default(),
             batcher: Batcher::default(),
             limits: Limits::default(),
+            operator: Operator::default(),
+            insecure_http: false,
             cors: Cors::default(),
             sign_in: SignIn::default(),
             verifier: Verifier::default(),
@@ -135,6 +141,8 @@ impl Config {
             commitment_check, request_retention
         });
         compare!(batcher: Batcher { max_operations, max_wait });
+        compare!(operator: Operator { hosts, allow_public });
+        compare!(insecure_http);
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {
             code_lifetime, session_lifetime, key_rotation, introspection_inactive_status, name, given_name, family_name

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, ORIGIN, TRANSFER_ENCODING};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, ORIGIN, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING,
+};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
 #[cfg(feature = "fault-injection")]
@@ -14,6 +16,7 @@ use selfsame_actors::faults::{FaultPoint, pass};
 use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span};
 
+use super::audit::{AuditNotes, AuditTrail, AuditedRequest};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
@@ -25,10 +28,14 @@ use super::router::{Site, Target};
 /// far more memory than it has bytes.
 const MOST_FIELDS: usize = 100;
 
+/// For a year browsers call the host by HTTPS only.
+const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
 /// Answers the requests of a listener.
 pub(super) struct Dispatcher {
     pub site: Site,
     pub ids: RequestIds,
+    pub audit: Arc<AuditTrail>,
 }
 
 impl Dispatcher {
@@ -42,12 +49,13 @@ impl Dispatcher {
         let id = self.ids.of(request.headers());
         let span =
             error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
-        answer(&target, id, exchange, request).instrument(span).await
+        answer(&target, &self.audit, id, exchange, request).instrument(span).await
     }
 }
 
 async fn answer(
     target: &Target<'_>,
+    trail: &AuditTrail,
     id: RequestId,
     mut exchange: Exchange,
     request: hyper::Request<Incoming>,
@@ -62,9 +70,11 @@ async fn answer(
     let has_supported_framing = has_supported_framing(&head.headers);
 
     let request_timeout = client.limits().request_timeout;
-    let request = Request { head, body, id: id.clone(), pattern: target.pattern, client };
+    let audit = AuditNotes::default();
+    let request = Request { head, body, id: id.clone(), pattern: target.pattern, client, audit };
+    let mut audited = None;
     let handled = match exchange.is_within_limit() {
-        true => handle(target, request, request_timeout).await,
+        true => handle(target, trail, &mut audited, request, request_timeout).await,
         false => Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }),
     };
     #[cfg(feature = "fault-injection")]
@@ -84,6 +94,9 @@ async fn answer(
     }
 
     let status = response.status();
+    if let Some(audited) = &mut audited {
+        audited.status = Some(status);
+    }
     if let Some(cors) = cors {
         cors.grant(origin.as_ref(), response.headers_mut());
     }
@@ -93,6 +106,9 @@ async fn answer(
     if version < Version::HTTP_2 && must_close {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    if target.interface.is_https {
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
+    }
     let elapsed = started.elapsed();
     target.metrics.observe(status, elapsed);
     log(&method, status, elapsed);
@@ -101,8 +117,14 @@ async fn answer(
     response
 }
 
-/// Finds the handler and runs it within its time.
-async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration) -> Result<Response, Rejection> {
+/// Finds the handler and runs it within its time. `audited` is set when the route is audited.
+async fn handle<'a>(
+    target: &Target<'_>,
+    trail: &'a AuditTrail,
+    audited: &mut Option<AuditedRequest<'a>>,
+    mut request: Request,
+    request_timeout: Duration,
+) -> Result<Response, Rejection> {
     check_host(&request.head)?;
     if !has_supported_framing(&request.head.headers) {
         let detail = "the header transfer-encoding has other codings than chunked; only chunked is supported";
@@ -118,6 +140,11 @@ async fn handle(target: &Target<'_>, request: Request, request_timeout: Duration
         return Ok(response);
     }
     let route = target.route(request.method(), request.path())?;
+    if let Some(route) = route.audited {
+        request.audit = AuditNotes::new();
+        let (notes, source) = (request.audit.clone(), request.source());
+        *audited = Some(AuditedRequest { trail, route, notes, source, status: None });
+    }
 
     // A panic in a handler ends its request and not the connection. `AssertUnwindSafe` is sound:
     // handlers share only snapshots and actors' handles, and a panic in a handler leaves neither

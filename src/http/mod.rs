@@ -36,6 +36,7 @@
 //!    in flight, and the connections that are left after [`Limits::grace`] are dropped. Long polls
 //!    get the same signal through [`Request::shutdown`].
 
+mod audit;
 mod connection;
 mod cors;
 mod dispatch;
@@ -55,6 +56,7 @@ mod source;
 mod tests;
 mod tls;
 
+pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
 pub use cors::Cors;
 pub use limits::Limits;
 pub use metrics::Metrics;
@@ -66,4 +68,4 @@ pub use router::{RouteError, Router, Routes, Site};
 pub use server::Server;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use source::source_address;
-pub use tls::{TlsError, acceptor};
+pub use tls::{Certificate, TlsError};

@@ -14,6 +14,7 @@ use hyper::{Method, Version};
 use percent_encoding::percent_decode_str;
 use selfsame_protocol::time::RetryAfter;
 
+use super::audit::AuditNotes;
 use super::exchange::Client;
 use super::load::Load;
 use super::rejection::Rejection;
@@ -32,6 +33,7 @@ pub struct Request {
     pub(super) id: RequestId,
     pub(super) pattern: &'static str,
     pub(super) client: Arc<Client>,
+    pub(super) audit: AuditNotes,
 }
 
 impl Request {
@@ -44,6 +46,11 @@ impl Request {
     /// The path, still percent-encoded.
     pub fn path(&self) -> &str {
         self.head.uri.path()
+    }
+
+    /// The authority of the request's target: `:authority` of HTTP/2.
+    pub fn authority(&self) -> Option<&str> {
+        self.head.uri.authority().map(|authority| authority.as_str())
     }
 
     /// All headers.
@@ -100,6 +107,11 @@ impl Request {
     /// The client's address; see [`super::source_address`].
     pub fn source(&self) -> IpAddr {
         self.client.source(&self.head.headers)
+    }
+
+    /// What this request's audit event says; without effect on a route that is not audited.
+    pub fn audit(&self) -> &AuditNotes {
+        &self.audit
     }
 
     /// The signal that the server is about to stop. A handler that waits for long must wait for

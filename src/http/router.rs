@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use hyper::Method;
 use hyper::header::HeaderValue;
 
+use super::audit::AuditedRoute;
 use super::cors::Cors;
 use super::metrics::{Metrics, RouteMetrics};
 use super::rejection::{InterfaceError, Rejection, reject};
@@ -49,6 +50,8 @@ pub struct Routes {
     /// Renders a rejection in this interface's style.
     pub(super) reject: fn(Rejection) -> Response,
     routes: Vec<(&'static str, Route)>,
+    /// Whether clients call the interface by HTTPS; see [`Routes::called_by_https`].
+    pub(super) is_https: bool,
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
 }
@@ -59,13 +62,19 @@ pub(super) struct Route {
     pub(super) handler: Handler,
     /// `None` stands for the request timeout.
     pub(super) time_limit: Option<Duration>,
+    /// `None` for a route without audit events.
+    pub(super) audited: Option<AuditedRoute>,
 }
 
 impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let reject = |rejection| reject(E::from(rejection));
-        Self { routes: Routes { name, cors: None, reject, routes: Vec::new(), open: &[] }, state, error: PhantomData }
+        Self {
+            routes: Routes { name, cors: None, reject, routes: Vec::new(), is_https: false, open: &[] },
+            state,
+            error: PhantomData,
+        }
     }
 
     /// Grants browsers of other origins access; `None` grants none.
@@ -105,10 +114,44 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     {
         let state = self.state.clone();
         let handler: Handler = Box::new(move |request| {
+            let notes = request.audit().clone();
             let answer = handler(state.clone(), request);
-            Box::pin(answer.map(|result| result.unwrap_or_else(reject)))
+            Box::pin(answer.map(move |result| {
+                result.unwrap_or_else(|error| {
+                    notes.reason(|| error.reason());
+                    reject(error)
+                })
+            }))
         });
-        self.routes.routes.push((pattern, Route { method, handler, time_limit: time_limit.into() }));
+        let route = Route { method, handler, time_limit: time_limit.into(), audited: None };
+        self.routes.routes.push((pattern, route));
+        self
+    }
+
+    /// Every request to the route that was added last has an event in the audit trail.
+    pub fn audited(self, event: &'static str) -> Self {
+        self.audited_as(AuditedRoute { event, only_refusals: false })
+    }
+
+    /// Every request to the route that was added last has an event in the audit trail, unless it is
+    /// answered with success.
+    pub fn audited_refusals(self, event: &'static str) -> Self {
+        self.audited_as(AuditedRoute { event, only_refusals: true })
+    }
+
+    fn audited_as(mut self, audited: AuditedRoute) -> Self {
+        if let Some((_, route)) = self.routes.routes.last_mut() {
+            route.audited = Some(audited);
+        }
+        self
+    }
+}
+
+impl Routes {
+    /// Says whether clients call the interface by HTTPS. Its answers then tell browsers never to
+    /// call it otherwise (RFC 6797).
+    pub fn called_by_https(mut self, is_https: bool) -> Self {
+        self.is_https = is_https;
         self
     }
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::audit::AuditTrail;
 use super::connection;
 use super::dispatch::Dispatcher;
 use super::exchange::{Client, Conditions, TrustedProxy};
@@ -36,6 +37,8 @@ pub struct Server {
     pub trusted_proxy: TrustedProxy,
     /// Random bytes for request ids.
     pub random: FillRandom,
+    /// Where audit events are written.
+    pub audit: Arc<AuditTrail>,
     /// Where connections are counted.
     pub metrics: Metrics,
     /// Ends [`Server::run`].
@@ -50,8 +53,8 @@ impl Server {
     ///
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: TcpListener) {
-        let Self { site, limits, trusted_proxy, random, metrics, shutdown, tls } = self;
-        let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random) });
+        let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
+        let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit });
         let open_connections = metrics.open_connections;
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();

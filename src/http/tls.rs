@@ -1,11 +1,18 @@
 //! TLS for a listener, from PEM files.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 /// Why TLS cannot be set up.
@@ -25,6 +32,12 @@ pub enum TlsError {
         /// The path in `tls.certificate`.
         path: PathBuf,
     },
+    /// The first certificate of the chain is not an X.509 certificate.
+    #[error("tls.certificate: {}: its first certificate is not a valid X.509 certificate", path.display())]
+    Malformed {
+        /// The path in `tls.certificate`.
+        path: PathBuf,
+    },
     /// The file of the private key cannot be read, or has no private key.
     #[error("tls.private_key: {}: {error}", path.display())]
     PrivateKey {
@@ -38,23 +51,100 @@ pub enum TlsError {
     Mismatch(rustls::Error),
 }
 
-/// TLS 1.2 and 1.3 with these files, for HTTP/2 and HTTP/1.1.
-pub fn acceptor(certificate: &Path, private_key: &Path) -> Result<TlsAcceptor, TlsError> {
+/// The certificate of the listeners, which can be read again while they are served.
+#[derive(Debug)]
+pub struct Certificate {
+    chain: PathBuf,
+    private_key: PathBuf,
+    current: ArcSwap<CertifiedKey>,
+    /// When the files were changed last, as of the last attempt to read them.
+    modified: Mutex<[Option<SystemTime>; 2]>,
+    expiry: Gauge,
+}
+
+impl Certificate {
+    /// Reads the certificate chain and its private key from PEM files.
+    pub fn load(chain: &Path, private_key: &Path) -> Result<Arc<Self>, TlsError> {
+        let (key, not_after) = read(chain, private_key)?;
+        let expiry = Gauge::default();
+        expiry.set(not_after);
+        let certificate = Self {
+            chain: chain.to_owned(),
+            private_key: private_key.to_owned(),
+            current: ArcSwap::from_pointee(key),
+            modified: Mutex::default(),
+            expiry,
+        };
+        *certificate.last_modified() = certificate.modification_times();
+        Ok(Arc::new(certificate))
+    }
+
+    /// Adds the time at which the certificate expires to `registry`.
+    pub fn register(&self, registry: &mut Registry) {
+        let help = "When the certificate of the listeners expires, in Unix time";
+        registry.register_with_unit("tls_certificate_expiry_timestamp", help, Unit::Seconds, self.expiry.clone());
+    }
+
+    /// TLS 1.2 and 1.3 with this certificate, for HTTP/2 and HTTP/1.1.
+    pub fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(TlsError::Mismatch)?.with_no_client_auth();
+        let mut config = builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+
+    /// Reads the files again, for new connections. When they cannot be used, the old certificate
+    /// stays.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        *self.last_modified() = self.modification_times();
+        let (key, not_after) = read(&self.chain, &self.private_key)?;
+        self.current.store(Arc::new(key));
+        self.expiry.set(not_after);
+        Ok(())
+    }
+
+    /// The same when one of the files was changed since the last attempt; returns whether it was.
+    pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
+        let is_changed = *self.last_modified() != self.modification_times();
+        if is_changed {
+            self.reload()?;
+        }
+        Ok(is_changed)
+    }
+
+    fn modification_times(&self) -> [Option<SystemTime>; 2] {
+        [&self.chain, &self.private_key].map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok())
+    }
+
+    fn last_modified(&self) -> MutexGuard<'_, [Option<SystemTime>; 2]> {
+        self.modified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// Reads the files; also returns when the certificate expires, in Unix seconds.
+fn read(certificate: &Path, private_key: &Path) -> Result<(CertifiedKey, i64), TlsError> {
     let unreadable = |error| TlsError::Certificate { path: certificate.to_owned(), error };
     let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(|error| TlsError::Certificate { path: certificate.to_owned(), error })?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate { path: certificate.to_owned() });
-    }
+    let Some(own) = chain.first() else { return Err(TlsError::NoCertificate { path: certificate.to_owned() }) };
+    let malformed = |_| TlsError::Malformed { path: certificate.to_owned() };
+    let (_, parsed) = x509_parser::parse_x509_certificate(own).map_err(malformed)?;
+    let not_after = parsed.validity().not_after.timestamp();
     let key = PrivateKeyDer::from_pem_file(private_key)
         .map_err(|error| TlsError::PrivateKey { path: private_key.to_owned(), error })?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let versions = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = versions
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(TlsError::Mismatch)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let key = CertifiedKey::from_der(chain, key, &provider()).map_err(TlsError::Mismatch)?;
+    Ok((key, not_after))
 }

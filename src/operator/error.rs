@@ -14,9 +14,18 @@ pub enum OperatorError {
     /// The request was rejected for a reason that all interfaces share.
     #[error(transparent)]
     Http(#[from] Rejection),
-    /// A changing call without the token.
-    #[error("changing calls need `Authorization: Bearer` and the text of operator.token in the data folder")]
+    /// A call without the token.
+    #[error("this call needs `Authorization: Bearer` and the text of operator.token in the data folder")]
     Unauthorized,
+    /// The host is a name that is not accepted.
+    #[error("{host:?} is not a name of this interface; call it by its address or as localhost, or set operator.hosts")]
+    OtherHost {
+        /// The name in `Host`, without its port.
+        host: String,
+    },
+    /// A page of another site sent the request.
+    #[error("pages of other sites cannot call this interface")]
+    OtherOrigin,
     /// The body is not a JSON object with the expected fields.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -57,6 +66,7 @@ impl InterfaceError for OperatorError {
         match self {
             Self::Http(rejection) => rejection.reason(),
             Self::Unauthorized => "the operator's token is missing or wrong".to_owned(),
+            Self::OtherHost { .. } => "the host is another name".to_owned(),
             other => other.to_string(),
         }
     }
@@ -73,7 +83,9 @@ impl InterfaceError for OperatorError {
             }
             Self::Body(_) | Self::Field(_) => answer(StatusCode::BAD_REQUEST, "bad_request"),
             Self::NoSimulator | Self::UnknownRoot { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
-            Self::NotDevelopment { .. } => answer(StatusCode::FORBIDDEN, "forbidden"),
+            Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
+                answer(StatusCode::FORBIDDEN, "forbidden")
+            }
             Self::Metrics(error) => {
                 tracing::error!(%error, "the metrics could not be written");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)

@@ -13,6 +13,7 @@
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
 
+mod access;
 mod actors;
 mod error;
 mod keys;
@@ -27,6 +28,7 @@ mod status;
 
 use std::sync::Arc;
 
+use access::{with_token, without_token};
 use error::OperatorError;
 use hyper::Method;
 pub use simulator::simulation;
@@ -39,20 +41,25 @@ use crate::interface::Interface;
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
+        // Probes and Prometheus call these by any name and without a token.
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
-        .route(Method::GET, "/actors", actors::actors)
-        .route(Method::GET, "/status", status::status)
-        .route(Method::GET, "/roots", roots::list)
-        .route(Method::POST, "/roots", roots::add)
-        .route(Method::POST, "/roots/remove", roots::remove)
-        .route(Method::GET, "/keys", keys::list)
-        .route(Method::POST, "/keys/rotate", keys::rotate)
-        .route(Method::GET, "/simulator", simulator::simulator)
-        .route(Method::POST, "/simulator/roots", simulator::trust_root)
-        .route(Method::GET, "/", |_, _| page::page())
-        .route(Method::GET, "/page.js", |_, _| page::script())
-        .route(Method::GET, "/page.css", |_, _| page::style())
+        .route(Method::GET, "/actors", with_token(actors::actors))
+        .route(Method::GET, "/status", with_token(status::status))
+        .route(Method::GET, "/roots", with_token(roots::list))
+        .route(Method::POST, "/roots", with_token(roots::add))
+        .audited("root_trusted")
+        .route(Method::POST, "/roots/remove", with_token(roots::remove))
+        .audited("root_removed")
+        .route(Method::GET, "/keys", with_token(keys::list))
+        .route(Method::POST, "/keys/rotate", with_token(keys::rotate))
+        .audited("keys_rotated")
+        .route(Method::GET, "/simulator", without_token(simulator::simulator))
+        .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
+        .audited("root_trusted")
+        .route(Method::GET, "/", without_token(|_, _| page::page()))
+        .route(Method::GET, "/page.js", without_token(|_, _| page::script()))
+        .route(Method::GET, "/page.css", without_token(|_, _| page::style()))
         .into()
 }

@@ -15,7 +15,7 @@ use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
 
 use super::error::OperatorError;
 use super::state::Operator;
-use crate::http::{Request, Response, json};
+use crate::http::{AuditNotes, Request, Response, json};
 
 pub(super) const BODY_LIMIT: usize = 4096;
 
@@ -26,7 +26,6 @@ pub(super) fn listed(trusted: &TrustedRoot) -> ListedRoot {
 
 /// Trusts a root from now on; answers when this is durable.
 pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
-    operator.check_token(&request)?;
     let body = request.read_json(BODY_LIMIT).await?;
     let NewRoot { root: value, kind, environment, mut identifiers, time } = from_object(&body)?;
     match (kind, identifiers.is_empty()) {
@@ -50,38 +49,30 @@ pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Respon
     };
     let key = RootKey { environment, kind, root: value };
     let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers } };
-    trust(&operator, &trusted).await?;
+    trust(&operator, request.audit(), &trusted).await?;
     Ok(json(StatusCode::OK, &listed(&trusted)))
 }
 
-/// Trusts a root durably, and logs it.
-pub(super) async fn trust(operator: &Operator, trusted: &TrustedRoot) -> Result<(), OperatorError> {
-    let TrustedRoot { key: RootKey { environment, kind, root }, trust } = trusted;
-    if !is_below_field(&root.to_number()) {
+/// Trusts a root durably.
+pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &TrustedRoot) -> Result<(), OperatorError> {
+    let TrustedRoot { key, trust } = trusted;
+    audit.concerns(format!("{} {}", shown(key), LegacyIdentifier::names(&trust.identifiers)));
+    if !is_below_field(&key.root.to_number()) {
         return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
     }
     operator.service.verification().trust_root(trusted.clone()).await?;
-    let identifiers = LegacyIdentifier::names(&trust.identifiers);
-    tracing::info!(root = %number::canonical(*root), kind = kind.name(), environment = environment.name(), identifiers, "a root is trusted");
     Ok(())
 }
 
 /// Takes a root back from now on; answers when this is durable.
 pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
-    operator.check_token(&request)?;
     let body = request.read_json(BODY_LIMIT).await?;
     let OldRoot { root, kind, environment } = from_object(&body)?;
-    let was_trusted = operator.service.verification().remove_root(RootKey { environment, kind, root }).await?;
-    let root_text = number::canonical(root);
-    if !was_trusted {
-        return Err(OperatorError::UnknownRoot { root: root_text });
+    let key = RootKey { environment, kind, root };
+    request.audit().concerns(shown(&key));
+    if !operator.service.verification().remove_root(key).await? {
+        return Err(OperatorError::UnknownRoot { root: number::canonical(root) });
     }
-    tracing::info!(
-        root = root_text,
-        kind = kind.name(),
-        environment = environment.name(),
-        "a root is no longer trusted"
-    );
     Ok(json(StatusCode::OK, &OldRoot { root, kind, environment }))
 }
 
@@ -90,6 +81,11 @@ pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, Opera
     let roots = operator.service.verification().trusted_roots();
     let roots: Vec<ListedRoot> = roots.to_vec().iter().map(listed).collect();
     Ok(json(StatusCode::OK, &roots))
+}
+
+/// A root as an audit event names it: its kind, its environment and the root.
+fn shown(RootKey { environment, kind, root }: &RootKey) -> String {
+    format!("{} {} {}", kind.name(), environment.name(), number::canonical(*root))
 }
 
 /// Reads a time that is at most slightly ahead of `now`.

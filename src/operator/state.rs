@@ -20,7 +20,9 @@ pub struct Setup {
     pub service: Arc<Service>,
     /// Gives the time of a root that is trusted without one.
     pub clock: Arc<dyn Clock>,
-    /// The secret that changing calls carry.
+    /// Names besides addresses and `localhost` under which the interface answers.
+    pub hosts: Vec<String>,
+    /// The secret that calls carry.
     pub token: String,
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
@@ -34,6 +36,8 @@ pub struct Operator {
     pub service: Arc<Service>,
     /// Gives the time of a root that is trusted without one.
     pub clock: Arc<dyn Clock>,
+    /// Names besides addresses and `localhost` under which the interface answers.
+    pub hosts: Vec<String>,
     /// SHA-256 of the token. All hashes have the same length, so the comparison takes the same time
     /// for every text that a client sends.
     pub token_hash: [u8; 32],
@@ -54,14 +58,24 @@ pub struct Operator {
 impl Operator {
     /// `metrics` holds what the HTTP front-end counts.
     pub fn new(setup: Setup, mut metrics: Registry) -> Self {
-        let Setup { service, clock, token, simulation, is_development } = setup;
+        let Setup { service, clock, hosts, token, simulation, is_development } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let token_hash = Sha256::digest(token).into();
-        Self { service, clock, token_hash, simulation, is_development, metrics, registry_metrics, verifier_metrics }
+        Self {
+            service,
+            clock,
+            hosts,
+            token_hash,
+            simulation,
+            is_development,
+            metrics,
+            registry_metrics,
+            verifier_metrics,
+        }
     }
 
-    /// Refuses a changing call without the token.
+    /// Refuses a call without the token.
     pub fn check_token(&self, request: &Request) -> Result<(), OperatorError> {
         let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
         let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();

@@ -60,8 +60,17 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     };
     let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
-    let Verification { protocol_version, results, nullifier, is_reuse, .. } =
+    let audit = request.audit();
+    audit.concerns(rp_id.as_str());
+    let Verification { app_id, protocol_version, results, nullifier, is_reuse } =
         endpoint.verification.verify(&rp_id, asked, deadline).await?;
+    audit.client(&app_id);
+    if let Some(seen) = &nullifier {
+        audit.person(seen.nullifier.0.to_be_bytes());
+    }
+    if is_reuse {
+        audit.outcome("success_again");
+    }
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,

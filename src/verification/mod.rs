@@ -28,6 +28,7 @@ pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors
     Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification }))
         .cors(cors)
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
+        .audited("proofs_verified")
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()

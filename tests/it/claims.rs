@@ -1,8 +1,6 @@
 //! What answers and tokens say about persons: which credential a proof shows, how often a person
 //! counts, and which roots are trusted.
 
-use std::path::Path;
-
 use selfsame::config::{Config, RelyingParty};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use selfsame_wallet::operator::{Operator, OperatorError};
@@ -10,6 +8,7 @@ use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
+use crate::harness::operator_token;
 use crate::sign_in_client::{SignInTestClient, fragment_or_query, wanted};
 use crate::test_accounts::key;
 use crate::verification_client::{
@@ -21,18 +20,15 @@ const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)";
 
 /// Sends a changing call with the token of the daemon's data folder; status and body of the answer.
 async fn post(client: &VerificationClient, path: &str, body: &Value) -> (u16, Value) {
-    let token = token(client.folder.path());
-    let request = client.http.post(client.daemon.operator(path)).json(body).bearer_auth(token.trim());
+    let token = operator_token(client.folder.path());
+    let request = client.http.post(client.daemon.operator(path)).json(body).bearer_auth(token);
     let answer = request.send().await.expect("an answer");
     (answer.status().as_u16(), answer.json().await.expect("JSON"))
 }
 
-fn token(data: &Path) -> String {
-    std::fs::read_to_string(data.join("operator.token")).expect("the token")
-}
-
 async fn listed(client: &VerificationClient) -> Vec<Value> {
-    let answer = client.http.get(client.daemon.operator("/roots")).send().await.expect("an answer");
+    let request = client.http.get(client.daemon.operator("/roots")).bearer_auth(operator_token(client.folder.path()));
+    let answer = request.send().await.expect("an answer");
     answer.json().await.expect("JSON")
 }
 

@@ -265,6 +265,26 @@ fn wallet_commands_run_all_operations() {
     assert!(!success && text.contains("chmod 600"), "{text}");
 }
 
+#[test]
+fn the_token_is_not_sent_in_clear_to_another_machine() {
+    let folder = folder();
+    std::fs::write(folder.path().join("operator.token"), "a token").expect("written");
+    let data = folder.path().to_str().expect("text");
+    for operator in ["http://192.0.2.1:8084", "http://selfsame.example:8084", "http://127.0.0.1.example:8084"] {
+        let (succeeded, text) = run(&["status", "--operator", operator, "--data", data]);
+        assert!(!succeeded && text.contains("in clear text") && text.contains("--send-token-in-clear"), "{text}");
+    }
+    let (succeeded, text) = run(&["status", "--operator", "http://127.0.0.1:1", "--data", data]);
+    assert!(!succeeded && text.contains("no answer from"), "{text}");
+}
+
+#[tokio::test]
+async fn an_invalid_log_filter_is_refused() {
+    let folder = folder();
+    let text = refused_start(folder.path(), &[("RUST_LOG", "info,selfsame=loud")]).await;
+    assert!(text.contains("RUST_LOG is \"info,selfsame=loud\"") && text.contains("write it like info"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proofs_from_the_command_line_verify() {
     const APP: &str = "app_staging_5e1f5a3e000000000000000000000001";
@@ -315,10 +335,10 @@ async fn proofs_from_the_command_line_verify() {
     let nowhere = ["--operator", operator.as_str(), "--data", "no-such-folder"];
     let (added, text) = run(&[&add[..], &nowhere].concat());
     assert!(!added && text.contains("operator.token") && text.contains("--data"), "{text}");
-    let (is_ready, text) = run(&["status", "--operator", operator]);
+    let (is_ready, text) = run(&["status", "--operator", operator, "--data", &data]);
     assert!(is_ready && text.starts_with("ready\n") && text.contains("/verifier"), "{text}");
     process.kill();
-    let (is_ready, text) = run(&["status", "--operator", operator]);
+    let (is_ready, text) = run(&["status", "--operator", operator, "--data", &data]);
     assert!(!is_ready && text.contains("check that the daemon is running"), "{text}");
     let mode =
         std::fs::metadata(Path::new(&data).join("operator.token")).expect("the file exists").permissions().mode();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame::config::Config;
-use selfsame::daemon::{Daemon, DaemonError};
+use selfsame::daemon::{Daemon, DaemonError, Reloading};
 use selfsame::interface::{Interface, PerInterface};
 use selfsame_actors::{ManualClock, RegistryHandle, SystemRandom};
 use selfsame_wallet::client::Client;
@@ -25,6 +25,7 @@ pub struct TestDaemon {
     pub addresses: PerInterface<SocketAddr>,
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
+    pub reloading: Reloading,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), DaemonError>>,
 }
@@ -52,11 +53,11 @@ impl TestDaemon {
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
         let (stop, stopped) = oneshot::channel();
         let addresses = daemon.addresses();
-        let registry = daemon.registry();
+        let (registry, reloading) = (daemon.registry(), daemon.reloading());
         let running = tokio::spawn(daemon.run(async {
             let _ = stopped.await;
         }));
-        Self { addresses, clock, registry, stop, running }
+        Self { addresses, clock, registry, reloading, stop, running }
     }
 
     /// URL of a path of the gateway.
@@ -180,10 +181,19 @@ impl DaemonProcess {
         self.child.wait().expect("the process is waited for")
     }
 
+    /// Sends SIGHUP, which makes the daemon read its configuration again.
+    pub fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = Command::new("kill").arg(signal).arg(self.id().to_string()).status().expect("kill runs");
+        assert!(kill.success());
+    }
+
     /// Sends SIGTERM and waits; returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
-        let kill = Command::new("kill").arg(self.id().to_string()).status().expect("kill runs");
-        assert!(kill.success());
+        self.signal("-TERM");
         self.child.wait().expect("the process is waited for")
     }
 }
@@ -194,6 +204,11 @@ impl Drop for DaemonProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The token of the operator interface of a daemon with this data folder.
+pub fn operator_token(data: &Path) -> String {
+    std::fs::read_to_string(data.join("operator.token")).expect("the token").trim().to_owned()
 }
 
 /// A folder for a store, removed when dropped.

@@ -14,13 +14,13 @@ use crate::harness::{DaemonProcess, folder};
 use crate::test_accounts::{PATIENCE, key};
 
 /// A daemon in a process of its own, with its log in a file.
-struct LoggingDaemon {
-    process: DaemonProcess,
-    data: tempfile::TempDir,
+pub struct LoggingDaemon {
+    pub process: DaemonProcess,
+    pub data: tempfile::TempDir,
 }
 
 impl LoggingDaemon {
-    fn start(variables: &[(&str, &str)]) -> Self {
+    pub fn start(variables: &[(&str, &str)]) -> Self {
         let data = folder();
         let log = File::create(data.path().join("log")).expect("a file");
         let process = DaemonProcess::start_with_log(data.path(), &[], variables, log.into());
@@ -28,20 +28,20 @@ impl LoggingDaemon {
     }
 
     /// Ends the daemon; the lines of its log.
-    fn end(self) -> Vec<Value> {
+    pub fn end(self) -> Vec<Value> {
         self.process.terminate();
         lines(&self.data.path().join("log"))
     }
 }
 
 /// The lines of a log, each a JSON object.
-fn lines(log: &Path) -> Vec<Value> {
+pub fn lines(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).expect("text");
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
 /// The lines that carry a request's id, as level and message.
-fn about<'a>(lines: &'a [Value], request_id: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+pub fn about<'a>(lines: &'a [Value], request_id: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     let carries = move |line: &&Value| {
         let mut spans = line["spans"].as_array().into_iter().flatten();
         spans.any(|span| span["name"] == "request" && span["request_id"] == request_id)

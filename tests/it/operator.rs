@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
+use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
+use crate::harness::operator_token;
 use crate::registry_client::{RegistryClient, hold};
 use crate::test_accounts::key;
 
@@ -31,7 +33,7 @@ async fn health_and_actors_are_listed() {
     let client = RegistryClient::start().await;
     let answer = client.get(client.daemon.operator("/health")).await;
     assert_eq!((answer.status, answer.body), (200, json!({"success": true})));
-    let answer = client.get(client.daemon.operator("/actors")).await;
+    let answer = client.operator("/actors").await;
     let actors = answer.body.as_array().expect("a list");
     for part in ["tree", "batcher", "request"] {
         let actor = actors.iter().find(|actor| actor["name"].as_str().is_some_and(|name| name.contains(part)));
@@ -44,6 +46,49 @@ async fn health_and_actors_are_listed() {
     answer.expect_error(405, "bad_request");
 }
 
+/// A page of another site reaches a loopback address when its name resolves to it.
+#[tokio::test]
+async fn calls_need_the_token_and_a_name_that_no_other_site_has() {
+    let client = RegistryClient::start_with(|config| config.operator.hosts.push("selfsame.internal".to_owned())).await;
+    let token = operator_token(client.folder.path());
+    let host = client.daemon.addresses[Interface::Operator].to_string();
+    let own_origin = format!("http://{host}");
+    let ask = async |path: &str, host: &str, origin: Option<&str>, token: Option<&str>| {
+        let mut request = client.http.get(client.daemon.operator(path)).header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    let good = Some(token.as_str());
+    for path in ["/status", "/actors", "/roots", "/keys"] {
+        for (host, origin, token, expected) in [
+            (host.as_str(), None, good, 200),
+            (host.as_str(), Some(own_origin.as_str()), good, 200),
+            ("localhost:1", None, good, 200),
+            ("Selfsame.Internal:8084", None, good, 200),
+            (host.as_str(), None, None, 401),
+            (host.as_str(), None, Some("wrong"), 401),
+            ("evil.example", None, good, 403),
+            ("evil.example", None, None, 403),
+            (host.as_str(), Some("http://evil.example"), good, 403),
+            (host.as_str(), Some("null"), good, 403),
+        ] {
+            assert_eq!(ask(path, host, origin, token).await, expected, "{path} {host} {origin:?} {token:?}");
+        }
+    }
+    for path in ["/", "/page.js", "/simulator"] {
+        assert_eq!(ask(path, &host, None, None).await, 200, "{path}");
+        assert_eq!(ask(path, "evil.example", None, None).await, 403, "{path}");
+    }
+    for path in ["/health", "/ready", "/metrics"] {
+        assert_eq!(ask(path, "prometheus.example", None, None).await, 200, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn the_page_loads_only_its_own_files() {
     let client = RegistryClient::start().await;
@@ -52,7 +97,7 @@ async fn the_page_loads_only_its_own_files() {
     while client.daemon.registry.statistics().open_requests > 0 {
         tokio::task::yield_now().await;
     }
-    let status = client.get(client.daemon.operator("/status")).await;
+    let status = client.operator("/status").await;
     assert_eq!((status.status, &status.body["ready"], &status.body["reasons"]), (200, &json!(true), &json!([])));
     let registry = json!({
         "accounts": 1, "accepted": 1, "finalized": 1, "failed": 0, "open_requests": 0, "queue_length": 100_000,
@@ -74,8 +119,6 @@ async fn the_page_loads_only_its_own_files() {
     for (reference, content_type) in [
         ("page.css", "text/css; charset=utf-8"),
         ("page.js", "text/javascript; charset=utf-8"),
-        ("status", "application/json"),
-        ("actors", "application/json"),
         ("ready", "application/json"),
     ] {
         assert!(references.contains(&reference), "{references:?}");

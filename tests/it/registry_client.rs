@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::harness::{TestDaemon, folder};
+use crate::harness::{TestDaemon, folder, operator_token};
 
 /// Longer than any answer takes: a test that waits this long fails.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -30,7 +30,7 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub struct RegistryClient {
     pub daemon: TestDaemon,
     pub http: reqwest::Client,
-    _folder: TempDir,
+    pub folder: TempDir,
 }
 
 impl RegistryClient {
@@ -44,7 +44,7 @@ impl RegistryClient {
         let folder = folder();
         let daemon = TestDaemon::start_with(folder.path(), change).await;
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
-        Self { daemon, http, _folder: folder }
+        Self { daemon, http, folder }
     }
 
     /// Starts a daemon that seals a block when this many requests wait, and not earlier: until then
@@ -63,6 +63,12 @@ impl RegistryClient {
         let answer = request.send().await.expect("an answer");
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         RegistryAnswer::checked(status, headers, &answer.bytes().await.expect("a body"))
+    }
+
+    /// Reads from the operator interface, with its token.
+    pub async fn operator(&self, path: &str) -> RegistryAnswer {
+        let token = operator_token(self.folder.path());
+        self.send(self.http.get(self.daemon.operator(path)).bearer_auth(token)).await
     }
 
     pub async fn get(&self, url: String) -> RegistryAnswer {

@@ -59,6 +59,39 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
     assert!(page.headers()[SET_COOKIE].to_str().expect("text").ends_with("; Secure"), "{page:?}");
 }
 
+#[tokio::test]
+async fn a_new_certificate_is_served_without_a_restart() {
+    let folder = folder();
+    let (tls, first) = certificate(&folder);
+    let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
+    assert!(!served.reload_if_changed().expect("the files are good"));
+
+    let daemon = TestDaemon::start_with(folder.path(), |config| config.tls = Some(tls.clone())).await;
+    let url = format!("https://{}/health", daemon.addresses[Interface::SignIn]);
+    let client = |trusted: &Certificate| {
+        reqwest::Client::builder().no_proxy().tls_certs_only([trusted.clone()]).build().expect("a client")
+    };
+    let answer = client(&first).get(&url).send().await.expect("an answer");
+    assert_eq!(answer.headers()["strict-transport-security"], "max-age=31536000");
+    // A certificate that cannot be used leaves the old one in use.
+    std::fs::write(&tls.certificate, "not a certificate").expect("written");
+    daemon.reloading.reload_changed_certificate();
+    assert_eq!(client(&first).get(&url).send().await.expect("an answer").status(), 200);
+    let (_, second) = certificate(&folder);
+    daemon.reloading.reload_changed_certificate();
+    assert_eq!(client(&second).get(&url).send().await.expect("an answer").status(), 200);
+    assert!(client(&first).get(&url).send().await.is_err(), "the old certificate is still served");
+    assert!(served.reload_if_changed().expect("the files are good"));
+
+    let metrics = format!("http://{}/metrics", daemon.addresses[Interface::Operator]);
+    let metrics = reqwest::get(metrics).await.expect("an answer").text().await.expect("text");
+    let expiry = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("selfsame_tls_certificate_expiry_timestamp_seconds ")?.parse::<f64>().ok());
+    // rcgen's certificates expire in the year 4096.
+    assert!(expiry.is_some_and(|expiry| expiry > 6e10), "{expiry:?}");
+}
+
 #[test]
 fn bad_tls_files_are_refused_with_their_key() {
     let folder = folder();

@@ -159,8 +159,16 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     // A trusted root is still trusted after a restart.
     let client = client.restart().await;
     assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
-    let listed: Value =
-        client.http.get(client.daemon.operator("/roots")).send().await.expect("an answer").json().await.expect("JSON");
+    let listed: Value = client
+        .http
+        .get(client.daemon.operator("/roots"))
+        .bearer_auth(token.trim())
+        .send()
+        .await
+        .expect("an answer")
+        .json()
+        .await
+        .expect("JSON");
     assert!(listed.as_array().expect("a list").contains(&trusted), "{listed}");
     let current =
         |root: &str, time: Value| json!({"root": root, "kind": "current", "environment": "staging", "time": time});

@@ -210,6 +210,7 @@ impl HttpTestServer {
             limits: Arc::new(ArcSwap::from_pointee(limits)),
             trusted_proxy: Arc::new(|address: IpAddr| address.is_loopback()),
             random: Box::new(|bytes| bytes.fill(7)),
+            audit: Arc::new(AuditTrail::register([7; 32], &mut Registry::default())),
             metrics,
             shutdown,
             tls: None,

@@ -74,9 +74,31 @@ function show(status) {
   element("actors").replaceChildren(...actors);
 }
 
+// The token stays in this tab.
+const TOKEN = "operator-token";
+
+function askForToken() {
+  sessionStorage.removeItem(TOKEN);
+  element("readiness").textContent = "The status needs the operator token.";
+  element("sign-in").hidden = false;
+  element("token").focus();
+}
+
+element("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, element("token").value.trim());
+  element("token").value = "";
+  element("sign-in").hidden = true;
+  look();
+});
+
 async function look() {
+  const token = sessionStorage.getItem(TOKEN);
+  if (!token) return askForToken();
   try {
-    const answer = await fetch("status", { cache: "no-store", signal: AbortSignal.timeout(5 * INTERVAL) });
+    const headers = { authorization: "Bearer " + token };
+    const answer = await fetch("status", { headers, cache: "no-store", signal: AbortSignal.timeout(5 * INTERVAL) });
+    if (answer.status === 401) return askForToken();
     if (!answer.ok) throw new Error("HTTP " + answer.status);
     show(await answer.json());
   } catch (error) {

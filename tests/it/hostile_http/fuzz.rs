@@ -121,6 +121,7 @@ struct Corpus {
     endpoints: Vec<FuzzTarget>,
     /// Names and secrets that the daemon knows, and texts that are difficult to handle.
     texts: Vec<String>,
+    operator: SocketAddr,
     operator_token: String,
 }
 
@@ -265,7 +266,7 @@ impl Corpus {
         texts.extend([code, used, access_token, transaction, transaction_secret, rp_id].map(|text| text.clone()));
         texts.extend([APP, PRODUCTION_APP, SECRET, CALLBACK, "alice", "1", "0", "0x1", "60"].map(str::to_owned));
         texts.extend(difficult_texts());
-        Self { endpoints, texts, operator_token }
+        Self { endpoints, texts, operator: addresses[Interface::Operator], operator_token }
     }
 
     /// A text that the daemon knows, or a random one.
@@ -414,6 +415,9 @@ impl Corpus {
     /// Header lines besides those of the content.
     fn headers(&self, endpoint: &FuzzTarget, choices: &mut FuzzChoices) -> String {
         let mut lines = String::new();
+        if endpoint.address == self.operator && endpoint.path != "/keys/rotate" && !choices.once_in(4) {
+            let _ = write!(lines, "authorization: Bearer {}\r\n", self.operator_token);
+        }
         for _ in 0..choices.below(4) {
             let text = self.text(choices);
             let name = match choices.below(18) {
@@ -468,7 +472,7 @@ impl Corpus {
         let version = if choices.once_in(40) && !endpoint.path.ends_with("/events") { "1.0" } else { "1.1" };
         let target = self.target(endpoint, choices);
         let headers = self.headers(endpoint, choices);
-        let mut request = format!("{method} {target} HTTP/{version}\r\nhost: h\r\n{headers}").into_bytes();
+        let mut request = format!("{method} {target} HTTP/{version}\r\nhost: localhost\r\n{headers}").into_bytes();
         if !choices.once_in(30) {
             request.extend(format!("content-type: {content_type}\r\n").bytes());
         }
@@ -749,8 +753,9 @@ async fn random_requests_never_make_the_daemon_fail() {
     println!("answers by status: {statuses:?}, {closed} kept connections were found closed");
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "the requests are not random enough");
     // No actor was restarted, and the daemon still works.
-    let actors = get(client.daemon.addresses[Interface::Operator], "/actors").await;
-    let actors: Value = serde_json::from_slice(&actors.body).expect("JSON");
+    let token = client.operator_token();
+    let actors = client.http.get(client.daemon.operator("/actors")).bearer_auth(token).send().await.expect("an answer");
+    let actors: Value = actors.json().await.expect("JSON");
     for actor in actors.as_array().expect("actors") {
         assert_eq!((&actor["state"], &actor["restarts"]), (&json!("running"), &json!(0)), "{actor}");
     }

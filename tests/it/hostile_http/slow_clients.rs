@@ -69,7 +69,8 @@ async fn bodies_that_come_byte_by_byte_time_out() {
     let addresses = target.daemon.addresses;
     let json = "application/json";
     let slow = |address, path, content_type, framing: &'static str, statuses: &'static [u16]| async move {
-        let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-type: {content_type}\r\n{framing}\r\n\r\n");
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content_type}\r\n{framing}\r\n\r\n");
         let slowly: &[u8] = if framing.starts_with("content-length") { b" " } else { b"1\r\n \r\n" };
         let seen = replies(&drip(connect(address).await, head.as_bytes(), slowly).await);
         let statuses_seen: Vec<u16> = seen.iter().map(|reply| reply.status).collect();

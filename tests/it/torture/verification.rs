@@ -11,6 +11,7 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 
 use super::choices::CrashChoices;
 use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, several};
+use crate::harness::operator_token;
 use crate::sign_in_client::APP;
 use crate::test_accounts::key;
 
@@ -213,7 +214,8 @@ fn asked_again(context: &CrashTestContext, choices: &mut CrashChoices, is_everyt
 }
 
 async fn expect_trusted(context: &CrashTestContext) -> Result<(), DaemonGone> {
-    let listed = context.read(context.http.get(format!("{}/roots", context.addresses.operator()))).await?.body;
+    let request = context.http.get(format!("{}/roots", context.addresses.operator()));
+    let listed = context.read(request.bearer_auth(operator_token(&context.data))).await?.body;
     let listed: BTreeSet<&str> =
         listed.as_array().expect("a list").iter().filter_map(|trusted| trusted["root"].as_str()).collect();
     for root in lock(&context.verification.trusted).iter() {

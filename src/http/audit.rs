@@ -1,0 +1,243 @@
+//! The audit trail: one event for each request to an audited route, with what it did or why not.
+//!
+//! Events have the log target `audit` and the level info; an alarm has the level warn. They are
+//! inside the request's span, so they carry the request id. They contain no secret, and no
+//! nullifier and no subject in clear.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use alloy_primitives::{hex, keccak256};
+use hyper::StatusCode;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+/// The log target of audit events.
+pub const TARGET: &str = "audit";
+
+/// The shortest time between two logged events of requests past a rate limit. All of them are
+/// counted, but a source that is limited must not fill the log.
+const LIMITED_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    event: &'static str,
+    outcome: &'static str,
+}
+
+/// Writes and counts audit events.
+pub struct AuditTrail {
+    key: [u8; 32],
+    events: Family<Labels, Counter>,
+    last_limited: Mutex<Option<Instant>>,
+}
+
+impl AuditTrail {
+    /// A trail whose counters are in `registry`. With `key`, persons are hashed, so that events
+    /// about one person can be found together, but not with the nullifier alone.
+    pub fn register(key: [u8; 32], registry: &mut Registry) -> Self {
+        let events = Family::default();
+        registry.register("audit_events", "Events of the audit trail by outcome", Family::clone(&events));
+        Self { key, events, last_limited: Mutex::default() }
+    }
+
+    /// Writes the event of a request. `status` is that of its answer; `None` when the client closed
+    /// its connection before.
+    fn write(&self, event: &'static str, notes: &AuditNotes, status: Option<StatusCode>, source: IpAddr) {
+        let notes = notes.lock().as_deref().cloned().unwrap_or_default();
+        let outcome = notes.outcome.unwrap_or_else(|| outcome_of(status));
+        self.events.get_or_create(&Labels { event, outcome }).inc();
+        if status == Some(StatusCode::TOO_MANY_REQUESTS) && !self.is_limited_event_due() {
+            return;
+        }
+        let person = notes.person.map(|person| self.hash(&person));
+        let Notes { client, concerns, reason, .. } = notes;
+        let (client, concerns, reason) = (client.as_deref(), concerns.as_deref(), reason.as_deref());
+        let (source, person, status) = (network(source), person.as_deref(), status.map(|status| status.as_u16()));
+        if notes.is_alarm {
+            tracing::warn!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
+        } else {
+            tracing::info!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
+        }
+    }
+
+    /// The keyed hash of a person, in hex. keccak256 needs no construction against the extension of
+    /// its input.
+    fn hash(&self, person: &[u8; 32]) -> String {
+        let hash = keccak256([self.key, *person].concat());
+        hex::encode(&hash[..16])
+    }
+
+    fn is_limited_event_due(&self) -> bool {
+        let mut last = self.last_limited.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= LIMITED_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+fn outcome_of(status: Option<StatusCode>) -> &'static str {
+    match status {
+        None => "abandoned",
+        Some(StatusCode::TOO_MANY_REQUESTS) => "limited",
+        Some(status) if status.is_client_error() => "refused",
+        Some(status) if status.is_server_error() => "failed",
+        Some(_) => "success",
+    }
+}
+
+/// Which requests to a route have an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AuditedRoute {
+    /// Name of the event.
+    pub event: &'static str,
+    /// Whether only requests that are not answered with success have one.
+    pub only_refusals: bool,
+}
+
+/// A request to an audited route. Its event is written when this is dropped, so exactly once, also
+/// when the client closes its connection or the handler panics.
+pub(super) struct AuditedRequest<'a> {
+    pub trail: &'a AuditTrail,
+    pub route: AuditedRoute,
+    pub notes: AuditNotes,
+    pub source: IpAddr,
+    /// The status of the answer, once there is one.
+    pub status: Option<StatusCode>,
+}
+
+impl Drop for AuditedRequest<'_> {
+    fn drop(&mut self) {
+        let is_success = self.status.is_some_and(|status| status.is_success());
+        if !(self.route.only_refusals && is_success) {
+            self.trail.write(self.route.event, &self.notes, self.status, self.source);
+        }
+    }
+}
+
+/// The network of an address: enough to see where an attack comes from, and not one household.
+fn network(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, ..] = address.segments();
+            format!("{}/48", std::net::Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+        }
+    }
+}
+
+/// What the handler of an audited request notes for its event. Clones share their notes; the notes
+/// of a request to another route are dropped.
+#[derive(Clone, Debug, Default)]
+pub struct AuditNotes(Option<Arc<Mutex<Notes>>>);
+
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    outcome: Option<&'static str>,
+    client: Option<String>,
+    concerns: Option<String>,
+    person: Option<[u8; 32]>,
+    reason: Option<String>,
+    is_alarm: bool,
+}
+
+impl AuditNotes {
+    /// Notes of a request to an audited route.
+    pub(super) fn new() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// What happened, where the status of the answer does not say it: by default it is `success`,
+    /// `refused`, `limited` or `failed`.
+    pub fn outcome(&self, outcome: &'static str) {
+        self.change(|notes| notes.outcome = Some(outcome));
+    }
+
+    /// An outcome that an operator has to look at.
+    pub fn alarm(&self, outcome: &'static str) {
+        self.change(|notes| (notes.outcome, notes.is_alarm) = (Some(outcome), true));
+    }
+
+    /// Id of the application.
+    pub fn client(&self, id: &str) {
+        self.change(|notes| notes.client = Some(id.to_owned()));
+    }
+
+    /// What the request is about: a transaction, a key or a root.
+    pub fn concerns(&self, what: impl Into<String>) {
+        self.change(|notes| notes.concerns = Some(what.into()));
+    }
+
+    /// The nullifier of the person. The event has a keyed hash of it.
+    pub fn person(&self, nullifier: [u8; 32]) {
+        self.change(|notes| notes.person = Some(nullifier));
+    }
+
+    /// Why the request is rejected; see [`super::InterfaceError::reason`].
+    pub(super) fn reason(&self, reason: impl FnOnce() -> String) {
+        self.change(|notes| notes.reason = Some(reason()));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Notes)) {
+        if let Some(mut notes) = self.lock() {
+            change(&mut notes);
+        }
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Notes>> {
+        self.0.as_ref().map(|notes| notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_network_of_a_source_is_written() {
+        for (address, expected) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ] {
+            assert_eq!(network(address.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn the_outcome_follows_the_status_unless_the_handler_notes_another() {
+        for (status, expected) in
+            [(200, "success"), (303, "success"), (401, "refused"), (429, "limited"), (503, "failed")]
+        {
+            assert_eq!(outcome_of(StatusCode::from_u16(status).ok()), expected);
+        }
+        assert_eq!(outcome_of(None), "abandoned");
+        let mut registry = Registry::default();
+        let trail = AuditTrail::register([1; 32], &mut registry);
+        let notes = AuditNotes::new();
+        notes.clone().alarm("code_reused");
+        let source = "127.0.0.1".parse().unwrap();
+        trail.write("token", &notes, Some(StatusCode::BAD_REQUEST), source);
+        for _ in 0..3 {
+            trail.write("token", &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);
+        }
+        let count = |outcome| trail.events.get_or_create(&Labels { event: "token", outcome }).get();
+        assert_eq!((count("code_reused"), count("refused"), count("limited")), (1, 0, 3));
+    }
+
+    #[test]
+    fn the_hash_of_a_person_depends_on_the_key() {
+        let hash = |key| AuditTrail::register([key; 32], &mut Registry::default()).hash(&[7; 32]);
+        assert_eq!(hash(1), hash(1));
+        assert_ne!(hash(1), hash(2));
+        assert_eq!(hash(1).len(), 32);
+    }
+}

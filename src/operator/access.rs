@@ -1,0 +1,122 @@
+//! Who may call the operator interface: callers with the operator's token, under a name that no
+//! other site can take.
+//!
+//! A page of another site that a person on this machine visits can call loopback addresses. It
+//! cannot read the answers, unless its own name resolves to the loopback address (DNS rebinding);
+//! then `Host` has its name. Browsers also send `Origin` with calls of another site.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::uri::Authority;
+use hyper::header::{HOST, ORIGIN};
+
+use super::error::OperatorError;
+use super::state::Operator;
+use crate::http::{Request, Response};
+
+type Answer = BoxFuture<'static, Result<Response, OperatorError>>;
+
+/// A handler for callers with the token, under an accepted name.
+pub(super) fn with_token<F, Fut>(handler: F) -> impl Fn(Arc<Operator>, Request) -> Answer + Send + Sync
+where
+    F: Fn(Arc<Operator>, Request) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Response, OperatorError>> + Send + 'static,
+{
+    move |operator, request| {
+        let checked = check_names(&operator, &request).and_then(|()| operator.check_token(&request));
+        match checked {
+            Ok(()) => handler(operator, request).boxed(),
+            Err(error) => std::future::ready(Err(error)).boxed(),
+        }
+    }
+}
+
+/// A handler for all callers under an accepted name: what it answers is public.
+pub(super) fn without_token<F, Fut>(handler: F) -> impl Fn(Arc<Operator>, Request) -> Answer + Send + Sync
+where
+    F: Fn(Arc<Operator>, Request) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Response, OperatorError>> + Send + 'static,
+{
+    move |operator, request| match check_names(&operator, &request) {
+        Ok(()) => handler(operator, request).boxed(),
+        Err(error) => std::future::ready(Err(error)).boxed(),
+    }
+}
+
+fn check_names(operator: &Operator, request: &Request) -> Result<(), OperatorError> {
+    // HTTP/2 has `:authority` in the place of `Host`.
+    let host = match request.header(&HOST)? {
+        Some(host) => host.to_owned(),
+        None => request.authority().unwrap_or_default().to_owned(),
+    };
+    let name = host_of(&host);
+    if !is_local(name) && !operator.hosts.iter().any(|accepted| accepted.eq_ignore_ascii_case(name)) {
+        return Err(OperatorError::OtherHost { host: name.to_owned() });
+    }
+    match request.header(&ORIGIN)? {
+        Some(origin) if !is_origin_of(origin, &host) => Err(OperatorError::OtherOrigin),
+        _ => Ok(()),
+    }
+}
+
+/// The host without its port; empty when it is malformed.
+fn host_of(host: &str) -> &str {
+    let Ok(authority) = host.parse::<Authority>() else { return "" };
+    let length = authority.host().len();
+    // The text of an authority without user begins with its host.
+    if host.contains('@') { "" } else { &host[..length] }
+}
+
+/// Whether a host is an address or `localhost`, which no other site can have as its name.
+fn is_local(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+}
+
+fn is_origin_of(origin: &str, host: &str) -> bool {
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_localhost_are_local_names() {
+        for (host, expected) in [
+            ("127.0.0.1:8084", true),
+            ("127.0.0.1", true),
+            ("[::1]:8084", true),
+            ("10.0.0.7", true),
+            ("localhost:8084", true),
+            ("LOCALHOST", true),
+            ("evil.example", false),
+            ("evil.example:8084", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1@evil.example", false),
+            ("", false),
+            ("a b", false),
+        ] {
+            assert_eq!(is_local(host_of(host)), expected, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_same_address_has_the_same_origin() {
+        for (origin, expected) in [
+            ("http://127.0.0.1:8084", true),
+            ("http://127.0.0.1", false),
+            ("http://127.0.0.1:8080", false),
+            ("http://evil.example", false),
+            ("null", false),
+        ] {
+            assert_eq!(is_origin_of(origin, "127.0.0.1:8084"), expected, "{origin}");
+        }
+    }
+}
