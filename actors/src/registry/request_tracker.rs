@@ -209,10 +209,10 @@ impl RequestTrackerState {
         if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
             let scope = RateLimitScope::LeafIndex;
             let limited = |wait| SubmitError::RateLimited { scope, retry_after: RetryAfter(wait) };
-            windows.check(&leaf_index, now).map_err(limited)?;
+            windows.check(&leaf_index, 1, now).map_err(limited)?;
             // The charge comes after the signature and the rules, so that other clients cannot use
             // up the account's limit.
-            windows.charge(leaf_index, now);
+            windows.charge(leaf_index, 1, now);
         }
         Ok(())
     }
