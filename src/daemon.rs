@@ -391,3 +391,4 @@ fn limits(config: &Config) -> Limits {
         ..Limits::default()
     }
 }
+        forwarded_header: config.limits.forwarded_header,

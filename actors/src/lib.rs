@@ -64,6 +64,7 @@ pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, Wait
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, Submission, SubmitError};
 pub use sign_in::error::SignInError;
+pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::SignInHandle;
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;

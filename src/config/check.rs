@@ -62,6 +62,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
+        ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]

@@ -113,8 +113,8 @@ pub struct Limits {
     pub idempotency_retention: Duration,
     /// Open connections of each listen address.
     pub max_connections: usize,
-    /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have
-    /// more.
+    /// Of these, connections of one source address (IPv6: of one /64), at most a quarter of all.
+    /// Trusted proxies may have more, but each of their clients may occupy only so many.
     pub max_connections_per_source: usize,
     /// Calls that may wait for one actor's answer at a time.
     pub in_flight: usize,
@@ -134,7 +134,9 @@ pub struct Limits {
     /// Sign-ins that were begun in the last ten minutes, completed or not. One source address may
     /// have begun a quarter of them.
     pub open_sign_ins: usize,
-    /// The proxies whose `Forwarded` headers count.
+    /// Sign-ins that one source address follows at a time: event streams and held answers.
+    pub followers_per_source: usize,
+    /// The proxies that name their clients in `forwarded_header`.
     pub trusted_proxies: Vec<Network>,
 }
 
@@ -158,6 +160,8 @@ impl Default for Limits {
             sign_ins_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
             trusted_proxies: Vec::new(),
+    /// The one header that is read from the trusted proxies.
+    pub forwarded_header: http::ForwardedHeader,
         }
     }
 }
@@ -179,7 +183,9 @@ impl RateLimit {
         rate_limit::RateLimit { count: self.requests as usize, window: self.window }
     }
 }
+            followers_per_source: sign_in.followers_per_source,
 
+            forwarded_header: http.forwarded_header,
 /// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

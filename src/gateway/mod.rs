@@ -38,6 +38,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
     Router::<Gateway, GatewayError>::new(Interface::Gateway.name(), Arc::new(Gateway { registry }))
         .cors(cors)
         .route(post.clone(), "/create-account", operations::create_account)
+        .reserve(&["/health"])
         .route(post.clone(), "/update-authenticator", operations::update_authenticator)
         .route(post.clone(), "/insert-authenticator", operations::insert_authenticator)
         .route(post.clone(), "/remove-authenticator", operations::remove_authenticator)

@@ -39,6 +39,7 @@ use crate::interface::Interface;
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
+        .reserve(&["/health", "/ready", "/metrics"])
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)
         .route(Method::GET, "/metrics", metrics::metrics)
