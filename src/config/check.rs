@@ -68,8 +68,10 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     ]
     .into_iter()
     .filter_map(|(key, count, most)| {
-        // All proofs of one request are queued together, so the queue must hold at least them.
-        let least = if key == "verifier.queue" { MOST_RESPONSES } else { 1 };
+        // All proofs of one request are queued and counted together, so there must be room for
+        // them.
+        let holds_a_request = ["verifier.queue", "limits.verifications_per_source.requests"].contains(&key);
+        let least = if holds_a_request { MOST_RESPONSES } else { 1 };
         let count = count.filter(|count| !(least..=most).contains(count))?;
         Some(invalid_setting(key, format!("{count} is out of range; give {least} to {most}")))
     })

@@ -62,7 +62,8 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 /// `{"error":"access_denied"}`.
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
-    sign_in.handle.charge_source(request.source())?;
+    let source = request.source();
+    sign_in.handle.charge_source(source)?;
     let body = request.read_json(BODY_LIMIT).await?;
     let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
     let body: Value =
@@ -74,7 +75,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
         sign_in.handle.refuse(id).await?;
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
-    sign_in.handle.answer(id, &body).await?;
+    sign_in.handle.answer(id, &body, Some(source)).await?;
     Ok(json(StatusCode::OK, &value!({"success": true})))
 }
 
@@ -90,7 +91,6 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
 }
 
-/// The state as the answers name it.
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the
 /// transaction.
 pub(super) fn follower(
@@ -106,6 +106,7 @@ pub(super) fn follower(
     Ok((id, secret, permit))
 }
 
+/// The state as the answers name it.
 pub(super) fn state_name(progress: Progress) -> &'static str {
     match progress {
         Progress::Waiting => "waiting",

@@ -47,12 +47,17 @@ pub const BODY_LIMIT: usize = 256 * 1024;
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
     let deadline = endpoint.verification.deadline();
-    endpoint.verification.charge_source(request.source())?;
+    // A request that cannot be read counts as one proof.
+    let source = request.source();
+    endpoint.verification.charge_source(source, 1)?;
     let body = request.read_json(BODY_LIMIT).await?;
     // A parsed JSON tree can take about 50 times the memory of its text, so the handler drops it
     // before it waits for the verifier.
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
+    // The first proof was counted before the body was read.
+    let further = (asked.proofs.count() as usize).saturating_sub(1);
+    endpoint.verification.charge_source(source, further)?;
     let environment = asked.environment.name();
     let (action, session_id) = match &asked.proofs {
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
@@ -61,7 +66,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let malformed = |_| AdmissionError::InvalidRelyingPartyId { path: request.path().to_owned() };
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
     let Verification { results, nullifier, is_reuse, .. } =
-        endpoint.verification.verify(&rp_id, asked, deadline).await?;
+        endpoint.verification.verify_from(Some(source), &rp_id, asked, deadline).await?;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,
