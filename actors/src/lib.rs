@@ -62,7 +62,7 @@ mod verification;
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::state::{AdmissionLimits, BatchLimits};
-pub use registry::submission::{RateLimitScope, Submission, SubmitError};
+pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::SignInHandle;

@@ -1,7 +1,8 @@
 //! The errors of the gateway and its answers to them.
 
 use hyper::StatusCode;
-use selfsame_actors::{SubmitError, WaitError};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use selfsame_actors::{ReceiptError, SubmitError, TooManyRequests, WaitError};
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
@@ -33,6 +34,9 @@ pub enum GatewayError {
     #[error(transparent)]
     Wait(#[from] WaitError),
     /// The registry's rules have no such operation.
+    /// A receipt is refused, or could not be read.
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     #[error("the registry's rules (v1) have no {operation}")]
     MethodNotAvailable { operation: &'static str },
     /// The store failed.
@@ -77,7 +81,9 @@ impl InterfaceError for GatewayError {
                 SubmitError::Store(error) => store_error_response(&error),
             },
             Self::Wait(WaitError::TooMany) => unavailable(&message),
-            Self::Wait(WaitError::Store(error)) | Self::Store(error) => store_error_response(&error),
+            Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
+                store_error_response(&error)
+            }
         }
     }
 }
@@ -86,6 +92,10 @@ impl InterfaceError for GatewayError {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "describes the answers that GatewayError makes")]
 pub enum SubmissionErrors {
+            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
+                let code = GatewayErrorCode::RateLimitExceeded;
+                Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
+            }
     /// The body is longer than 64 KiB: `bad_request`
     #[response(status = 413)]
     BodyTooLong(ServiceApiError<GatewayErrorCode>),
