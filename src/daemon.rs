@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use prometheus_client::registry::Registry;
 use selfsame_actors::{
-    AdmissionLimits, BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle,
-    VerificationHandle,
+    AdmissionLimits, BatchLimits, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError, Settings,
+    SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
@@ -25,8 +24,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
-use crate::config::{Config, Network, Origin, RateLimit, StagingKey};
+use crate::config::sections::Registry;
+use crate::config::{Config, CreateAccount, Network, Origin, RateLimit, StagingKey};
 use crate::durable_fs::make_folder;
+use crate::gateway::Gateway;
+use crate::gateway::creation::CreationPolicy;
 use crate::http::{
     Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site, TlsError, acceptor, shutdown,
 };
@@ -326,7 +328,7 @@ fn servers(
     shutdown: &Shutdown,
     reloading: &Reloading,
 ) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
-    let mut registry = Registry::default();
+    let mut registry = prometheus_client::registry::Registry::default();
     let metrics = Metrics::register(registry.sub_registry_with_prefix("selfsame"));
     let mut routes = routes(config, operator, registry);
     let tls = config.tls.as_ref().map(|tls| acceptor(&tls.certificate, &tls.private_key)).transpose()?;
@@ -351,22 +353,49 @@ fn servers(
 }
 
 /// The routes of every interface. `metrics` holds what the HTTP front-end counts.
-fn routes(config: &Config, operator: operator::Setup, metrics: Registry) -> Vec<(Interface, Routes)> {
+fn routes(
+    config: &Config,
+    operator: operator::Setup,
+    metrics: prometheus_client::registry::Registry,
+) -> Vec<(Interface, Routes)> {
     let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
     let service = Arc::clone(&operator.service);
+    let clock = Arc::clone(&operator.clock);
     let operator = Arc::new(Operator::new(operator, metrics));
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
             Interface::SignIn => sign_in::routes(service.sign_in()),
             Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
-            Interface::Gateway => gateway::routes(service.registry(), description(), cors.clone()),
+            Interface::Gateway => {
+                let gateway = Gateway {
+                    registry: service.registry(),
+                    creation: creation_policy(config),
+                    clock: Arc::clone(&clock),
+                };
+                gateway::routes(gateway, description(), cors.clone())
+            }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
             Interface::Operator => operator::routes(Arc::clone(&operator)),
         };
         (interface, routes)
     };
     Interface::ALL.map(routes).into()
+}
+
+fn creation_policy(config: &Config) -> CreationPolicy {
+    let Registry { create_account, create_account_token_hash: token, create_account_difficulty: difficulty, .. } =
+        &config.registry;
+    match create_account {
+        CreateAccount::Open => CreationPolicy::Open,
+        CreateAccount::ProofOfWork => CreationPolicy::ProofOfWork { difficulty: *difficulty },
+        // The configuration is refused when the hash is missing; no token has this one.
+        CreateAccount::Token => {
+            CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {
+                ClientSecret { salt: hash.salt(), digest: *hash.digest() }
+            }))
+        }
+    }
 }
 
 /// The OpenAPI document of the interfaces at an address.
@@ -388,7 +417,7 @@ fn limits(config: &Config) -> Limits {
         idle_timeout: config.limits.idle_timeout,
         request_timeout: config.limits.request_timeout,
         grace: config.limits.shutdown_grace,
+        forwarded_header: config.limits.forwarded_header,
         ..Limits::default()
     }
 }
-        forwarded_header: config.limits.forwarded_header,

@@ -12,7 +12,7 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::MOST_RESPONSES;
 
-use super::sections::{Environment, ProofKind, RateLimit};
+use super::sections::{CreateAccount, Environment, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
 
@@ -51,6 +51,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
+        ("registry.create_account_difficulty", Some(registry.create_account_difficulty as usize), 40),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
         ("limits.max_connections", Some(limits.max_connections), MAX_COUNT),
         ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MAX_COUNT),
@@ -61,8 +62,8 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
-        ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
+        ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]
@@ -128,6 +129,11 @@ fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
 fn check_others(config: &Config) -> Vec<InvalidSetting> {
     [
         (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
+        (
+            config.registry.create_account == CreateAccount::Token
+                && config.registry.create_account_token_hash.is_none(),
+            invalid_setting("registry.create_account_token_hash", "is missing; create_account = \"token\" needs it"),
+        ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()

@@ -56,6 +56,25 @@ pub struct Registry {
     /// How long the status of a final request is kept.
     #[serde(deserialize_with = "values::duration")]
     pub request_retention: Duration,
+    /// Who may create accounts.
+    pub create_account: CreateAccount,
+    /// Salted hash of the token that `create_account = "token"` needs.
+    pub create_account_token_hash: Option<SecretHash>,
+    /// Zero bits of the proof of work that `create_account = "proof_of_work"` needs.
+    pub create_account_difficulty: u32,
+}
+
+/// Who may create accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CreateAccount {
+    /// Every client.
+    #[default]
+    Open,
+    /// Clients that send the operator's token.
+    Token,
+    /// Clients that send a proof of work.
+    ProofOfWork,
 }
 
 impl Default for Registry {
@@ -69,6 +88,9 @@ impl Default for Registry {
             recovery_agent_update_cooldown: Duration::from_secs(rules.recovery_agent_update_cooldown),
             commitment_check: rules.commitment_check,
             request_retention: AdmissionLimits::default().request_retention,
+            create_account: CreateAccount::default(),
+            create_account_token_hash: None,
+            create_account_difficulty: 20,
         }
     }
 }
@@ -138,6 +160,8 @@ pub struct Limits {
     pub followers_per_source: usize,
     /// The proxies that name their clients in `forwarded_header`.
     pub trusted_proxies: Vec<Network>,
+    /// The one header that is read from the trusted proxies.
+    pub forwarded_header: http::ForwardedHeader,
 }
 
 impl Default for Limits {
@@ -159,9 +183,9 @@ impl Default for Limits {
             verifications_per_source: None,
             sign_ins_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
+            followers_per_source: sign_in.followers_per_source,
             trusted_proxies: Vec::new(),
-    /// The one header that is read from the trusted proxies.
-    pub forwarded_header: http::ForwardedHeader,
+            forwarded_header: http.forwarded_header,
         }
     }
 }
@@ -183,9 +207,7 @@ impl RateLimit {
         rate_limit::RateLimit { count: self.requests as usize, window: self.window }
     }
 }
-            followers_per_source: sign_in.followers_per_source,
 
-            forwarded_header: http.forwarded_header,
 /// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -9,6 +9,7 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use utoipa::IntoResponses;
 
+use super::creation::CreationError;
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the gateway.
@@ -24,19 +25,22 @@ pub enum GatewayError {
     /// A query parameter, header or path segment is malformed.
     #[error("{field}: {problem}")]
     Parameter { field: &'static str, problem: String },
+    /// The request may not create an account.
+    #[error(transparent)]
+    Creation(#[from] CreationError),
     /// The registry does not accept the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// No such request, receipt or block.
     #[error("{0}")]
     NotFound(String),
+    /// A receipt is refused, or could not be read.
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     /// Waiting for a final state was refused or failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
     /// The registry's rules have no such operation.
-    /// A receipt is refused, or could not be read.
-    #[error(transparent)]
-    Receipt(#[from] ReceiptError),
     #[error("the registry's rules (v1) have no {operation}")]
     MethodNotAvailable { operation: &'static str },
     /// The store failed.
@@ -60,6 +64,13 @@ impl InterfaceError for GatewayError {
         match self {
             Self::Http(rejection) => ErrorCodes::GATEWAY.respond(&rejection),
             Self::Body(_) | Self::Parameter { .. } => bad_request(GatewayErrorCode::BadRequest),
+            Self::Creation(CreationError::Header(rejection)) => ErrorCodes::GATEWAY.respond(&rejection),
+            Self::Creation(CreationError::Token) => {
+                let mut response = answer(StatusCode::UNAUTHORIZED, GatewayErrorCode::BadRequest, &message);
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response
+            }
+            Self::Creation(CreationError::ProofOfWork { .. }) => bad_request(GatewayErrorCode::BadRequest),
             Self::NotFound(_) => answer(StatusCode::NOT_FOUND, GatewayErrorCode::NotFound, &message),
             Self::MethodNotAvailable { .. } => {
                 answer(StatusCode::NOT_IMPLEMENTED, GatewayErrorCode::MethodNotAvailable, &message)
@@ -80,6 +91,10 @@ impl InterfaceError for GatewayError {
                 }
                 SubmitError::Store(error) => store_error_response(&error),
             },
+            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
+                let code = GatewayErrorCode::RateLimitExceeded;
+                Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
+            }
             Self::Wait(WaitError::TooMany) => unavailable(&message),
             Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
                 store_error_response(&error)
@@ -92,10 +107,6 @@ impl InterfaceError for GatewayError {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "describes the answers that GatewayError makes")]
 pub enum SubmissionErrors {
-            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
-                let code = GatewayErrorCode::RateLimitExceeded;
-                Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
-            }
     /// The body is longer than 64 KiB: `bad_request`
     #[response(status = 413)]
     BodyTooLong(ServiceApiError<GatewayErrorCode>),
