@@ -11,6 +11,7 @@ mod commands;
 mod consistency;
 mod crash;
 mod disk;
+mod fairness;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod gateway_errors;
