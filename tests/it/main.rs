@@ -25,6 +25,7 @@ mod limits;
 mod logs;
 mod openapi;
 mod operator;
+mod outage;
 mod overload;
 mod registry_client;
 mod sign_in;
