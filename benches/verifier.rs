@@ -63,12 +63,27 @@ fn measure() {
         measure_line(&format!("check {BATCH} {name} proofs, each"), &pairings, BATCH, || {
             let _ = black_box(key.which_hold(&claims, &mut coefficient));
         });
-        let mut one_bad = claims.clone();
-        one_bad[BATCH / 2] = claim(&Simulator::from_seed(b"another", inputs), inputs, 1);
-        measure_line("the same with one bad proof, each", &pairings, BATCH, || {
-            let _ = black_box(key.which_hold(&one_bad, &mut coefficient));
-        });
+        let bad = bad_claims(&claims);
+        for (kind, every) in [("good", 0), ("bad", 1), ("good and bad 1:1", 2), ("one of them bad", BATCH)] {
+            for batch in [16, BATCH] {
+                let claims: Vec<Claim> = std::iter::zip(&claims, &bad)
+                    .enumerate()
+                    .take(batch)
+                    .map(|(index, (good, bad))| {
+                        let is_bad = every != 0 && index % every == 0;
+                        if is_bad { bad.clone() } else { good.clone() }
+                    })
+                    .collect();
+                measure_against_one(&key, &claims, &format!("{batch} {name} proofs, {kind}"));
+            }
+        }
     }
+}
+
+/// Other inputs than those that the proofs are made for.
+fn bad_claims(claims: &[Claim]) -> Vec<Claim> {
+    let inputs = |index: usize| inputs_of(claims[0].input_count(), index as u64 + 1);
+    claims.iter().enumerate().map(|(index, claim)| Claim::new(claim.proof(), inputs(index))).collect()
 }
 
 /// Three pairings and one final exponentiation: the least that a verification needs.
@@ -110,6 +125,23 @@ fn measure_line(name: &str, pairings: &Pairings, parts: usize, mut routine: impl
     let middle = SAMPLES / 2;
     let (sample, yardstick) = (format!("{:.2?}", samples[middle]), format!("{:.2?}", yardsticks[middle]));
     println!("{name:<44}{sample:>12}   {:<24}{yardstick:>12}{:>8.2}", "3 bare pairings", ratios[middle]);
+}
+
+/// Measures a batch, and one proof alone, in turns, and prints the cost of each proof of the batch.
+fn measure_against_one(key: &PreparedKey, claims: &[Claim], name: &str) {
+    let mut coefficient = coefficients();
+    let mut ratios = Vec::new();
+    for _ in 0..SAMPLES {
+        let alone = time(|| {
+            let _ = black_box(key.holds(&claims[0]));
+        });
+        let batch = time(|| {
+            let _ = black_box(key.which_hold(claims, &mut coefficient));
+        });
+        ratios.push(batch.div_f64(claims.len() as f64).div_duration_f64(alone));
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("{name:<44}{:>12}   {:<24}{:>12}{:>8.2}", "each", "one proof alone", "", ratios[SAMPLES / 2]);
 }
 
 fn time(mut routine: impl FnMut()) -> Duration {

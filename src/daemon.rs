@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use prometheus_client::registry::Registry;
 use selfsame_actors::{
-    AdmissionLimits, BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle,
-    VerificationHandle,
+    AdmissionLimits, BatchLimits, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError, Settings,
+    SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
@@ -26,8 +25,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
-use crate::config::{Config, Network, Origin, PublicUrls, RateLimit, StagingKey};
+use crate::config::sections::Registry;
+use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
 use crate::durable_fs::make_folder;
+use crate::gateway::Gateway;
+use crate::gateway::creation::CreationPolicy;
 use crate::http::{
     AuditTrail, Certificate, Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site,
     TlsError, shutdown,
@@ -381,7 +383,7 @@ fn servers(
     parts: ServerParts<'_>,
 ) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
     let ServerParts { urls, random, audit_key, shutdown, reloading } = parts;
-    let mut registry = Registry::default();
+    let mut registry = prometheus_client::registry::Registry::default();
     let prefixed = registry.sub_registry_with_prefix("selfsame");
     let metrics = Metrics::register(prefixed);
     let audit = Arc::new(AuditTrail::register(audit_key, prefixed));
@@ -417,23 +419,46 @@ fn routes(
     config: &Config,
     urls: &PublicUrls,
     operator: operator::Setup,
-    metrics: Registry,
+    metrics: prometheus_client::registry::Registry,
 ) -> Vec<(Interface, Routes)> {
     let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
     let service = Arc::clone(&operator.service);
+    let clock = Arc::clone(&operator.clock);
     let operator = Arc::new(Operator::new(operator, metrics));
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
             Interface::SignIn => sign_in::routes(service.sign_in()),
             Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
-            Interface::Gateway => gateway::routes(service.registry(), description(), cors.clone()),
+            Interface::Gateway => {
+                let gateway = Gateway {
+                    registry: service.registry(),
+                    creation: creation_policy(config),
+                    clock: Arc::clone(&clock),
+                };
+                gateway::routes(gateway, description(), cors.clone())
+            }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
             Interface::Operator => operator::routes(Arc::clone(&operator)),
         };
         (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };
     Interface::ALL.map(routes).into()
+}
+
+fn creation_policy(config: &Config) -> CreationPolicy {
+    let Registry { create_account, create_account_token_hash: token, create_account_difficulty: difficulty, .. } =
+        &config.registry;
+    match create_account {
+        CreateAccount::Open => CreationPolicy::Open,
+        CreateAccount::ProofOfWork => CreationPolicy::ProofOfWork { difficulty: *difficulty },
+        // The configuration is refused when the hash is missing; no token has this one.
+        CreateAccount::Token => {
+            CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {
+                ClientSecret { salt: hash.salt(), digest: *hash.digest() }
+            }))
+        }
+    }
 }
 
 /// The OpenAPI document of the interfaces at an address.
@@ -455,6 +480,7 @@ fn limits(config: &Config) -> Limits {
         idle_timeout: config.limits.idle_timeout,
         request_timeout: config.limits.request_timeout,
         grace: config.limits.shutdown_grace,
+        forwarded_header: config.limits.forwarded_header,
         ..Limits::default()
     }
 }

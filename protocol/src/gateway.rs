@@ -9,6 +9,7 @@ use crate::ids::LeafIndex;
 use crate::ledger::{RequestId, SealedHeader, SealedResult};
 pub use crate::registry::GatewayErrorCode;
 use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
+use crate::time::UnixSeconds;
 
 /// The body of every error of the gateway and the indexer (interface description, section 2.4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -91,6 +92,25 @@ pub struct ConfigResponse {
     /// Seconds for which a replaced root stays valid, the last second included.
     #[schema(example = 3600)]
     pub root_validity_window: u64,
+    /// What a request for a new account needs; absent when every client may create accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create_account: Option<AccountCreation>,
+}
+
+/// What a request for a new account needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "needs", rename_all = "snake_case")]
+pub enum AccountCreation {
+    /// The operator's token, as `Authorization: Bearer`.
+    Token,
+    /// A solution in the header `Proof-Of-Work` ([`crate::proof_of_work`]).
+    ProofOfWork {
+        /// Zero bits that the hash has to begin with.
+        #[schema(example = 20)]
+        difficulty: u32,
+        /// The service's time, in Unix seconds: the time for the solution.
+        time: UnixSeconds,
+    },
 }
 
 /// The answer of `/is-valid-root`.

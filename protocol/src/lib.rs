@@ -21,7 +21,8 @@
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
 //! | [`time`] | points in time and waits |
-//! | [`rate_limit`], [`net`] | sliding windows, and the network that a source address counts as |
+//! | [`rate_limit`], [`net`] | sliding windows, and the networks that a source address counts as |
+//! | [`proof_of_work`] | a puzzle for each request |
 
 pub mod address;
 pub mod commitment;
@@ -36,6 +37,7 @@ pub mod ledger;
 pub mod net;
 pub mod number;
 pub mod operator;
+pub mod proof_of_work;
 #[cfg(test)]
 mod published_types;
 pub mod rate_limit;

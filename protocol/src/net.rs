@@ -1,6 +1,6 @@
 //! Source addresses, as the limits for each source count them.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The network that a source address counts as. An IPv6 address counts as its /64, because one
 /// household usually has a whole /64. An IPv4-mapped IPv6 address counts as its IPv4 address, and
@@ -8,7 +8,21 @@ use std::net::{IpAddr, Ipv6Addr};
 pub fn network_of(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address @ IpAddr::V6(_) => prefix_of(address, 64),
+    }
+}
+
+/// The address with only its first `bits` bits.
+pub fn prefix_of(address: IpAddr, bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32_u32.saturating_sub(bits)).unwrap_or_default();
+            Ipv4Addr::from_bits(address.to_bits() & mask).into()
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(bits)).unwrap_or_default();
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
     }
 }
 

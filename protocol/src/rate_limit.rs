@@ -1,8 +1,15 @@
 //! Sliding windows: at most a given number of events in any period of a given length.
+//!
+//! Buckets that refill (GCRA, which the crate `governor` implements) keep one number for each key,
+//! but admit up to twice the limit in a window, and the configuration promises at most the limit in
+//! any window. So the times of the events are kept here, in bounded memory for each key.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::time::Duration;
+
+use crate::net::{network_of, prefix_of};
 
 /// A limit: at most `count` events in any period of the length `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,21 +20,36 @@ pub struct RateLimit {
     pub window: Duration,
 }
 
+/// Into how many parts a window is divided. Events of a key in the same part are one entry, so that
+/// a key takes bounded memory under every limit.
+const PARTS: u32 = 128;
+
+/// How often in a window the keys whose window has passed are looked for.
+const DROPS: u32 = 16;
+
 /// Events of many keys under one limit. The caller passes the time of a clock that does not go
 /// back.
 ///
-/// The limit is exact, because the time of each event in the window is kept. Memory is bounded by
-/// `max_keys` times the limit's count. When `max_keys` keys are held, [`SlidingWindows::charge`]
-/// drops the keys whose window has passed, at most 16 times in a window. While there is still no
-/// room, the events of new keys are not counted and therefore allowed, so that a flood of new keys
-/// does not lock out other sources and costs little.
+/// Events that are closer together than a 128th of the window share an entry with the time of the
+/// newest; an event counts for the window, and for at most this much longer. Memory is bounded by
+/// `max_keys` times 128 entries. While `max_keys` keys are held, events of further keys are
+/// refused; keys whose window has passed are dropped, at most 16 times in a window.
 #[derive(Debug)]
 pub struct SlidingWindows<Key> {
     limit: RateLimit,
     max_keys: usize,
-    events: HashMap<Key, VecDeque<Duration>>,
+    events: HashMap<Key, VecDeque<Events>>,
     /// The earliest time of the next search for keys to drop.
     next_drop: Duration,
+}
+
+/// Events of one key that leave the window together.
+#[derive(Debug)]
+struct Events {
+    /// Of the first and of the last of them.
+    first: Duration,
+    last: Duration,
+    count: usize,
 }
 
 impl<Key: Eq + Hash> SlidingWindows<Key> {
@@ -41,54 +63,178 @@ impl<Key: Eq + Hash> SlidingWindows<Key> {
         self.limit
     }
 
-    /// Checks that another event of `key` at `now` stays within the limit. Does not count the
-    /// event.
+    /// Checks that `count` more events of `key` at `now` stay within the limit. Counts nothing.
     ///
     /// # Errors
-    /// The time from `now` until the event would stay within the limit.
-    pub fn check(&mut self, key: &Key, now: Duration) -> Result<(), Duration> {
-        let Some(times) = self.events.get_mut(key) else {
-            return if self.limit.count == 0 { Err(self.limit.window) } else { Ok(()) };
-        };
-        drop_passed(times, now, self.limit.window);
-        if times.len() < self.limit.count {
-            return Ok(());
+    /// The time from `now` until the events would stay within the limit, or until there may be room
+    /// for another key; the window, when the limit is smaller than `count`.
+    pub fn check(&mut self, key: &Key, count: usize, now: Duration) -> Result<(), Duration> {
+        if !self.has_room(key, now) {
+            return Err(self.next_drop.saturating_sub(now));
         }
-        // The event that has to leave the window before another fits.
-        let leaving = times.len() - self.limit.count;
-        Err(times
-            .get(leaving)
-            .map_or(self.limit.window, |time| time.saturating_add(self.limit.window).saturating_sub(now)))
+        let RateLimit { count: most, window } = self.limit;
+        let Some(free_before) = most.checked_sub(count) else { return Err(window) };
+        let Some(events) = self.events.get_mut(key) else { return Ok(()) };
+        drop_passed(events, now, window);
+        let mut surplus = events.iter().map(|events| events.count).sum::<usize>().saturating_sub(free_before);
+        // The events that have to leave the window before the new ones fit.
+        for leaving in events {
+            if surplus == 0 {
+                break;
+            }
+            surplus = surplus.saturating_sub(leaving.count);
+            if surplus == 0 {
+                return Err(leaving.last.saturating_add(window).saturating_sub(now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an event of `key` at `now` can be counted: the key is held, or there is room for
+    /// another one.
+    pub fn has_room(&mut self, key: &Key, now: Duration) -> bool {
+        if self.events.len() < self.max_keys || self.events.contains_key(key) {
+            return true;
+        }
+        if now >= self.next_drop {
+            let window = self.limit.window;
+            self.next_drop = now.saturating_add(window / DROPS);
+            self.events
+                .retain(|_, events| events.back().is_some_and(|events| events.last.saturating_add(window) > now));
+        }
+        self.events.len() < self.max_keys
+    }
+
+    /// Counts events of `key` at `now`, which [`SlidingWindows::check`] has allowed.
+    pub fn charge(&mut self, key: Key, count: usize, now: Duration) {
+        if count == 0 || !self.has_room(&key, now) {
+            return;
+        }
+        let part = self.limit.window / PARTS;
+        let events = self.events.entry(key).or_default();
+        match events.back_mut() {
+            Some(newest) if now.saturating_sub(newest.first) < part || now <= newest.last => {
+                newest.count += count;
+                newest.last = newest.last.max(now);
+            }
+            _ => events.push_back(Events { first: now, last: now, count }),
+        }
     }
 
     /// Removes the newest event of `key`, so that it does not count.
     pub fn refund(&mut self, key: &Key) {
-        if let Some(times) = self.events.get_mut(key) {
-            times.pop_back();
-        }
-    }
-
-    /// Counts an event of `key` at `now`, unless there is no room for a new key.
-    pub fn charge(&mut self, key: Key, now: Duration) {
-        if self.events.len() >= self.max_keys && !self.events.contains_key(&key) {
-            let window = self.limit.window;
-            if now < self.next_drop {
-                return;
-            }
-            self.next_drop = now.saturating_add(window / 16);
-            self.events.retain(|_, times| times.back().is_some_and(|last| last.saturating_add(window) > now));
-            if self.events.len() >= self.max_keys {
-                return;
+        if let Some(events) = self.events.get_mut(key)
+            && let Some(newest) = events.back_mut()
+        {
+            newest.count -= 1;
+            if newest.count == 0 {
+                events.pop_back();
             }
         }
-        self.events.entry(key).or_default().push_back(now);
     }
 }
 
 /// Drops the events that have left the window. An event counts for exactly `window`.
-fn drop_passed(times: &mut VecDeque<Duration>, now: Duration, window: Duration) {
-    while times.front().is_some_and(|time| time.saturating_add(window) <= now) {
-        times.pop_front();
+fn drop_passed(events: &mut VecDeque<Events>, now: Duration, window: Duration) {
+    while events.front().is_some_and(|events| events.last.saturating_add(window) <= now) {
+        events.pop_front();
+    }
+}
+
+/// How many times the limit of one source the networks around it may use.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkMultiples {
+    /// A /56 of IPv6, which some providers give to a household.
+    pub household: usize,
+    /// A /48 of IPv6, which a customer or the user of a tunnel has; a /24 of IPv4.
+    pub customer: usize,
+    /// All sources together; `None` when the caller has a limit for all.
+    pub all: Option<usize>,
+}
+
+impl NetworkMultiples {
+    /// For rates: a network may do a few times as much as a source, and all together as much as
+    /// 4096 sources.
+    pub const RATE: Self = Self { household: 4, customer: 16, all: Some(4096) };
+    /// For quarters of something that is limited as a whole: a household has a quarter, a customer
+    /// three of them.
+    pub const QUARTERS: Self = Self { household: 1, customer: 3, all: None };
+}
+
+/// Events of source addresses, limited for each source (IPv4: an address, IPv6: a /64), for the
+/// networks around it, and for all together.
+///
+/// Every event is counted for its network and for all, so that a client with many addresses is
+/// refused and does not push other sources out of the table. When there is no room for a new
+/// source, its events count only for the networks that have room, and for all.
+#[derive(Debug)]
+pub struct SourceWindows {
+    limit: RateLimit,
+    of_network: [SlidingWindows<IpAddr>; 3],
+    of_all: Option<SlidingWindows<()>>,
+}
+
+impl SourceWindows {
+    /// Windows without events under a limit of each source, for at most `max_keys` networks of each
+    /// size.
+    pub fn new(limit: RateLimit, multiples: NetworkMultiples, max_keys: usize) -> Self {
+        let times = |multiple: usize| RateLimit { count: limit.count.saturating_mul(multiple), ..limit };
+        let windows = |multiple| SlidingWindows::new(times(multiple), max_keys);
+        Self {
+            limit,
+            of_network: [windows(1), windows(multiples.household), windows(multiples.customer)],
+            of_all: multiples.all.map(|multiple| SlidingWindows::new(times(multiple), 1)),
+        }
+    }
+
+    /// The limit of each source.
+    pub fn limit(&self) -> RateLimit {
+        self.limit
+    }
+
+    /// Checks that `count` more events of `source` at `now` stay within all limits. Counts nothing.
+    ///
+    /// # Errors
+    /// The time from `now` until the events would stay within the limits; the window, when the
+    /// limit of a source is smaller than `count`.
+    pub fn check(&mut self, source: IpAddr, count: usize, now: Duration) -> Result<(), Duration> {
+        let networks = networks_of(source);
+        for (windows, network) in std::iter::zip(&mut self.of_network, networks) {
+            if windows.has_room(&network, now) {
+                windows.check(&network, count, now)?;
+            }
+        }
+        self.of_all.as_mut().map_or(Ok(()), |windows| windows.check(&(), count, now))
+    }
+
+    /// Counts events of `source` at `now`, which [`SourceWindows::check`] has allowed.
+    pub fn charge(&mut self, source: IpAddr, count: usize, now: Duration) {
+        for (windows, network) in std::iter::zip(&mut self.of_network, networks_of(source)) {
+            windows.charge(network, count, now);
+        }
+        if let Some(windows) = &mut self.of_all {
+            windows.charge((), count, now);
+        }
+    }
+
+    /// Removes the newest event of `source`, so that it does not count.
+    pub fn refund(&mut self, source: IpAddr) {
+        for (windows, network) in std::iter::zip(&mut self.of_network, networks_of(source)) {
+            windows.refund(&network);
+        }
+        if let Some(windows) = &mut self.of_all {
+            windows.refund(&());
+        }
+    }
+}
+
+/// The networks that an event of a source counts for: its own, its household's, its customer's. An
+/// IPv4 address is a source and a household.
+fn networks_of(source: IpAddr) -> [IpAddr; 3] {
+    let own = network_of(source);
+    match own {
+        IpAddr::V4(_) => [own, own, prefix_of(own, 24)],
+        IpAddr::V6(_) => [own, prefix_of(own, 56), prefix_of(own, 48)],
     }
 }
 
@@ -104,67 +250,146 @@ mod tests {
     fn a_window_slides() {
         let mut windows = SlidingWindows::new(RateLimit { count: 2, window: seconds(10) }, 100);
         for now in [0, 4] {
-            assert_eq!(windows.check(&"a", seconds(now)), Ok(()));
-            windows.charge("a", seconds(now));
+            assert_eq!(windows.check(&"a", 1, seconds(now)), Ok(()));
+            windows.charge("a", 1, seconds(now));
         }
-        assert_eq!(windows.check(&"a", seconds(5)), Err(seconds(5)));
-        assert_eq!(windows.check(&"b", seconds(5)), Ok(()));
-        assert_eq!(windows.check(&"a", seconds(9)), Err(seconds(1)));
-        assert_eq!(windows.check(&"a", seconds(10)), Ok(()));
-        windows.charge("a", seconds(10));
-        assert_eq!(windows.check(&"a", seconds(10)), Err(seconds(4)));
+        assert_eq!(windows.check(&"a", 1, seconds(5)), Err(seconds(5)));
+        assert_eq!(windows.check(&"b", 1, seconds(5)), Ok(()));
+        assert_eq!(windows.check(&"a", 1, seconds(9)), Err(seconds(1)));
+        assert_eq!(windows.check(&"a", 1, seconds(10)), Ok(()));
+        windows.charge("a", 1, seconds(10));
+        assert_eq!(windows.check(&"a", 1, seconds(10)), Err(seconds(4)));
     }
 
     #[test]
     fn a_charge_that_was_given_back_does_not_count() {
         let mut windows = SlidingWindows::new(RateLimit { count: 2, window: seconds(10) }, 100);
         for now in [0, 4, 5] {
-            windows.charge("a", seconds(now));
+            windows.charge("a", 1, seconds(now));
         }
         windows.refund(&"a");
         windows.refund(&"b");
-        assert_eq!(windows.check(&"a", seconds(5)), Err(seconds(5)));
+        assert_eq!(windows.check(&"a", 1, seconds(5)), Err(seconds(5)));
         windows.refund(&"a");
-        assert_eq!(windows.check(&"a", seconds(5)), Ok(()));
+        assert_eq!(windows.check(&"a", 1, seconds(5)), Ok(()));
     }
 
     #[test]
     fn checking_does_not_charge() {
         let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 100);
         for _ in 0..5 {
-            assert_eq!(windows.check(&1, seconds(0)), Ok(()));
+            assert_eq!(windows.check(&1, 1, seconds(0)), Ok(()));
         }
     }
 
     #[test]
-    fn the_number_of_keys_in_memory_is_bounded() {
-        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(10) }, 3);
-        for key in 0..1000 {
-            windows.charge(key, seconds(0));
+    fn events_of_further_keys_are_refused_until_others_have_left() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(16) }, 3);
+        for key in 0..3 {
+            assert_eq!(windows.check(&key, 1, seconds(0)), Ok(()));
+            windows.charge(key, 1, seconds(0));
         }
-        assert_eq!(windows.events.len(), 3);
-        windows.charge(1000, seconds(10));
+        // The first search for room found none; the next one is due a second later.
+        for _ in 0..1000 {
+            assert_eq!(windows.check(&3, 1, seconds(5)), Err(seconds(1)));
+        }
+        windows.charge(3, 1, seconds(5));
+        assert_eq!(windows.events.len(), 3, "an event that was not allowed takes no room");
+        assert_eq!(windows.check(&0, 1, seconds(16)), Ok(()));
+        assert_eq!(windows.check(&3, 1, seconds(16)), Ok(()));
+        windows.charge(3, 1, seconds(16));
         assert_eq!(windows.events.len(), 1);
-        assert_eq!(windows.check(&1000, seconds(10)), Err(seconds(10)));
+        assert_eq!(windows.check(&3, 1, seconds(16)), Err(seconds(16)));
     }
 
     #[test]
-    fn expired_keys_are_dropped_at_most_once_in_an_interval() {
-        let mut windows = SlidingWindows::new(RateLimit { count: 1, window: seconds(16) }, 2);
-        for key in [0, 1, 2] {
-            windows.charge(key, seconds(0));
+    fn several_events_count_at_once() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 20, window: seconds(60) }, 3);
+        assert_eq!(windows.check(&1, 21, seconds(0)), Err(seconds(60)));
+        for (count, now) in [(16, 0), (3, 10)] {
+            assert_eq!(windows.check(&1, count, seconds(now)), Ok(()));
+            windows.charge(1, count, seconds(now));
         }
-        windows.charge(0, seconds(1));
-        // The window of key 1 has passed and a drop is due, so key 3 gets its room. Key 4 has to
-        // wait for the next drop.
-        windows.charge(3, seconds(16));
-        windows.charge(4, seconds(16));
-        assert_eq!(windows.events.len(), 2);
-        assert_eq!(windows.check(&3, seconds(16)), Err(seconds(16)));
-        assert_eq!(windows.check(&4, seconds(16)), Ok(()));
-        windows.charge(5, Duration::from_millis(16_999));
-        assert_eq!(windows.check(&5, seconds(17)), Ok(()));
-        windows.charge(5, seconds(17));
-        assert_eq!(windows.check(&5, seconds(17)), Err(seconds(16)));
+        assert_eq!(windows.check(&1, 1, seconds(20)), Ok(()));
+        assert_eq!(windows.check(&1, 2, seconds(20)), Err(seconds(40)));
+        assert_eq!(windows.check(&1, 17, seconds(20)), Err(seconds(40)));
+        assert_eq!(windows.check(&1, 18, seconds(20)), Err(seconds(50)));
+        assert_eq!(windows.check(&1, 17, seconds(60)), Ok(()));
+        assert_eq!(windows.check(&1, 0, seconds(20)), Ok(()));
+    }
+
+    #[test]
+    fn a_key_takes_bounded_memory() {
+        let mut windows = SlidingWindows::new(RateLimit { count: 100_000, window: seconds(128) }, 3);
+        for number in 0..100_000 {
+            let now = Duration::from_millis(number * 2);
+            assert_eq!(windows.check(&1, 1, now), Ok(()));
+            windows.charge(1, 1, now);
+        }
+        assert!(windows.events[&1].len() <= 130, "{}", windows.events[&1].len());
+        // Of 200 s the last 128 s count, and at most a second more.
+        let count: usize = windows.events[&1].iter().map(|events| events.count).sum();
+        assert!((64_000..=64_500).contains(&count), "{count}");
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn of_sources(count: usize, max_keys: usize) -> SourceWindows {
+        SourceWindows::new(RateLimit { count, window: seconds(60) }, NetworkMultiples::RATE, max_keys)
+    }
+
+    /// How many events are allowed, of one from each source.
+    fn allowed(windows: &mut SourceWindows, sources: impl Iterator<Item = String>) -> usize {
+        let mut allowed = 0;
+        for source in sources.map(|source| address(&source)) {
+            if windows.check(source, 1, seconds(0)).is_ok() {
+                windows.charge(source, 1, seconds(0));
+                allowed += 1;
+            }
+        }
+        allowed
+    }
+
+    #[test]
+    fn networks_are_limited_as_a_whole() {
+        #[rustfmt::skip]
+        let table: [(&str, Vec<String>, usize); 6] = [
+            ("one /64", (0..99).map(|host| format!("2001:db8::{host:x}")).collect(), 2),
+            ("one /56", (0..99).map(|net| format!("2001:db8:0:{net:x}::1")).collect(), 8),
+            ("one /48", (0..99).map(|net| format!("2001:db8:0:{net:x}00::1")).collect(), 32),
+            ("many /48", (0..99).map(|net| format!("2001:db8:{net:x}::1")).collect(), 99),
+            ("one /24", (0..99).map(|host| format!("192.0.2.{host}")).collect(), 32),
+            ("many /24", (0..99).map(|net| format!("192.0.{net}.1")).collect(), 99),
+        ];
+        for (name, sources, expected) in table {
+            assert_eq!(allowed(&mut of_sources(2, 1000), sources.into_iter()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_flood_of_sources_does_not_open_the_windows() {
+        let mut windows = of_sources(1, 100);
+        let flood = || (0..20_000_u32).map(|number| format!("2001:db8:{number:x}::1"));
+        assert_eq!(allowed(&mut windows, flood()), 4096, "all sources together are limited");
+        assert_eq!(windows.check(address("192.0.2.1"), 1, seconds(0)), Err(seconds(60)));
+        assert_eq!(windows.check(address("192.0.2.1"), 1, seconds(60)), Ok(()));
+        // A few networks with many addresses leave the others alone.
+        let mut windows = of_sources(1, 100);
+        let two = (0..2000_u32).map(|number| format!("2001:db8:{:x}:{:x}00::1", number % 2, number % 256));
+        assert_eq!(allowed(&mut windows, two), 32);
+        assert_eq!(windows.check(address("192.0.2.1"), 1, seconds(0)), Ok(()));
+    }
+
+    #[test]
+    fn a_refund_counts_for_all_networks() {
+        let mut windows = of_sources(1, 100);
+        for _ in 0..5000 {
+            assert_eq!(windows.check(address("192.0.2.1"), 1, seconds(0)), Ok(()));
+            windows.charge(address("192.0.2.1"), 1, seconds(0));
+            windows.refund(address("192.0.2.1"));
+        }
+        assert_eq!(windows.check(address("192.0.2.1"), 2, seconds(0)), Err(seconds(60)));
     }
 }

@@ -13,7 +13,7 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 
-use super::sections::{Action, App, Environment, LegacyIdentifier, ProofKind, RateLimit};
+use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
 use crate::interface::Interface;
@@ -53,6 +53,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
     let rate = |limit: &Option<RateLimit>| limit.map(|limit| limit.requests as usize);
     [
         ("registry.max_authenticators", Some(registry.max_authenticators as usize), 7),
+        ("registry.create_account_difficulty", Some(registry.create_account_difficulty as usize), 40),
         ("batcher.max_operations", Some(batcher.max_operations), 10_000),
         ("limits.max_connections", Some(limits.max_connections), MAX_COUNT),
         ("limits.max_connections_per_source", Some(limits.max_connections_per_source), MAX_COUNT),
@@ -63,14 +64,17 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_leaf_index.requests", rate(&limits.per_leaf_index), 100_000),
         ("limits.verifications_per_source.requests", rate(&limits.verifications_per_source), 100_000),
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
+        ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]
     .into_iter()
     .filter_map(|(key, count, most)| {
-        // All proofs of one request are queued together, so the queue must hold at least them.
-        let least = if key == "verifier.queue" { MOST_RESPONSES } else { 1 };
+        // All proofs of one request are queued and counted together, so there must be room for
+        // them.
+        let holds_a_request = ["verifier.queue", "limits.verifications_per_source.requests"].contains(&key);
+        let least = if holds_a_request { MOST_RESPONSES } else { 1 };
         let count = count.filter(|count| !(least..=most).contains(count))?;
         Some(invalid_setting(key, format!("{count} is out of range; give {least} to {most}")))
     })
@@ -184,6 +188,11 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
                 "registry.verifying_contract",
                 "is the zero address; give an address that no other deployment has, or leave the key out for a random one",
             ),
+        ),
+        (
+            config.registry.create_account == CreateAccount::Token
+                && config.registry.create_account_token_hash.is_none(),
+            invalid_setting("registry.create_account_token_hash", "is missing; create_account = \"token\" needs it"),
         ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]

@@ -56,6 +56,25 @@ pub struct Registry {
     /// How long the status of a final request is kept.
     #[serde(deserialize_with = "values::duration")]
     pub request_retention: Duration,
+    /// Who may create accounts.
+    pub create_account: CreateAccount,
+    /// Salted hash of the token that `create_account = "token"` needs.
+    pub create_account_token_hash: Option<SecretHash>,
+    /// Zero bits of the proof of work that `create_account = "proof_of_work"` needs.
+    pub create_account_difficulty: u32,
+}
+
+/// Who may create accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CreateAccount {
+    /// Every client.
+    #[default]
+    Open,
+    /// Clients that send the operator's token.
+    Token,
+    /// Clients that send a proof of work.
+    ProofOfWork,
 }
 
 impl Default for Registry {
@@ -69,6 +88,9 @@ impl Default for Registry {
             recovery_agent_update_cooldown: Duration::from_secs(rules.recovery_agent_update_cooldown),
             commitment_check: rules.commitment_check,
             request_retention: AdmissionLimits::default().request_retention,
+            create_account: CreateAccount::default(),
+            create_account_token_hash: None,
+            create_account_difficulty: 20,
         }
     }
 }
@@ -113,8 +135,8 @@ pub struct Limits {
     pub idempotency_retention: Duration,
     /// Open connections of each listen address.
     pub max_connections: usize,
-    /// Of these, connections of one source address (IPv6: of one /64); trusted proxies may have
-    /// more.
+    /// Of these, connections of one source address (IPv6: of one /64), at most a quarter of all.
+    /// Trusted proxies may have more, but each of their clients may occupy only so many.
     pub max_connections_per_source: usize,
     /// Calls that may wait for one actor's answer at a time.
     pub in_flight: usize,
@@ -134,8 +156,12 @@ pub struct Limits {
     /// Sign-ins that were begun in the last ten minutes, completed or not. One source address may
     /// have begun a quarter of them.
     pub open_sign_ins: usize,
-    /// The proxies whose `Forwarded` headers count.
+    /// Sign-ins that one source address follows at a time: event streams and held answers.
+    pub followers_per_source: usize,
+    /// The proxies that name their clients in `forwarded_header`.
     pub trusted_proxies: Vec<Network>,
+    /// The one header that is read from the trusted proxies.
+    pub forwarded_header: http::ForwardedHeader,
 }
 
 impl Default for Limits {
@@ -157,7 +183,9 @@ impl Default for Limits {
             verifications_per_source: None,
             sign_ins_per_source: None,
             open_sign_ins: sign_in.open_sign_ins,
+            followers_per_source: sign_in.followers_per_source,
             trusted_proxies: Vec::new(),
+            forwarded_header: http.forwarded_header,
         }
     }
 }

@@ -138,7 +138,7 @@ impl Config {
         compare!(tls);
         compare!(registry: Registry {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
-            commitment_check, request_retention
+            commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(batcher: Batcher { max_operations, max_wait });
         compare!(operator: Operator { hosts, allow_public });

@@ -1,13 +1,15 @@
 //! The errors of the gateway and its answers to them.
 
 use hyper::StatusCode;
-use selfsame_actors::{SubmitError, WaitError};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use selfsame_actors::{ReceiptError, SubmitError, TooManyRequests, WaitError};
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 use utoipa::IntoResponses;
 
+use super::creation::CreationError;
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the gateway.
@@ -23,12 +25,18 @@ pub enum GatewayError {
     /// A query parameter, header or path segment is malformed.
     #[error("{field}: {problem}")]
     Parameter { field: &'static str, problem: String },
+    /// The request may not create an account.
+    #[error(transparent)]
+    Creation(#[from] CreationError),
     /// The registry does not accept the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// No such request, receipt or block.
     #[error("{0}")]
     NotFound(String),
+    /// A receipt is refused, or could not be read.
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     /// Waiting for a final state was refused or failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -56,6 +64,13 @@ impl InterfaceError for GatewayError {
         match self {
             Self::Http(rejection) => ErrorCodes::GATEWAY.respond(&rejection),
             Self::Body(_) | Self::Parameter { .. } => bad_request(GatewayErrorCode::BadRequest),
+            Self::Creation(CreationError::Header(rejection)) => ErrorCodes::GATEWAY.respond(&rejection),
+            Self::Creation(CreationError::Token) => {
+                let mut response = answer(StatusCode::UNAUTHORIZED, GatewayErrorCode::BadRequest, &message);
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response
+            }
+            Self::Creation(CreationError::ProofOfWork { .. }) => bad_request(GatewayErrorCode::BadRequest),
             Self::NotFound(_) => answer(StatusCode::NOT_FOUND, GatewayErrorCode::NotFound, &message),
             Self::MethodNotAvailable { .. } => {
                 answer(StatusCode::NOT_IMPLEMENTED, GatewayErrorCode::MethodNotAvailable, &message)
@@ -76,8 +91,14 @@ impl InterfaceError for GatewayError {
                 }
                 SubmitError::Store(error) => store_error_response(&error),
             },
+            Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
+                let code = GatewayErrorCode::RateLimitExceeded;
+                Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
+            }
             Self::Wait(WaitError::TooMany) => unavailable(&message),
-            Self::Wait(WaitError::Store(error)) | Self::Store(error) => store_error_response(&error),
+            Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
+                store_error_response(&error)
+            }
         }
     }
 }

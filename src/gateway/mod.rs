@@ -8,10 +8,12 @@
 //! | `block.rs` | `GET /block/{height or hash}` |
 //! | `is_valid_root.rs` | `GET /is-valid-root` |
 //! | `config.rs` | `GET /config` |
+//! | `creation.rs` | who may create accounts |
 //! | `error.rs` | the errors, as status and body |
 
 mod block;
 mod config;
+pub mod creation;
 mod error;
 mod is_valid_root;
 mod operations;
@@ -23,8 +25,7 @@ use std::sync::Arc;
 
 use error::GatewayError;
 use hyper::Method;
-use selfsame_actors::RegistryHandle;
-use state::Gateway;
+pub use state::Gateway;
 use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Router, Routes};
@@ -32,11 +33,12 @@ use crate::interface::Interface;
 use crate::{health, openapi};
 
 /// The gateway's routes.
-pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
+pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
     let get = Method::GET;
     let post = Method::POST;
-    Router::<Gateway, GatewayError>::new(Interface::Gateway.name(), Arc::new(Gateway { registry }))
+    Router::<Gateway, GatewayError>::new(Interface::Gateway.name(), Arc::new(gateway))
         .cors(cors)
+        .reserve(&["/health"])
         .route(post.clone(), "/create-account", operations::create_account)
         .route(post.clone(), "/update-authenticator", operations::update_authenticator)
         .route(post.clone(), "/insert-authenticator", operations::insert_authenticator)

@@ -9,7 +9,7 @@ use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, Servic
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::registry::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
-    RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
+    OperationKind, RecoverAccount, RemoveAuthenticator, UpdateAuthenticator, UpdateRecoveryAgent,
 };
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -32,7 +32,11 @@ where
     T: DeserializeOwned + Into<Operation>,
 {
     let body = request.read_json(BODY_LIMIT).await?;
-    let operation = from_object::<T>(&body)?.into();
+    let operation: Operation = from_object::<T>(&body)?.into();
+    if operation.kind() == OperationKind::CreateAccount {
+        let domain = gateway.registry.domain();
+        gateway.creation.check(&request, &body, &domain, gateway.clock.unix_seconds())?;
+    }
     let IdempotencyKey { idempotency_key } = IdempotencyKey::of(&request)?;
     let source = Some(request.source());
     let accepted = gateway.registry.submit(Submission { operation, source, idempotency_key }).await?;
@@ -64,12 +68,14 @@ impl IdempotencyKey {
 /// Create an account
 ///
 /// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned
-/// when its block is applied; ask the indexer's `/packed-account` for it.
+/// when its block is applied; ask the indexer's `/packed-account` for it. Where `/config` has a
+/// `create_account`, the request carries the operator's token or a proof of work.
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
     params(IdempotencyKey),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
+        (status = 401, description = "The operator's token is missing or wrong: `bad_request`", body = ServiceApiError<GatewayErrorCode>),
         (status = 400, description = "Malformed, or a rule is broken", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"authenticator_already_exists","message":"AuthenticatorAddressAlreadyInUse: address 0x71a4fb49dcddadfed612b153b000fbab994ed6af already belongs to an account"})),
         SubmissionErrors,
     ),

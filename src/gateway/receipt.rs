@@ -22,12 +22,14 @@ use crate::http::{Request, Response, json};
     responses(
         (status = 200, description = "The receipt", body = Receipt),
         (status = 404, description = "No such request, or it is not final yet", body = ServiceApiError<GatewayErrorCode>),
+        (status = 429, description = "Too many receipts of different blocks from this address, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GatewayErrorCode>),
         ReadErrors,
     ),
 )]
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
-    let receipt = gateway.registry.reading(move |registry| registry.receipt(&request_id)).await?;
+    let source = Some(request.source());
+    let receipt = gateway.registry.reading(move |registry| registry.receipt(&request_id, source)).await?;
     let receipt = receipt.ok_or_else(|| {
         GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet"))
     })?;

@@ -1,9 +1,17 @@
 //! What the gateway's handlers share.
 
-use selfsame_actors::RegistryHandle;
+use std::sync::Arc;
+
+use selfsame_actors::{Clock, RegistryHandle};
+
+use super::creation::CreationPolicy;
 
 /// The registry, as the gateway calls it.
 pub struct Gateway {
     /// Submits requests; reads states, blocks, receipts and roots.
     pub registry: RegistryHandle,
+    /// Who may create accounts.
+    pub creation: CreationPolicy,
+    /// The service's clock.
+    pub clock: Arc<dyn Clock>,
 }

@@ -5,12 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::Dispatcher;
@@ -20,6 +21,13 @@ use super::limits::Limits;
 /// How long the connection of an idle client may take to close: with HTTP/2 hyper sends GOAWAY
 /// first, with HTTP/1 it closes.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a connection in the reserve may take to its first request.
+const RESERVE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a connection in the reserve may be idle, and every connection while more than half of
+/// the listener's connections or requests are taken.
+const CROWDED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The smallest limit on heads that hyper accepts, in bytes.
 const MIN_HEAD_BYTES: u32 = 8192;
@@ -36,7 +44,7 @@ pub(super) async fn begin(
     stream: TcpStream,
 ) {
     let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
-    let header_timeout = client.limits().header_timeout;
+    let header_timeout = header_timeout(&client);
     let handshake = tokio::select! {
         handshake = timeout(header_timeout, tls.accept(stream)) => handshake,
         () = client.shutdown().triggered() => return,
@@ -52,9 +60,10 @@ async fn serve(
     client: Arc<Client>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
-    let service = service_fn(|request| {
-        let (dispatcher, exchange) = (Arc::clone(&dispatcher), Exchange::begin(Arc::clone(&client)));
-        async move { Ok::<_, Infallible>(dispatcher.answer(exchange, request).await) }
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (head, body) = request.into_parts();
+        let (dispatcher, exchange) = (Arc::clone(&dispatcher), Exchange::begin(Arc::clone(&client), &head));
+        async move { Ok::<_, Infallible>(dispatcher.answer(exchange, head, body).await) }
     });
     let protocols = protocols(&client.limits());
     let mut serving = pin!(protocols.serve_connection(TokioIo::new(stream), service));
@@ -78,21 +87,38 @@ async fn serve(
 /// request began, ended or was open for the idle timeout, or an answer waited for the client for
 /// the idle timeout.
 async fn until_idle(client: &Client) {
-    let header_timeout = client.limits().header_timeout;
-    sleep(header_timeout).await;
+    sleep(header_timeout(client)).await;
     let mut before = client.activity();
     if before == (0, 0) {
         return;
     }
+    let mut idle_since = Instant::now();
     loop {
-        let idle_timeout = client.limits().idle_timeout;
-        sleep(idle_timeout).await;
+        sleep(client.limits().idle_timeout.min(CROWDED_PATIENCE)).await;
         let now = client.activity();
-        let is_idle = now == before && now.0 == now.1;
-        if is_idle || client.has_stalled_answer(idle_timeout) {
-            return;
+        if now != before || now.0 != now.1 {
+            idle_since = Instant::now();
         }
         before = now;
+        let idle_timeout = client.limits().idle_timeout;
+        if idle_since.elapsed() >= idle_patience(client) || client.has_stalled_answer(idle_timeout) {
+            return;
+        }
+    }
+}
+
+fn header_timeout(client: &Client) -> Duration {
+    let limit = client.limits().header_timeout;
+    if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
+}
+
+/// How long the connection may be idle. While there is little room, a connection without a request
+/// makes place for others, also that of a proxy, of which it is not known which client it is for.
+fn idle_patience(client: &Client) -> Duration {
+    let limit = client.limits().idle_timeout;
+    match client.is_reserved() || client.is_listener_half_full() {
+        true => limit.min(CROWDED_PATIENCE),
+        false => limit,
     }
 }
 

@@ -44,12 +44,12 @@ impl Dispatcher {
     /// Everything that happens for the request is logged inside a span with its id, from here to
     /// the actors and the disk. The span has the level of errors, so that every log filter that
     /// passes an error also passes its id.
-    pub async fn answer(&self, exchange: Exchange, request: hyper::Request<Incoming>) -> Response {
-        let target = self.site.target(request.uri().path());
-        let id = self.ids.of(request.headers());
+    pub async fn answer(&self, exchange: Exchange, head: Parts, body: Incoming) -> Response {
+        let target = self.site.target(head.uri.path());
+        let id = self.ids.of(&head.headers);
         let span =
             error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
-        answer(&target, &self.audit, id, exchange, request).instrument(span).await
+        answer(&target, &self.audit, id, exchange, head, body).instrument(span).await
     }
 }
 
@@ -58,22 +58,25 @@ async fn answer(
     trail: &AuditTrail,
     id: RequestId,
     mut exchange: Exchange,
-    request: hyper::Request<Incoming>,
+    head: Parts,
+    body: Incoming,
 ) -> Response {
     let started = Instant::now();
     let client = Arc::clone(exchange.client());
-    let (head, body) = request.into_parts();
-    let body = RequestBody::new(body, &head);
+    // The route comes first, because its body counts as reserved.
+    let is_within_limits = exchange.is_within_limits(target.is_reserved());
+    let body = RequestBody::new(body, &head, exchange.body_permit());
     let cors = target.cors();
     let origin = cors.and_then(|_| head.headers.get(ORIGIN).cloned());
     let (method, version) = (head.method.clone(), head.version);
     let has_supported_framing = has_supported_framing(&head.headers);
 
     let request_timeout = client.limits().request_timeout;
-    let audit = AuditNotes::default();
-    let request = Request { head, body, id: id.clone(), pattern: target.pattern, client, audit };
+    let (source, audit) = (exchange.source(), AuditNotes::default());
+    let request =
+        Request { head, body, id: id.clone(), pattern: target.pattern, source, client: Arc::clone(&client), audit };
     let mut audited = None;
-    let handled = match exchange.is_within_limit() {
+    let handled = match is_within_limits {
         true => handle(target, trail, &mut audited, request, request_timeout).await,
         false => Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }),
     };
@@ -101,8 +104,9 @@ async fn answer(
         cors.grant(origin.as_ref(), response.headers_mut());
     }
     // The connection may be out of step with the client (a body is half read, or its end is
-    // disputed), so HTTP/1 must close it.
-    let must_close = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !has_supported_framing;
+    // disputed), so HTTP/1 must close it. A connection in the reserve gives its place to the next.
+    let is_out_of_step = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !has_supported_framing;
+    let must_close = is_out_of_step || client.is_reserved();
     if version < Version::HTTP_2 && must_close {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

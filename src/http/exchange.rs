@@ -11,16 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
-use hyper::header::HeaderMap;
+use hyper::Version;
+use hyper::http::request::Parts;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
 
 use super::limits::Limits;
-use super::load::{ConnectionPermit, Load};
+use super::load::{BodyPermit, ConnectionPermit, Load, RequestPermit};
 use super::shutdown::Shutdown;
-use super::source::source_address;
+use super::source::{name_of, source_address};
 
-/// Whether a peer is a proxy whose `Forwarded` and `X-Forwarded-For` count.
+/// Whether a peer is a proxy that names its clients in [`Limits::forwarded_header`].
 pub type TrustedProxy = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// What the connections of a listener have in common.
@@ -60,14 +61,30 @@ impl Client {
         &self.conditions.shutdown
     }
 
-    /// What the clients of the listener hold.
-    pub fn load(&self) -> &Arc<Load> {
-        self.permit.load()
+    /// Whether more than half of the listener's connections or requests are taken.
+    pub fn is_listener_half_full(&self) -> bool {
+        self.permit.source().load().is_half_full(&self.limits())
     }
 
-    /// The source address of a request with these headers; see [`source_address`].
-    pub fn source(&self, headers: &HeaderMap) -> IpAddr {
-        source_address(self.peer.ip(), headers, |address| (self.conditions.trusted_proxy)(address))
+    /// Whether the connection is in the reserve; see [`Limits`].
+    pub fn is_reserved(&self) -> bool {
+        self.permit.is_reserved()
+    }
+
+    /// The source address of a request with this head (see [`source_address`]), and an account for
+    /// what the request holds.
+    fn admit(&self, head: &Parts) -> (IpAddr, RequestPermit) {
+        let limits = self.limits();
+        let trusted = |address| (self.conditions.trusted_proxy)(address);
+        let peer = self.peer.ip().to_canonical();
+        let address = source_address(peer, &head.headers, limits.forwarded_header, trusted);
+        let source = match address == peer {
+            true => Arc::clone(self.permit.source()),
+            false => Load::source(self.permit.source().load(), address),
+        };
+        // The header, not the address, decides: a client may have the proxy's address too.
+        let is_exempt = trusted(peer) && !head.headers.contains_key(name_of(limits.forwarded_header));
+        (address, RequestPermit::new(source, is_exempt, head.version < Version::HTTP_2))
     }
 
     /// How many requests began, and how many of them ended.
@@ -96,22 +113,33 @@ const SMALL_ANSWER: usize = 4096;
 /// socket, or has given it up.
 pub(super) struct Exchange {
     client: Arc<Client>,
+    source: IpAddr,
+    permit: RequestPermit,
     /// Number of the request on its connection, from 0.
     number: u64,
-    /// Bytes that the answer takes of the listener's room for answers; 0 for a small answer.
-    answer_bytes: usize,
 }
 
 impl Exchange {
-    pub fn begin(client: Arc<Client>) -> Self {
+    /// Begins an exchange for a request with this head.
+    pub fn begin(client: Arc<Client>, head: &Parts) -> Self {
         let number = client.requests_begun.fetch_add(1, Ordering::Relaxed);
-        client.permit.request_begins();
-        Self { client, number, answer_bytes: 0 }
+        let (source, permit) = client.admit(head);
+        Self { client, source, permit, number }
     }
 
     /// The connection.
     pub fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// The source address; see [`source_address`].
+    pub fn source(&self) -> IpAddr {
+        self.source
+    }
+
+    /// An account for the request's body.
+    pub fn body_permit(&self) -> BodyPermit {
+        self.permit.body_permit()
     }
 
     /// Records that the server waits for the client to take more of the answer.
@@ -124,17 +152,21 @@ impl Exchange {
         self.client.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
     }
 
-    /// Whether the open requests, with this one, are within the limit.
-    pub fn is_within_limit(&self) -> bool {
-        self.client.permit.is_within_limit(self.client.limits().requests)
+    /// Whether the request may be handled: what is open, with this request, is within the limits.
+    /// Where only the reserve has room, a request must be for a reserved route.
+    pub fn is_within_limits(&mut self, is_reserved_route: bool) -> bool {
+        let limits = self.client.limits();
+        if is_reserved_route {
+            self.permit.use_reserve();
+        }
+        self.client.permit.leave_reserve(&limits);
+        let has_connection = is_reserved_route || !self.client.is_reserved();
+        has_connection && self.permit.is_within_limits(&limits)
     }
 
     /// Takes room for an answer of this many bytes; `false` when there is not enough.
     pub fn take_answer(&mut self, bytes: usize) -> bool {
-        let limit = self.client.limits().answer_bytes;
-        let has_room = bytes <= SMALL_ANSWER || self.client.permit.take_answer_bytes(bytes, limit);
-        self.answer_bytes = if has_room && bytes > SMALL_ANSWER { bytes } else { 0 };
-        has_room
+        bytes <= SMALL_ANSWER || self.permit.take_answer_bytes(bytes, &self.client.limits())
     }
 }
 
@@ -142,7 +174,5 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         self.await_answer();
         self.client.requests_ended.fetch_add(1, Ordering::Relaxed);
-        self.client.permit.give_answer_bytes_back(self.answer_bytes);
-        self.client.permit.request_ends();
     }
 }

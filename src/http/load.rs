@@ -1,118 +1,365 @@
 //! What the clients of a listener hold (connections, open requests, bodies, answers), counted for
 //! all clients together and for each source.
+//!
+//! A source is the client that a request comes from: the peer, or the address that a trusted proxy
+//! names. Connections are counted by peer when they are accepted, because no request is there yet;
+//! everything else is counted by source.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use selfsame_protocol::net::network_of;
+
+use super::limits::{Limits, quarter, reserve};
 
 /// What a listener's clients hold at the moment.
 #[derive(Default)]
 pub(super) struct Load {
-    sources: Mutex<HashMap<IpAddr, Arc<SourceLoad>>>,
+    sources: Mutex<HashMap<IpAddr, Weak<SourceLoad>>>,
+    connections: AtomicUsize,
+    /// Connections that are not in the reserve.
+    ordinary_connections: AtomicUsize,
     requests: AtomicUsize,
     body_bytes: AtomicUsize,
     answer_bytes: AtomicUsize,
 }
 
-/// What one source holds.
-#[derive(Default)]
-struct SourceLoad {
+/// What one source holds. The listener forgets the source when nothing of it is left.
+pub(super) struct SourceLoad {
+    load: Arc<Load>,
+    network: IpAddr,
     connections: AtomicUsize,
+    reserved_connections: AtomicUsize,
     requests: AtomicUsize,
+    reserved_requests: AtomicUsize,
+    /// Connections that its open requests occupy: those of HTTP/1.
+    occupied_connections: AtomicUsize,
+    body_bytes: AtomicUsize,
     answer_bytes: AtomicUsize,
 }
 
-/// One connection of a source, until it is dropped.
-pub(super) struct ConnectionPermit {
-    load: Arc<Load>,
-    source: IpAddr,
-    of_source: Arc<SourceLoad>,
-    is_proxy: bool,
-}
-
 impl Load {
-    /// Counts another connection of a source; `None` when it has as many as `limit` allows. Proxies
-    /// have no limit.
-    pub(super) fn enter(load: &Arc<Self>, source: IpAddr, limit: usize, is_proxy: bool) -> Option<ConnectionPermit> {
-        let source = network_of(source);
+    /// The counts of the source with this address.
+    pub(super) fn source(load: &Arc<Self>, address: IpAddr) -> Arc<SourceLoad> {
+        let network = network_of(address);
         let mut sources = load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_source = Arc::clone(sources.entry(source).or_default());
-        if !is_proxy && of_source.connections.load(Ordering::Relaxed) >= limit {
+        if let Some(known) = sources.get(&network).and_then(Weak::upgrade) {
+            return known;
+        }
+        let source = Arc::new(SourceLoad::new(Arc::clone(load), network));
+        sources.insert(network, Arc::downgrade(&source));
+        source
+    }
+
+    /// Counts another connection of a peer; `None` when it has as many as `limits` allow. A trusted
+    /// proxy has no limit of its own. A connection beyond the ordinary ones is in the reserve until
+    /// it leaves it ([`ConnectionPermit::leave_reserve`]).
+    pub(super) fn enter(load: &Arc<Self>, peer: IpAddr, limits: &Limits, is_proxy: bool) -> Option<ConnectionPermit> {
+        let source = Self::source(load, peer);
+        if !is_proxy && source.connections.load(Ordering::Relaxed) >= limits.most_connections_of_source() {
             return None;
         }
-        of_source.connections.fetch_add(1, Ordering::Relaxed);
-        Some(ConnectionPermit { load: Arc::clone(load), source, of_source, is_proxy })
-    }
-
-    /// Takes room for a piece of a body, in bytes; `false` when there is not enough. The caller
-    /// gives back what it took.
-    pub(super) fn take_body_bytes(&self, count: usize, limit: usize) -> bool {
-        let has_room = self.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count) <= limit;
-        if !has_room {
-            self.give_body_bytes_back(count);
+        let is_ordinary = load.take_ordinary(limits);
+        let most_reserved = quarter(reserve(limits.connections));
+        if !is_ordinary && !is_proxy && source.reserved_connections.load(Ordering::Relaxed) >= most_reserved {
+            return None;
         }
-        has_room
+        load.connections.fetch_add(1, Ordering::Relaxed);
+        source.connections.fetch_add(1, Ordering::Relaxed);
+        source.reserved_connections.fetch_add(usize::from(!is_ordinary), Ordering::Relaxed);
+        Some(ConnectionPermit { source, is_reserved: AtomicBool::new(!is_ordinary) })
     }
 
-    /// Gives room for bodies back.
-    pub(super) fn give_body_bytes_back(&self, count: usize) {
-        self.body_bytes.fetch_sub(count, Ordering::Relaxed);
+    /// Counts another ordinary connection, if there is room for it outside the reserve.
+    fn take_ordinary(&self, limits: &Limits) -> bool {
+        let most = limits.connections - reserve(limits.connections);
+        let more = |count: usize| (count < most).then_some(count + 1);
+        self.ordinary_connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
+
+    /// Whether more than half of the connections or of the open requests are taken.
+    pub(super) fn is_half_full(&self, limits: &Limits) -> bool {
+        self.connections.load(Ordering::Relaxed) > limits.connections / 2
+            || self.requests.load(Ordering::Relaxed) > limits.requests / 2
+    }
+}
+
+/// One connection, until it is dropped.
+pub(super) struct ConnectionPermit {
+    /// The counts of the peer.
+    source: Arc<SourceLoad>,
+    is_reserved: AtomicBool,
 }
 
 impl ConnectionPermit {
-    /// What all clients of the listener hold.
-    pub(super) fn load(&self) -> &Arc<Load> {
-        &self.load
+    /// The counts of the peer.
+    pub(super) fn source(&self) -> &Arc<SourceLoad> {
+        &self.source
     }
 
-    /// Counts another open request of the connection.
-    pub(super) fn request_begins(&self) {
-        self.load.requests.fetch_add(1, Ordering::Relaxed);
-        self.of_source.requests.fetch_add(1, Ordering::Relaxed);
+    /// Whether the connection is in the reserve, where only reserved routes are answered.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.is_reserved.load(Ordering::Relaxed)
     }
 
-    /// Removes an open request from the count, when it is answered or given up.
-    pub(super) fn request_ends(&self) {
-        self.load.requests.fetch_sub(1, Ordering::Relaxed);
-        self.of_source.requests.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
-    /// enough. The caller gives back what it took. A source may have a quarter of `limit`, a
-    /// trusted proxy all of it.
-    pub(super) fn take_answer_bytes(&self, count: usize, limit: usize) -> bool {
-        let taken = self.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        let of_source = self.of_source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        let has_room = taken <= limit && (self.is_proxy || of_source <= limit.div_ceil(4));
-        if !has_room {
-            self.give_answer_bytes_back(count);
+    /// Makes the connection an ordinary one, if there is room by now.
+    pub(super) fn leave_reserve(&self, limits: &Limits) {
+        if self.is_reserved() && self.source.load.take_ordinary(limits) {
+            // Requests of one HTTP/2 connection may race here.
+            match self.is_reserved.swap(false, Ordering::Relaxed) {
+                true => self.source.reserved_connections.fetch_sub(1, Ordering::Relaxed),
+                false => self.source.load.ordinary_connections.fetch_sub(1, Ordering::Relaxed),
+            };
         }
-        has_room
-    }
-
-    /// Gives room for an answer back.
-    pub(super) fn give_answer_bytes_back(&self, count: usize) {
-        self.load.answer_bytes.fetch_sub(count, Ordering::Relaxed);
-        self.of_source.answer_bytes.fetch_sub(count, Ordering::Relaxed);
-    }
-
-    /// Whether all clients have at most `limit` open requests, and the source at most a quarter of
-    /// it; a trusted proxy may have all.
-    pub(super) fn is_within_limit(&self, limit: usize) -> bool {
-        let has_room = self.load.requests.load(Ordering::Relaxed) <= limit;
-        has_room && (self.is_proxy || self.of_source.requests.load(Ordering::Relaxed) <= limit.div_ceil(4))
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.of_source.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
-            sources.remove(&self.source);
+        let Self { source, is_reserved } = self;
+        match is_reserved.get_mut() {
+            true => source.reserved_connections.fetch_sub(1, Ordering::Relaxed),
+            false => source.load.ordinary_connections.fetch_sub(1, Ordering::Relaxed),
+        };
+        source.connections.fetch_sub(1, Ordering::Relaxed);
+        source.load.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl SourceLoad {
+    fn new(load: Arc<Load>, network: IpAddr) -> Self {
+        Self {
+            load,
+            network,
+            connections: AtomicUsize::new(0),
+            reserved_connections: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+            reserved_requests: AtomicUsize::new(0),
+            occupied_connections: AtomicUsize::new(0),
+            body_bytes: AtomicUsize::new(0),
+            answer_bytes: AtomicUsize::new(0),
         }
+    }
+
+    /// What all clients of the listener hold.
+    pub(super) fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+}
+
+impl Drop for SourceLoad {
+    fn drop(&mut self) {
+        let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        // The source may have come back in the meantime with counts of its own.
+        if sources.get(&self.network).is_some_and(|source| source.strong_count() == 0) {
+            sources.remove(&self.network);
+        }
+    }
+}
+
+/// One open request of a source, with what it takes of the listener's room. Everything is given
+/// back when it is dropped.
+pub(super) struct RequestPermit {
+    source: Arc<SourceLoad>,
+    /// Whether the source is a trusted proxy that named no client. It has no limits of its own:
+    /// it may be the server of many clients.
+    is_exempt: bool,
+    /// Whether the request occupies its connection: with HTTP/1.
+    occupies_connection: bool,
+    is_reserved: bool,
+    answer_bytes: usize,
+}
+
+impl RequestPermit {
+    /// Counts an open request.
+    pub(super) fn new(source: Arc<SourceLoad>, is_exempt: bool, occupies_connection: bool) -> Self {
+        source.load.requests.fetch_add(1, Ordering::Relaxed);
+        source.requests.fetch_add(1, Ordering::Relaxed);
+        source.occupied_connections.fetch_add(usize::from(occupies_connection), Ordering::Relaxed);
+        Self { source, is_exempt, occupies_connection, is_reserved: false, answer_bytes: 0 }
+    }
+
+    /// Records that the request is for a reserved route.
+    pub(super) fn use_reserve(&mut self) {
+        if !std::mem::replace(&mut self.is_reserved, true) {
+            self.source.reserved_requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the open requests, with this one, are within the limits: those of all clients, those
+    /// of the source, and the connections that the source occupies. Of the reserve a source may
+    /// have a quarter.
+    pub(super) fn is_within_limits(&self, limits: &Limits) -> bool {
+        let open = self.source.load.requests.load(Ordering::Relaxed);
+        let reserve = reserve(limits.requests);
+        let has_room = open <= limits.requests - reserve
+            || (self.is_reserved
+                && open <= limits.requests
+                && self.is_within(&self.source.reserved_requests, quarter(reserve)));
+        has_room
+            && self.is_within(&self.source.requests, quarter(limits.requests))
+            && self.is_within(&self.source.occupied_connections, limits.most_connections_of_source())
+    }
+
+    fn is_within(&self, count: &AtomicUsize, most: usize) -> bool {
+        self.is_exempt || count.load(Ordering::Relaxed) <= most
+    }
+
+    /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
+    /// enough.
+    pub(super) fn take_answer_bytes(&mut self, count: usize, limits: &Limits) -> bool {
+        let taken = self.source.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        let of_source = self.source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        self.answer_bytes += count;
+        let has_room = taken <= limits.answer_bytes && (self.is_exempt || of_source <= quarter(limits.answer_bytes));
+        if !has_room {
+            self.give_answer_bytes_back();
+        }
+        has_room
+    }
+
+    fn give_answer_bytes_back(&mut self) {
+        let count = std::mem::take(&mut self.answer_bytes);
+        self.source.load.answer_bytes.fetch_sub(count, Ordering::Relaxed);
+        self.source.answer_bytes.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// An account for the request's body, which may outlive the request for a moment.
+    pub(super) fn body_permit(&self) -> BodyPermit {
+        BodyPermit {
+            source: Arc::clone(&self.source),
+            is_exempt: self.is_exempt,
+            is_reserved: self.is_reserved,
+            bytes: 0,
+        }
+    }
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        self.give_answer_bytes_back();
+        let Self { source, occupies_connection, is_reserved, .. } = self;
+        source.load.requests.fetch_sub(1, Ordering::Relaxed);
+        source.requests.fetch_sub(1, Ordering::Relaxed);
+        source.occupied_connections.fetch_sub(usize::from(*occupies_connection), Ordering::Relaxed);
+        source.reserved_requests.fetch_sub(usize::from(*is_reserved), Ordering::Relaxed);
+    }
+}
+
+/// The bytes of one body, given back when it is dropped.
+pub(super) struct BodyPermit {
+    source: Arc<SourceLoad>,
+    is_exempt: bool,
+    is_reserved: bool,
+    bytes: usize,
+}
+
+impl BodyPermit {
+    /// Takes room for another piece of the body, in bytes; `false` when there is not enough.
+    pub(super) fn take(&mut self, count: usize, limits: &Limits) -> bool {
+        let taken = self.source.load.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        let of_source = self.source.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        self.bytes += count;
+        let kept_free = if self.is_reserved { 0 } else { reserve(limits.body_bytes) };
+        taken <= limits.body_bytes - kept_free && (self.is_exempt || of_source <= quarter(limits.body_bytes))
+    }
+}
+
+impl Drop for BodyPermit {
+    fn drop(&mut self) {
+        self.source.load.body_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.source.body_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { connections: 16, requests: 32, body_bytes: 800, answer_bytes: 800, ..Limits::default() }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn request(load: &Arc<Load>, last: u8) -> RequestPermit {
+        RequestPermit::new(Load::source(load, address(last)), false, true)
+    }
+
+    #[test]
+    fn a_peer_has_a_quarter_of_the_connections_and_an_eighth_is_reserved() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let enter = |last, is_proxy| Load::enter(&load, address(last), &limits, is_proxy);
+        let mut held: Vec<_> = (0..16).filter_map(|_| enter(1, false)).collect();
+        assert_eq!(held.len(), 4);
+        held.extend((0..10).filter_map(|_| enter(2, true)));
+        assert!(held.iter().all(|permit| !permit.is_reserved()), "14 connections are ordinary");
+        let reserved = enter(3, false).expect("the reserve has room");
+        assert!(reserved.is_reserved());
+        assert!(enter(3, false).is_none(), "a quarter of the reserve, rounded up, is one connection");
+        reserved.leave_reserve(&limits);
+        assert!(reserved.is_reserved());
+        assert!(load.is_half_full(&limits));
+        held.pop();
+        reserved.leave_reserve(&limits);
+        assert!(!reserved.is_reserved());
+        drop((held, reserved));
+        assert!(load.sources.lock().expect("not poisoned").is_empty());
+        assert_eq!(load.ordinary_connections.load(Ordering::Relaxed), 0);
+        assert!(!load.is_half_full(&limits));
+    }
+
+    #[test]
+    fn a_source_occupies_a_quarter_of_the_connections_through_a_proxy() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let held: Vec<_> = (0..4).map(|_| request(&load, 1)).collect();
+        assert!(held.iter().all(|permit| permit.is_within_limits(&limits)));
+        assert!(!request(&load, 1).is_within_limits(&limits));
+        assert!(request(&load, 2).is_within_limits(&limits));
+        // Requests of HTTP/2 share a connection.
+        let shared = RequestPermit::new(Load::source(&load, address(3)), false, false);
+        assert!(shared.is_within_limits(&limits));
+        let proxy = |_| RequestPermit::new(Load::source(&load, address(4)), true, true);
+        let of_proxy: Vec<_> = (0..20).map(proxy).collect();
+        assert!(of_proxy.iter().all(|permit| permit.is_within_limits(&limits)), "it has all that is left");
+    }
+
+    #[test]
+    fn reserved_requests_have_room_when_the_others_have_none() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let held: Vec<_> = (0..28).map(|last| request(&load, last)).collect();
+        assert!(held.iter().all(|permit| permit.is_within_limits(&limits)));
+        let mut more = request(&load, 100);
+        assert!(!more.is_within_limits(&limits));
+        more.use_reserve();
+        assert!(more.is_within_limits(&limits));
+        let mut again = request(&load, 100);
+        again.use_reserve();
+        assert!(!again.is_within_limits(&limits), "a quarter of the reserve is one request");
+        let mut other = request(&load, 101);
+        other.use_reserve();
+        assert!(other.is_within_limits(&limits));
+    }
+
+    #[test]
+    fn a_source_has_a_quarter_of_bodies_and_answers() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let (mut one, other) = (request(&load, 1), request(&load, 2));
+        let mut body = one.body_permit();
+        assert!(body.take(200, &limits));
+        assert!(!body.take(1, &limits));
+        assert!(other.body_permit().take(200, &limits));
+        drop(body);
+        assert!(one.body_permit().take(200, &limits));
+        assert!(one.take_answer_bytes(200, &limits));
+        assert!(!request(&load, 1).take_answer_bytes(1, &limits));
+        assert!(request(&load, 2).take_answer_bytes(200, &limits));
+        drop((one, other));
+        assert_eq!(load.answer_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(load.body_bytes.load(Ordering::Relaxed), 0);
     }
 }

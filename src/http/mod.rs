@@ -11,7 +11,8 @@
 //! # The life of a connection
 //!
 //! 1. [`Server::run`] accepts it, unless as many are open as [`Limits::connections`] allows; then
-//!    it waits in the kernel's backlog.
+//!    it waits in the kernel's backlog. The last eighth of the connections is a reserve: only
+//!    routes that ask for it ([`Router::reserve`]) are answered there (`load.rs`).
 //! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a
 //!    request. A client that does not get that far within [`Limits::header_timeout`], or leaves its
 //!    connection unused for [`Limits::idle_timeout`], is asked to close its connection and then
@@ -19,9 +20,10 @@
 //!    reach this code: hyper answers 400, 414 or 431 and closes; these are the only answers without
 //!    an `X-Request-Id`. (Codings in front of `chunked`, which hyper ignores, are refused in
 //!    `dispatch.rs`.)
-//! 3. For each request `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`] which
-//!    interface and route the path belongs to, and opens a span with all three: every log event
-//!    that happens for the request is inside it.
+//! 3. For each request its source is read (`source.rs`), to which everything is charged that the
+//!    request holds (`load.rs`). `dispatch.rs` finds or makes its [`RequestId`], asks the [`Site`]
+//!    which interface and route the path belongs to, and opens a span with all three: every log
+//!    event that happens for the request is inside it.
 //! 4. The handler runs, within the request timeout or its route's own limit. It reads the body
 //!    through [`Request::read_body`], which is counted, so that neither a large nor a slow body
 //!    costs more than the limits allow. A panic becomes [`Rejection::Internal`].
@@ -58,7 +60,7 @@ mod tls;
 
 pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
 pub use cors::Cors;
-pub use limits::Limits;
+pub use limits::{ForwardedHeader, Limits};
 pub use metrics::Metrics;
 pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::Request;

@@ -16,7 +16,8 @@ use selfsame_protocol::time::RetryAfter;
 
 use super::audit::AuditNotes;
 use super::exchange::Client;
-use super::load::Load;
+use super::limits::Limits;
+use super::load::BodyPermit;
 use super::rejection::Rejection;
 use super::request_id::RequestId;
 use super::shutdown::Shutdown;
@@ -32,6 +33,7 @@ pub struct Request {
     pub(super) body: RequestBody,
     pub(super) id: RequestId,
     pub(super) pattern: &'static str,
+    pub(super) source: IpAddr,
     pub(super) client: Arc<Client>,
     pub(super) audit: AuditNotes,
 }
@@ -106,7 +108,14 @@ impl Request {
 
     /// The client's address; see [`super::source_address`].
     pub fn source(&self) -> IpAddr {
-        self.client.source(&self.head.headers)
+        self.source
+    }
+
+    /// Whether more than half of the listener's connections or open requests are taken. A handler
+    /// that keeps its client waiting for a long time can then end early.
+    pub fn is_listener_half_full(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let client = Arc::clone(&self.client);
+        move || client.is_listener_half_full()
     }
 
     /// What this request's audit event says; without effect on a route that is not audited.
@@ -136,8 +145,8 @@ impl Request {
                 format!("the content encoding is {encoding:?}, only an unencoded body is read"),
             )),
             _ => {
-                let most = self.client.limits().body_bytes;
-                self.body.read(limit, self.client.load(), most).await
+                let limits = Arc::clone(&self.client.limits());
+                self.body.read(limit, &limits).await
             }
         }
     }
@@ -189,15 +198,15 @@ pub(super) struct RequestBody {
     /// is read.
     is_sending: bool,
     version: Version,
-    /// Bytes that it takes of the listener's room for bodies.
-    taken: Option<(Arc<Load>, usize)>,
+    /// What it takes of the listener's room for bodies.
+    permit: BodyPermit,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, head: &Parts) -> Self {
+    pub(super) fn new(incoming: Incoming, head: &Parts, permit: BodyPermit) -> Self {
         let unread = Some(incoming).filter(|incoming| !incoming.is_end_stream());
         let is_sending = unread.is_some() && !head.headers.contains_key(EXPECT);
-        Self { unread, is_sending, version: head.version, taken: None }
+        Self { unread, is_sending, version: head.version, permit }
     }
 
     /// `Content-Length`, or 0 when there is none.
@@ -205,13 +214,13 @@ impl RequestBody {
         self.unread.as_ref().map_or(0, |incoming| incoming.size_hint().lower())
     }
 
-    async fn read(&mut self, limit: usize, load: &Arc<Load>, most: usize) -> Result<Bytes, Rejection> {
+    async fn read(&mut self, limit: usize, limits: &Limits) -> Result<Bytes, Rejection> {
         self.is_sending = true;
         let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
         if first.len() > limit {
             return Err(Rejection::PayloadTooLarge { limit });
         }
-        self.take(first.len(), load, most)?;
+        self.take(first.len(), limits)?;
         if self.unread.is_none() {
             return Ok(first);
         }
@@ -222,19 +231,16 @@ impl RequestBody {
             if body.len() + data.len() > limit {
                 return Err(Rejection::PayloadTooLarge { limit });
             }
-            self.take(data.len(), load, most)?;
+            self.take(data.len(), limits)?;
             body.extend_from_slice(&data);
         }
         Ok(body.freeze())
     }
 
     /// Takes room for another piece of the body.
-    fn take(&mut self, count: usize, load: &Arc<Load>, most: usize) -> Result<(), Rejection> {
-        if !load.take_body_bytes(count, most) {
-            return Err(Rejection::Unavailable { retry_after: RetryAfter::SOON });
-        }
-        self.taken.get_or_insert_with(|| (Arc::clone(load), 0)).1 += count;
-        Ok(())
+    fn take(&mut self, count: usize, limits: &Limits) -> Result<(), Rejection> {
+        let has_room = self.permit.take(count, limits);
+        if has_room { Ok(()) } else { Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }) }
     }
 
     /// The next piece; at the end `unread` becomes `None`.
@@ -263,9 +269,6 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Some((load, count)) = self.taken.take() {
-            load.give_body_bytes_back(count);
-        }
         let Some(unread) = self.unread.take() else { return };
         if self.version < Version::HTTP_2
             && self.is_sending

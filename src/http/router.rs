@@ -54,6 +54,8 @@ pub struct Routes {
     pub(super) is_https: bool,
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
+    /// Paths that may use the reserve of connections, requests and bodies.
+    reserved: &'static [&'static str],
 }
 
 /// One method of one path.
@@ -70,11 +72,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let reject = |rejection| reject(E::from(rejection));
-        Self {
-            routes: Routes { name, cors: None, reject, routes: Vec::new(), is_https: false, open: &[] },
-            state,
-            error: PhantomData,
-        }
+        let routes = Routes { name, cors: None, reject, routes: Vec::new(), is_https: false, open: &[], reserved: &[] };
+        Self { routes, state, error: PhantomData }
     }
 
     /// Grants browsers of other origins access; `None` grants none.
@@ -87,6 +86,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// included.
     pub fn open_to_all(mut self, patterns: &'static [&'static str]) -> Self {
         self.routes.open = patterns;
+        self
+    }
+
+    /// Keeps a share of the connections, open requests and bodies of the listener for these paths.
+    /// Their requests must end soon.
+    pub fn reserve(mut self, patterns: &'static [&'static str]) -> Self {
+        self.routes.reserved = patterns;
         self
     }
 
@@ -215,6 +221,7 @@ struct Endpoint {
     routes: Vec<Route>,
     allow: HeaderValue,
     cors: Option<Cors>,
+    is_reserved: bool,
     metrics: RouteMetrics,
 }
 
@@ -250,6 +257,7 @@ impl Site {
         for endpoint in &mut site.endpoints {
             let interface = &site.interfaces[endpoint.interface];
             let is_open = interface.open.contains(&endpoint.pattern);
+            endpoint.is_reserved = interface.reserved.contains(&endpoint.pattern);
             endpoint.cors = if is_open { Some(Cors::Any) } else { interface.cors.clone() };
             endpoint.allow = allow(&endpoint.routes, endpoint.cors.is_some());
         }
@@ -272,7 +280,8 @@ impl Site {
             let metrics = metrics.route(interface, pattern);
             let allow = HeaderValue::from_static("");
             let routes = vec![route];
-            self.endpoints.push(Endpoint { pattern, interface: owner, routes, allow, cors: None, metrics });
+            let (cors, is_reserved) = (None, false);
+            self.endpoints.push(Endpoint { pattern, interface: owner, routes, allow, cors, is_reserved, metrics });
             return Ok(());
         };
         if endpoint.interface != owner {
@@ -321,6 +330,11 @@ impl<'a> Target<'a> {
         let handled_by = if *method == Method::HEAD { &Method::GET } else { method };
         let route = endpoint.routes.iter().find(|route| route.method == *handled_by);
         route.ok_or_else(|| Rejection::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow.clone() })
+    }
+
+    /// Whether its requests may use the reserve.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.endpoint.is_some_and(|endpoint| endpoint.is_reserved)
     }
 
     /// The answer to `OPTIONS`, where the interface allows other origins and the path exists.

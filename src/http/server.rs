@@ -33,7 +33,7 @@ pub struct Server {
     pub site: Site,
     /// The limits of this address. They may change while it is served.
     pub limits: Arc<ArcSwap<Limits>>,
-    /// Whether a peer is a proxy whose `Forwarded` and `X-Forwarded-For` count.
+    /// Whether a peer is a proxy that names its clients in [`Limits::forwarded_header`].
     pub trusted_proxy: TrustedProxy,
     /// Random bytes for request ids.
     pub random: FillRandom,
@@ -72,8 +72,8 @@ impl Server {
                             continue;
                         }
                         let is_proxy = (conditions.trusted_proxy)(peer.ip().to_canonical());
-                        let limit = conditions.limits.load().connections_per_source;
-                        let Some(permit) = Load::enter(&load, peer.ip(), limit, is_proxy) else { continue };
+                        let permit = Load::enter(&load, peer.ip(), &conditions.limits.load(), is_proxy);
+                        let Some(permit) = permit else { continue };
                         // Answers are small and written whole, so Nagle's algorithm would only
                         // delay them.
                         let _ = stream.set_nodelay(true);

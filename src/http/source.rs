@@ -4,29 +4,41 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use hyper::header::{FORWARDED, HeaderMap, HeaderName};
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use super::limits::ForwardedHeader;
 
-/// The address of the client: `peer`, or the address that the proxies in front name, when `peer` is
-/// a proxy that is `trusted`.
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The address of the client: `peer`, or the address that the proxies in front name in `header`,
+/// when `peer` is a proxy that is `trusted`.
 ///
-/// Proxies append to `Forwarded` (RFC 7239) or `X-Forwarded-For`, so the list is read from its
-/// right end: the first address that is not a trusted proxy is the client; where all are trusted it
-/// is the left-most. The client can forge everything further left, so it is not read. The result is
-/// `peer` when the header is missing or an element that is read is not an address, and when both
-/// headers are there and disagree, because one of them then came from the client.
-pub fn source_address(peer: IpAddr, headers: &HeaderMap, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+/// Proxies append to the header, so the list is read from its right end: the first address that is
+/// not a trusted proxy is the client; where all are trusted it is the left-most. The client can
+/// forge everything further left, so it is not read. The result is `peer` when the header is
+/// missing or an element that is read is not an address. The other header is not read: the client
+/// may have sent it.
+pub fn source_address(
+    peer: IpAddr,
+    headers: &HeaderMap,
+    header: ForwardedHeader,
+    trusted: impl Fn(IpAddr) -> bool,
+) -> IpAddr {
     let peer = peer.to_canonical();
     if !trusted(peer) {
         return peer;
     }
-    let forwarded = elements(headers, &FORWARDED).map(|element| element.and_then(forwarded_for));
-    let x_forwarded_for = elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(node));
-    let source = match (headers.contains_key(FORWARDED), headers.contains_key(X_FORWARDED_FOR)) {
-        (true, true) => client(forwarded, &trusted).filter(|source| client(x_forwarded_for, &trusted) == Some(*source)),
-        (true, false) => client(forwarded, &trusted),
-        (false, _) => client(x_forwarded_for, &trusted),
-    };
-    source.unwrap_or(peer)
+    let addresses = elements(headers, name_of(header)).map(|element| match header {
+        ForwardedHeader::Forwarded => element.and_then(forwarded_for),
+        ForwardedHeader::XForwardedFor => element.and_then(node),
+    });
+    client(addresses, &trusted).unwrap_or(peer)
+}
+
+/// The header's name.
+pub(super) fn name_of(header: ForwardedHeader) -> &'static HeaderName {
+    match header {
+        ForwardedHeader::Forwarded => &FORWARDED,
+        ForwardedHeader::XForwardedFor => &X_FORWARDED_FOR,
+    }
 }
 
 /// The first untrusted address, else the last one; `None` as soon as something is not an address.
@@ -44,7 +56,7 @@ fn client(addresses: impl Iterator<Item = Option<IpAddr>>, trusted: impl Fn(IpAd
 
 /// The comma-separated elements of all lines of a header, from the right; `None` for a line that is
 /// not text.
-fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
+fn elements<'a>(headers: &'a HeaderMap, name: &'static HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
     let lines = headers.get_all(name).iter().rev();
     lines.flat_map(|line| {
         let text = line.to_str().ok();
@@ -98,21 +110,23 @@ mod tests {
         }
     }
 
-    fn source(peer: &str, lines: &[(&HeaderName, &str)]) -> String {
+    fn source(peer: &str, header: ForwardedHeader, lines: &[(&HeaderName, &str)]) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        source_address(peer.parse().unwrap(), &headers, trusted).to_string()
+        source_address(peer.parse().unwrap(), &headers, header, trusted).to_string()
     }
 
     #[test]
     fn forwarding_headers_of_untrusted_peers_are_ignored() {
         let lines = [(&FORWARDED, "for=198.51.100.7"), (&X_FORWARDED_FOR, "198.51.100.7")];
-        assert_eq!(source("192.0.2.1", &lines), "192.0.2.1");
-        assert_eq!(source("::ffff:192.0.2.1", &lines), "192.0.2.1");
-        assert_eq!(source(PEER, &[]), PEER);
-        assert_eq!(source("::ffff:10.0.0.1", &lines), "198.51.100.7");
+        for header in [ForwardedHeader::Forwarded, ForwardedHeader::XForwardedFor] {
+            assert_eq!(source("192.0.2.1", header, &lines), "192.0.2.1");
+            assert_eq!(source("::ffff:192.0.2.1", header, &lines), "192.0.2.1");
+            assert_eq!(source(PEER, header, &[]), PEER);
+            assert_eq!(source("::ffff:10.0.0.1", header, &lines), "198.51.100.7");
+        }
     }
 
     #[test]
@@ -148,7 +162,11 @@ mod tests {
             ("192.0.2.1", PEER),
         ];
         for (value, expected) in table {
-            assert_eq!(source(PEER, &[(&FORWARDED, value)]), expected, "Forwarded: {value}");
+            assert_eq!(
+                source(PEER, ForwardedHeader::Forwarded, &[(&FORWARDED, value)]),
+                expected,
+                "Forwarded: {value}"
+            );
         }
     }
 
@@ -170,17 +188,24 @@ mod tests {
             ("192.0.2.1, \u{e9}", PEER),
         ];
         for (value, expected) in table {
-            assert_eq!(source(PEER, &[(&X_FORWARDED_FOR, value)]), expected, "X-Forwarded-For: {value}");
+            assert_eq!(
+                source(PEER, ForwardedHeader::XForwardedFor, &[(&X_FORWARDED_FOR, value)]),
+                expected,
+                "X-Forwarded-For: {value}"
+            );
         }
     }
 
     #[test]
-    fn header_lines_are_joined_in_order_and_both_headers_must_agree() {
+    fn header_lines_are_joined_in_order_and_only_the_chosen_header_is_read() {
+        use ForwardedHeader::{Forwarded, XForwardedFor};
+
         let lines = [(&X_FORWARDED_FOR, "203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1, 10.0.0.2")];
-        assert_eq!(source(PEER, &lines), "192.0.2.1");
+        assert_eq!(source(PEER, XForwardedFor, &lines), "192.0.2.1");
+        // The proxy appends to one header and passes the other on as the client sent it.
         let forged = [(&FORWARDED, "for=203.0.113.9"), (&X_FORWARDED_FOR, "192.0.2.1")];
-        assert_eq!(source(PEER, &forged), PEER);
-        let agreeing = [(&FORWARDED, "for=192.0.2.1"), (&X_FORWARDED_FOR, "192.0.2.1")];
-        assert_eq!(source(PEER, &agreeing), "192.0.2.1");
+        assert_eq!(source(PEER, XForwardedFor, &forged), "192.0.2.1");
+        assert_eq!(source(PEER, Forwarded, &forged), "203.0.113.9");
+        assert_eq!(source(PEER, Forwarded, &forged[1..]), PEER);
     }
 }

@@ -35,6 +35,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
     let compat_openapi = openapi.clone();
     Router::<Indexer, IndexerError>::new(Interface::Indexer.name(), Arc::new(Indexer { registry }))
         .cors(cors)
+        .reserve(&["/health"])
         .route(post.clone(), "/inclusion-proof", inclusion_proof::inclusion_proof)
         .route(post.clone(), "/packed-account", packed_account::packed_account)
         .route(post.clone(), "/signature-nonce", signature_nonce::signature_nonce)

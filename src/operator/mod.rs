@@ -41,6 +41,7 @@ use crate::interface::Interface;
 /// The operator's routes.
 pub fn routes(operator: Arc<Operator>) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
+        .reserve(&["/health", "/ready", "/metrics"])
         // Probes and Prometheus call these by any name and without a token.
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)

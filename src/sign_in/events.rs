@@ -10,13 +10,13 @@ use http_body_util::StreamBody;
 use hyper::StatusCode;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use selfsame_actors::{Progress, TransactionId};
+use selfsame_actors::{FollowerPermit, Progress, TransactionId};
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use super::error::SignInEndpointError;
 use super::state::SignIn;
-use super::transaction::{secret, state_name, transaction_id};
+use super::transaction::{follower, state_name};
 use crate::http::{Request, Response, Shutdown, stream};
 
 /// A comment is sent at least this often, so that proxies and browsers keep the connection open.
@@ -25,18 +25,23 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A stream ends after this time; browsers then connect again.
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// The same while more than half of the listener's connections or requests are taken.
+const LONGEST_WHEN_HALF_FULL: Duration = Duration::from_secs(30);
+
 /// Makes nginx forward each event at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
 /// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
+    let (id, secret, permit) = follower(&sign_in, &request)?;
     // The secret is checked before the stream begins, so that a client without it gets an error
     // status.
     let progress = sign_in.handle.progress(id, &secret)?;
     let shutdown = request.shutdown().clone();
-    let follower = Follower { sign_in, id, secret, shutdown, until: Instant::now() + LONGEST };
+    let is_half_full = Box::new(request.is_listener_half_full());
+    let began = Instant::now();
+    let follower = Follower { sign_in, id, secret, shutdown, began, is_half_full, _permit: permit };
     let span = Span::current();
     let pieces = unfold((follower, Next::Send(progress)), move |(follower, next)| {
         let piece = async move {
@@ -57,7 +62,9 @@ struct Follower {
     id: TransactionId,
     secret: String,
     shutdown: Shutdown,
-    until: Instant,
+    began: Instant,
+    is_half_full: Box<dyn Fn() -> bool + Send + Sync>,
+    _permit: FollowerPermit,
 }
 
 /// What the stream does next.
@@ -68,19 +75,24 @@ enum Next {
 }
 
 impl Follower {
+    /// When the stream ends.
+    fn end(&self) -> Instant {
+        self.began + if (self.is_half_full)() { LONGEST_WHEN_HALF_FULL } else { LONGEST }
+    }
+
     /// The next piece of the stream and the step after it; `None` at the end.
     async fn piece(&self, next: Next) -> Option<(Bytes, Next)> {
         let progress = match next {
             Next::Send(progress) => progress,
             Next::End => return None,
             Next::Wait => {
-                let deadline = (Instant::now() + HEARTBEAT).min(self.until);
+                let deadline = (Instant::now() + HEARTBEAT).min(self.end());
                 let followed = tokio::select! {
                     followed = self.sign_in.handle.follow(self.id, &self.secret, deadline) => followed,
                     () = self.shutdown.triggered() => return None,
                 };
                 match followed {
-                    Ok(Progress::Waiting) if Instant::now() >= self.until => return None,
+                    Ok(Progress::Waiting) if Instant::now() >= self.end() => return None,
                     Ok(Progress::Waiting) => return Some((Bytes::from_static(b":\n\n"), Next::Wait)),
                     Ok(progress) => progress,
                     // The stream ends, and the page connects again.

@@ -46,11 +46,16 @@ use crate::health;
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
 
+/// The paths that applications' servers call, which a flood of browsers must not keep out.
+static RESERVED: [&str; 7] =
+    ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/token", "/introspect", "/userinfo", "/health"];
+
 /// The routes of the sign-in interface.
 pub fn routes(handle: SignInHandle) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
     Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), Arc::new(SignIn { handle }))
         .open_to_all(&["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/token", "/userinfo"])
+        .reserve(&RESERVED)
         .route(get.clone(), "/.well-known/openid-configuration", discovery::discovery)
         .route(get.clone(), "/jwks", discovery::jwks)
         .route(get.clone(), "/jwks.json", discovery::jwks)

@@ -31,6 +31,7 @@ pub fn limits(config: &Config) -> SignInLimits {
     SignInLimits {
         per_source: config.limits.sign_ins_per_source.map(RateLimit::limit),
         open_sign_ins: config.limits.open_sign_ins,
+        followers_per_source: config.limits.followers_per_source,
         waiting_calls: config.limits.in_flight,
     }
 }

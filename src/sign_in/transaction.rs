@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
-use selfsame_actors::{CompletedTransaction, InvalidTransactionId, Progress, SessionCookie, TransactionId};
+use selfsame_actors::{
+    CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, SessionCookie, TransactionId,
+};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
@@ -60,7 +62,8 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 /// `{"error":"access_denied"}`.
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
-    sign_in.handle.charge_source(request.source())?;
+    let source = request.source();
+    sign_in.handle.charge_source(source)?;
     let body = request.read_json(BODY_LIMIT).await?;
     let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
     let body: Value =
@@ -72,20 +75,35 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
         sign_in.handle.refuse(id).await?;
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
-    sign_in.handle.answer(id, &body).await?;
+    sign_in.handle.answer(id, &body, Some(source)).await?;
     Ok(json(StatusCode::OK, &value!({"success": true})))
 }
 
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
 /// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
+    let (id, secret, _permit) = follower(&sign_in, &request)?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
     let progress = tokio::select! {
         progress = sign_in.handle.follow(id, &secret, deadline) => progress?,
         () = request.shutdown().triggered() => sign_in.handle.progress(id, &secret)?,
     };
     Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
+}
+
+/// Counts a client that wants to follow a transaction, against the limits of its source and of the
+/// transaction.
+pub(super) fn follower(
+    sign_in: &SignIn,
+    request: &Request,
+) -> Result<(TransactionId, String, FollowerPermit), SignInEndpointError> {
+    let source = request.source();
+    sign_in.handle.charge_source(source)?;
+    let (id, secret) = (transaction_id(request)?, secret(request)?);
+    // Only a client that has the secret is a follower.
+    sign_in.handle.progress(id, &secret)?;
+    let permit = sign_in.handle.enter_follower(id, Some(source))?;
+    Ok((id, secret, permit))
 }
 
 /// The state as the answers name it.

@@ -47,12 +47,17 @@ pub const BODY_LIMIT: usize = 256 * 1024;
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {
     let deadline = endpoint.verification.deadline();
-    endpoint.verification.charge_source(request.source())?;
+    // A request that cannot be read counts as one proof.
+    let source = request.source();
+    endpoint.verification.charge_source(source, 1)?;
     let body = request.read_json(BODY_LIMIT).await?;
     // A parsed JSON tree can take about 50 times the memory of its text, so the handler drops it
     // before it waits for the verifier.
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
+    // The first proof was counted before the body was read.
+    let further = (asked.proofs.count() as usize).saturating_sub(1);
+    endpoint.verification.charge_source(source, further)?;
     let environment = asked.environment.name();
     let (action, session_id) = match &asked.proofs {
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
@@ -63,7 +68,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let audit = request.audit();
     audit.concerns(rp_id.as_str());
     let Verification { app_id, protocol_version, results, nullifier, is_reuse } =
-        endpoint.verification.verify(&rp_id, asked, deadline).await?;
+        endpoint.verification.verify_from(Some(source), &rp_id, asked, deadline).await?;
     audit.client(&app_id);
     if let Some(seen) = &nullifier {
         audit.person(seen.nullifier.0.to_be_bytes());

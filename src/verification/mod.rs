@@ -27,6 +27,7 @@ use crate::{health, openapi};
 pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
     Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification }))
         .cors(cors)
+        .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
         .audited("proofs_verified")
         .route(Method::GET, "/health", |_, _| health::health())

@@ -221,7 +221,7 @@ pub fn folder() -> TempDir {
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS");
-    command.env_remove("SELFSAME_OVERLOAD_SECONDS");
+    command.env_remove("SELFSAME_OVERLOAD_SECONDS").env_remove("SELFSAME_OUTAGE_SECONDS");
     command.env_remove("SELFSAME_HOSTILE_SEED").env_remove("SELFSAME_HOSTILE_CASES");
     command
 }

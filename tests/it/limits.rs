@@ -8,6 +8,7 @@ use alloy_primitives::{Address, U256};
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use selfsame::config::RateLimit;
+use selfsame::http::ForwardedHeader;
 use selfsame::interface::Interface;
 use selfsame_actors::AdmissionLimits;
 use selfsame_protocol::ids::Nonce;
@@ -83,6 +84,7 @@ async fn trusted_proxies_name_the_source() {
     let client = RegistryClient::start_with(|config| {
         config.limits.per_source = Some(RateLimit { requests: 1, window: seconds(60) });
         config.limits.trusted_proxies = vec!["127.0.0.8".parse().expect("a network")];
+        config.limits.forwarded_header = ForwardedHeader::Forwarded;
     })
     .await;
     let proxy =

@@ -13,6 +13,7 @@ mod commands;
 mod consistency;
 mod crash;
 mod disk;
+mod fairness;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod gateway_errors;
@@ -26,6 +27,7 @@ mod limits;
 mod logs;
 mod openapi;
 mod operator;
+mod outage;
 mod overload;
 mod registry_client;
 mod sign_in;

@@ -168,6 +168,11 @@ impl Registry {
         &self.domain
     }
 
+    /// Sets the token that the gateway may ask for when an account is created.
+    pub fn set_creation_token(&mut self, token: Option<String>) {
+        self.client.creation_token = token;
+    }
+
     /// The client of the gateway and the indexer.
     pub fn client(&self) -> &Client {
         &self.client

@@ -7,9 +7,12 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, hex};
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, StatusCode, Url};
-use selfsame_protocol::gateway::{BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse};
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::gateway::{
+    AccountCreation, BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse,
+};
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
@@ -17,6 +20,7 @@ use selfsame_protocol::indexer::{
 };
 use selfsame_protocol::json;
 use selfsame_protocol::ledger::{Receipt, RequestId};
+use selfsame_protocol::proof_of_work::ProofOfWork;
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
 use serde::de::DeserializeOwned;
@@ -114,6 +118,8 @@ pub struct Client {
     indexer: String,
     /// Pause between status queries. It matters with a gateway that does not hold its answer.
     pub poll_pause: Duration,
+    /// The token that a gateway may ask for when an account is created.
+    pub creation_token: Option<String>,
 }
 
 impl Client {
@@ -127,6 +133,7 @@ impl Client {
             gateway: base(gateway)?,
             indexer: base(indexer)?,
             poll_pause: Duration::from_millis(200),
+            creation_token: None,
         })
     }
 
@@ -136,7 +143,8 @@ impl Client {
     }
 
     /// Submits an operation. The caller draws a random `idempotency_key` for an operation and keeps
-    /// it when it submits that operation again.
+    /// it when it submits that operation again. For a new account this asks the gateway first
+    /// whether it needs a token or a proof of work, and makes the proof.
     pub async fn submit(
         &self,
         operation: &Operation,
@@ -144,8 +152,42 @@ impl Client {
     ) -> Result<GatewayStatusResponse, ClientError> {
         let url = format!("{}{}", self.gateway, route(operation.kind()));
         let key = hex::encode(idempotency_key);
-        let request = || self.http.post(&url).json(operation).header("Idempotency-Key", &key).timeout(ANSWER_TIMEOUT);
+        let body = serde_json::to_string(operation)
+            .map_err(|error| ClientError::Unreadable { url: url.clone(), reason: error.to_string() })?;
+        let headers = match operation {
+            Operation::CreateAccount(_) => self.creation_headers(&body).await?,
+            _ => HeaderMap::new(),
+        };
+        let request = || {
+            let request = self.http.post(&url).header(CONTENT_TYPE, "application/json").headers(headers.clone());
+            request.body(body.clone()).header("Idempotency-Key", &key).timeout(ANSWER_TIMEOUT)
+        };
         self.call(&url, request).await
+    }
+
+    /// The headers that the gateway needs for a new account: the token, or a proof of work.
+    async fn creation_headers(&self, body: &str) -> Result<HeaderMap, ClientError> {
+        let config = self.config().await?;
+        let (name, value) = match (config.create_account, &self.creation_token) {
+            (Some(AccountCreation::Token), Some(token)) => (AUTHORIZATION, format!("Bearer {token}")),
+            (Some(AccountCreation::ProofOfWork { difficulty, time }), _) => {
+                let domain = RegistryDomain { chain_id: config.chain_id, verifying_contract: config.registry_address };
+                let body = body.to_owned();
+                let solving = move || ProofOfWork::solve(&domain, body.as_bytes(), difficulty, time);
+                let solution = tokio::task::spawn_blocking(solving).await;
+                let failed = |error: tokio::task::JoinError| ClientError::Unreadable {
+                    url: self.gateway.clone(),
+                    reason: format!("the proof of work failed: {error}"),
+                };
+                (HeaderName::from_static("proof-of-work"), solution.map_err(failed)?.to_string())
+            }
+            _ => return Ok(HeaderMap::new()),
+        };
+        let value = HeaderValue::try_from(value).map_err(|_| ClientError::Unreadable {
+            url: self.gateway.clone(),
+            reason: "it needs a token, and the given one is not a header's text".to_owned(),
+        })?;
+        Ok(HeaderMap::from_iter([(name, value)]))
     }
 
     /// The state of a request. The gateway holds its answer until the state is final, for at most

@@ -133,6 +133,9 @@ enum Change {
         /// The agent that may recover the account; no agent when left out.
         #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
         recovery_agent: Option<Address>,
+        /// The token that the gateway's operator gave out, if it asks for one.
+        #[arg(long, value_name = "TOKEN")]
+        creation_token: Option<String>,
     },
     /// Add another wallet to the account.
     Insert {
@@ -353,7 +356,10 @@ async fn change_account(
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
     let mut wallet = WalletFile::open(&options.wallet)?;
-    let registry = connect(options, &mut wallet).await?;
+    let mut registry = connect(options, &mut wallet).await?;
+    if let Change::CreateAccount { creation_token, .. } = &change {
+        registry.set_creation_token(creation_token.clone());
+    }
     let step = build(change, &registry, &wallet.key).await?;
     let started = clock();
     let accepted = registry.submit(step, random).await?;
@@ -375,7 +381,7 @@ async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> R
     let own_account = || registry.account_of(key.address());
     let authenticator = |wallet: PathBuf| WalletFile::open(&wallet).map(|wallet| wallet.key.authenticator());
     Ok(match change {
-        Change::CreateAccount { recovery_agent } => {
+        Change::CreateAccount { recovery_agent, .. } => {
             create_account(&[key.authenticator()], recovery_agent.unwrap_or_default())
         }
         Change::Insert { new_wallet, slot } => {

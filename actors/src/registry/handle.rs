@@ -1,6 +1,7 @@
 //! The registry's handle, for writing and reading.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::messages::RequestTrackerMessage;
 use super::state::{AdmissionLimits, Reader, RegistryState};
-use super::submission::{RateLimitScope, Submission, SubmitError};
+use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::{RESTART_PATIENCE, Slot};
@@ -81,6 +82,9 @@ struct Inner {
     reader: Arc<Reader>,
     request_tracker: Arc<Slot<RequestTrackerMessage>>,
     per_source: SourceLimiter,
+    /// Receipts that are computed. Apart from the requests, so that reading does not use up their
+    /// limit.
+    receipts_per_source: SourceLimiter,
     /// The steps that make the registry read-only while they fail.
     steps: [Arc<RetriedStep>; 2],
     group_commit: GroupCommit,
@@ -96,6 +100,7 @@ impl RegistryHandle {
         Self {
             inner: Arc::new(Inner {
                 per_source: SourceLimiter::new(state.reader.limits.load().per_source),
+                receipts_per_source: SourceLimiter::new(state.reader.limits.load().per_source),
                 reader: Arc::clone(&state.reader),
                 request_tracker: Arc::clone(&state.slots.request_tracker),
                 steps: [Arc::clone(&state.sealer.step), Arc::clone(&state.applier.step)],
@@ -247,10 +252,10 @@ impl RegistryHandle {
     /// Runs work that reads and computes much ([`RegistryHandle::receipt`],
     /// [`RegistryHandle::block`]) off the async threads. At most one such piece of work per core
     /// runs at a time, so that other calls keep their share of the processor.
-    pub async fn reading<R: Send + 'static>(
+    pub async fn reading<R: Send + 'static, E: From<StoreError> + Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
+        work: impl FnOnce(&Self) -> Result<R, E> + Send + 'static,
+    ) -> Result<R, E> {
         let permit = Arc::clone(&self.inner.reading).acquire_owned().await.map_err(|_| StoreError::Closing)?;
         let handle = self.clone();
         let read = move || {
@@ -258,27 +263,36 @@ impl RegistryHandle {
             let _permit = permit;
             work(&handle)
         };
-        self.inner.reader.blocking.run(read).await.unwrap_or(Err(StoreError::Panicked))
+        self.inner.reader.blocking.run(read).await.unwrap_or(Err(StoreError::Panicked.into()))
     }
 
     /// The receipt of a final request; `None` when the request is unknown or not final. Receipts
     /// never expire. Blocks the thread: see [`RegistryHandle::reading`].
-    pub fn receipt(&self, request_id: &RequestId) -> Result<Option<Receipt>, StoreError> {
+    ///
+    /// # Errors
+    /// [`ReceiptError::RateLimited`] when the receipt has to be computed, which takes the hashes of
+    /// its whole block, and `source` has had as many computed as the limit of requests by source
+    /// allows. An embedder's own calls pass no source.
+    pub fn receipt(&self, request_id: &RequestId, source: Option<IpAddr>) -> Result<Option<Receipt>, ReceiptError> {
         let reader = &self.inner.reader;
         let Some(place) = reader.place(request_id)? else { return Ok(None) };
         if place.height > reader.publication.height() {
             return Ok(None);
         }
-        let receipts = self.receipts_of(place.height)?;
+        let receipts = self.receipts_of(place.height, source)?;
         Ok(receipts.and_then(|receipts| receipts.receipt(place.position)))
     }
 
     /// The receipts of a block. Clients usually ask for them one after the other, so the handle
     /// keeps those of the last blocks.
-    fn receipts_of(&self, height: u64) -> Result<Option<Arc<BlockReceipts>>, StoreError> {
+    fn receipts_of(&self, height: u64, source: Option<IpAddr>) -> Result<Option<Arc<BlockReceipts>>, ReceiptError> {
         let lock = || self.inner.receipts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, receipts)) = lock().iter().find(|(kept, _)| *kept == height) {
             return Ok(Some(Arc::clone(receipts)));
+        }
+        if let Some(source) = source {
+            let charged = self.inner.receipts_per_source.charge(source, self.inner.reader.clock.now());
+            charged.map_err(ReceiptError::RateLimited)?;
         }
         let block = self.inner.reader.block(height)?;
         let Some((block, applied)) = block.zip(self.inner.reader.applied_block(height)?) else { return Ok(None) };
@@ -326,6 +340,7 @@ impl RegistryHandle {
         self.inner.request_tracker.set_limit(limits.waiting_calls);
         self.inner.reader.publication.waiters.set_limit(limits.status_waiters);
         self.inner.per_source.set(limits.per_source);
+        self.inner.receipts_per_source.set(limits.per_source);
         self.inner.reader.limits.store(Arc::new(limits));
     }
 

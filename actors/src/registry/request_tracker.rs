@@ -5,6 +5,7 @@
 //! request is durable, so the mailbox never waits for a disk.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Entry, RequestId};
+use selfsame_protocol::net::network_of;
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
@@ -147,24 +149,24 @@ impl RequestTrackerState {
     /// commit.
     fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
         let operation_hash = hash_operation(&submission.operation);
-        let checked = match self.known_request(submission.idempotency_key.as_deref(), operation_hash) {
+        let key_hash = submission.idempotency_key.as_deref().map(|key| hash_key(key, &signer, submission.source));
+        let checked = match self.known_request(key_hash, operation_hash) {
             Ok(Some(known)) => return self.answer_when_durable(known, reply),
             Ok(None) => self.check_admission(&submission.operation, signer, operation_hash),
             Err(error) => Err(error),
         };
         match checked {
-            Ok(()) => self.accept(submission, operation_hash, reply),
+            Ok(()) => self.accept(submission.operation, key_hash, operation_hash, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
         }
     }
 
-    /// The request that an idempotency key stands for. `None` when the key is new, its retention is
-    /// over, or its request is no longer recorded.
-    fn known_request(&self, key: Option<&str>, operation_hash: B256) -> Result<Option<RequestId>, SubmitError> {
-        let Some(key) = key else { return Ok(None) };
+    /// The request that the hash of an idempotency key stands for. `None` when the key is new, its
+    /// retention is over, or its request is no longer recorded.
+    fn known_request(&self, key_hash: Option<B256>, operation_hash: B256) -> Result<Option<RequestId>, SubmitError> {
+        let Some(key_hash) = key_hash else { return Ok(None) };
         let reader = &self.admitter.reader;
-        let key_hash = keccak256(key);
         let known = match self.open_keys.get(&key_hash) {
             Some(record) => Some(*record),
             None => self.admitter.idempotency(&key_hash)?,
@@ -209,10 +211,10 @@ impl RequestTrackerState {
         if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
             let scope = RateLimitScope::LeafIndex;
             let limited = |wait| SubmitError::RateLimited { scope, retry_after: RetryAfter(wait) };
-            windows.check(&leaf_index, now).map_err(limited)?;
+            windows.check(&leaf_index, 1, now).map_err(limited)?;
             // The charge comes after the signature and the rules, so that other clients cannot use
             // up the account's limit.
-            windows.charge(leaf_index, now);
+            windows.charge(leaf_index, 1, now);
         }
         Ok(())
     }
@@ -225,16 +227,20 @@ impl RequestTrackerState {
         Ok(final_state.is_some_and(|state| state.height <= reader.publication.height()))
     }
 
-    fn accept(&mut self, submission: Submission, operation_hash: B256, reply: RpcReplyPort<Admitted>) {
-        let Submission { operation, idempotency_key, .. } = submission;
+    fn accept(
+        &mut self,
+        operation: Operation,
+        key_hash: Option<B256>,
+        operation_hash: B256,
+        reply: RpcReplyPort<Admitted>,
+    ) {
         let request_id = self.admitter.new_request_id();
-        let idempotency: Option<IdempotencyKey> = idempotency_key.map(|key| {
+        let idempotency: Option<IdempotencyKey> = key_hash.map(|key_hash| {
             let accepted_at = self.admitter.reader.clock.unix_seconds();
-            (keccak256(key), IdempotencyRecord { request_id, body_hash: operation_hash, accepted_at })
+            (key_hash, IdempotencyRecord { request_id, body_hash: operation_hash, accepted_at })
         });
         self.last_sequence += 1;
         let sequence = self.last_sequence;
-        let key_hash = idempotency.map(|(key_hash, _)| key_hash);
         let open = OpenRequest { sequence, operation_hash, locks: operation.locks(), key_hash };
         self.locks.extend(open.locks.iter().map(|lock| (*lock, request_id)));
         self.open.insert(request_id, open);
@@ -339,6 +345,19 @@ impl RequestTrackerState {
         }
         Ok(())
     }
+}
+
+/// Hash of an idempotency key and of the client whose key it is, so that the keys of different
+/// clients do not meet: the signer, who may change networks between two attempts; the network of
+/// the source (IPv6: its /64), when the operation has no signature.
+fn hash_key(key: &str, signer: &RecoveredSigner, source: Option<IpAddr>) -> B256 {
+    let client = match (signer, source) {
+        (Some(Ok(address)), _) => format!("signer {address}"),
+        (_, Some(source)) => format!("source {}", network_of(source)),
+        (_, None) => "no source".to_owned(),
+    };
+    // The client's text has no line break, so that the texts of different pairs differ.
+    keccak256(format!("{client}\n{key}"))
 }
 
 /// Hash of an operation's kind and all its fields.

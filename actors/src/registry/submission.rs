@@ -8,6 +8,8 @@ use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 
+use crate::support::rate::TooManyRequests;
+
 /// A request for the registry.
 #[derive(Clone, Debug)]
 pub struct Submission {
@@ -16,7 +18,8 @@ pub struct Submission {
     /// The client's address, for the limit by source. `None` is exempt from the limit: for an
     /// embedder's own requests.
     pub source: Option<IpAddr>,
-    /// The client's idempotency key, if it sent one.
+    /// The client's idempotency key, if it sent one. It stands for a request of the same signer, or
+    /// of the same source when the operation has no signature.
     pub idempotency_key: Option<String>,
 }
 
@@ -85,6 +88,17 @@ pub enum RateLimitScope {
     /// The limit by account.
     #[error("too many requests for this account")]
     LeafIndex,
+}
+
+/// Why a receipt is not answered.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReceiptError {
+    /// The source address has used up its limit of receipts that are computed.
+    #[error("too many receipts of different blocks from this address; try again in {}", .0.retry_after)]
+    RateLimited(TooManyRequests),
+    /// The store could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 fn duplicate_message(lock: Lock, same_as: Option<RequestId>) -> String {

@@ -12,6 +12,8 @@ use std::time::Duration;
 use selfsame_protocol::sign_in::claims::Provider;
 
 use super::error::SignInError;
+use super::follower_limits::{FollowerLimits, FollowerPermit};
+use super::ids::TransactionId;
 use super::keys::PUBLISHED_AFTER_RETIREMENT;
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
@@ -70,13 +72,23 @@ impl SignInHandle {
         self.state.per_source.check(source, self.state.clock.now())
     }
 
-    /// Counts an authorization request, an answer to one, or a wrong secret against the limit of
-    /// its source address (IPv6: its /64). A request beyond the limit is refused and not counted.
+    /// Counts an authorization request, an answer to one, a follower, or a wrong secret against the
+    /// limit of its source address (IPv6: its /64). A request beyond the limit is refused and not
+    /// counted.
     ///
     /// The caller does not count requests with a right secret: an application's server has one
     /// address and many end users.
     pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
         self.state.per_source.charge(source, self.state.clock.now())
+    }
+
+    /// Counts a follower of a transaction for as long as the permit is kept, or refuses it: a
+    /// transaction has at most four followers, a source address
+    /// [`SignInLimits::followers_per_source`]. A front-end calls this before it follows for a
+    /// client.
+    pub fn enter_follower(&self, id: TransactionId, source: Option<IpAddr>) -> Result<FollowerPermit, TooManyRequests> {
+        let limit = self.state.limits.load().followers_per_source;
+        FollowerLimits::enter(&self.state.followers, id, source, limit)
     }
 
     /// The public parts of the signing keys, oldest first. The first call makes the keys.

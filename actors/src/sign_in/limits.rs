@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use selfsame_protocol::net::network_of;
-use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
+use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::time::RetryAfter;
 
 use super::error::SignInError;
 use super::state::TRANSACTION_LIFETIME;
-use crate::support::rate::{RateLimiter, TooManyRequests};
+use crate::support::rate::{RateLimiter, SourceRateLimiter, TooManyRequests};
 
 /// How long a sign-in counts as open, even after it was completed, because its record is stored for
 /// that time.
@@ -19,32 +18,31 @@ const OPEN_FOR: Duration = Duration::from_secs(TRANSACTION_LIFETIME);
 /// source address. Their number is limited because each has a record and any client can begin one.
 pub(super) struct OpenSignIns {
     all: RateLimiter<()>,
-    of_source: RateLimiter<IpAddr>,
+    of_source: SourceRateLimiter,
 }
 
 impl OpenSignIns {
     /// No sign-in is open.
     pub fn new() -> Self {
-        Self { all: RateLimiter::new(), of_source: RateLimiter::new() }
+        Self { all: RateLimiter::new(), of_source: SourceRateLimiter::new(NetworkMultiples::QUARTERS) }
     }
 
     /// Counts a sign-in that `source` begins at `now` (time since the Unix epoch), if fewer than
-    /// `limit` are open. A source may have a quarter of the limit (rounded up), so that it cannot
-    /// use up all of it.
+    /// `limit` are open. A source, also a /56 of IPv6, may have a quarter of the limit (rounded
+    /// up), and a /48 or a /24 of IPv4 three quarters, so that they cannot use up all of it.
     pub fn open(&mut self, source: Option<IpAddr>, limit: usize, now: Duration) -> Result<(), SignInError> {
-        let source = source.map(network_of);
         if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
             let retry = |wait| TooManyRequests { retry_after: RetryAfter(wait) };
-            windows.check(&source, now).map_err(retry)?;
+            windows.check(source, 1, now).map_err(retry)?;
         }
         if let Some(windows) = self.all(limit) {
             let reason = || "too many sign-ins are under way".to_owned();
             let retry = |wait| SignInError::Unavailable { reason: reason(), retry_after: RetryAfter(wait) };
-            windows.check(&(), now).map_err(retry)?;
-            windows.charge((), now);
+            windows.check(&(), 1, now).map_err(retry)?;
+            windows.charge((), 1, now);
         }
         if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
-            windows.charge(source, now);
+            windows.charge(source, 1, now);
         }
         Ok(())
     }
@@ -54,8 +52,8 @@ impl OpenSignIns {
         if let Some(windows) = self.all(limit) {
             windows.refund(&());
         }
-        if let (Some(source), Some(windows)) = (source.map(network_of), self.of_source(limit)) {
-            windows.refund(&source);
+        if let (Some(source), Some(windows)) = (source, self.of_source(limit)) {
+            windows.refund(source);
         }
     }
 
@@ -63,7 +61,7 @@ impl OpenSignIns {
         self.all.under(Some(RateLimit { count: limit, window: OPEN_FOR }))
     }
 
-    fn of_source(&mut self, limit: usize) -> Option<&mut SlidingWindows<IpAddr>> {
+    fn of_source(&mut self, limit: usize) -> Option<&mut SourceWindows> {
         self.of_source.under(Some(RateLimit { count: limit.div_ceil(4), window: OPEN_FOR }))
     }
 }

@@ -7,11 +7,13 @@
 //! | [`signing_keys`] | keys: loading, publishing and making them |
 //! | [`messages`] | messages to the session registry |
 //! | [`state`] | what the session registry and the handle share |
-//! | [`limits`], [`keys`] | counts of open sign-ins; changes of the signing keys |
+//! | [`limits`], [`follower_limits`] | counts of open sign-ins and of their followers |
+//! | [`keys`] | changes of the signing keys |
 //! | [`session_registry`] | the actor |
 //! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `progress`, `sessions`, `grants`, `tokens` |
 
 pub(crate) mod error;
+pub(crate) mod follower_limits;
 pub(crate) mod grants;
 pub(crate) mod handle;
 pub(crate) mod ids;

@@ -38,13 +38,15 @@ pub struct SignInLimits {
     /// The most sign-ins that are begun within [`crate::TRANSACTION_LIFETIME`]. One source address
     /// may begin a quarter of them (rounded up).
     pub open_sign_ins: usize,
+    /// The most transactions that one source address (IPv6: a /64) follows at a time.
+    pub followers_per_source: usize,
     /// Calls that may wait for the session registry's answer at a time.
     pub waiting_calls: usize,
 }
 
 impl Default for SignInLimits {
     fn default() -> Self {
-        Self { per_source: None, open_sign_ins: 1_000_000, waiting_calls: 4096 }
+        Self { per_source: None, open_sign_ins: 1_000_000, followers_per_source: 256, waiting_calls: 4096 }
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::error::SignInError;
+use super::follower_limits::FollowerLimits;
 use super::messages::SessionRegistryMessage;
 use super::settings::{SignInClient, SignInLimits, SignInSettings};
 use super::signing_keys::LoadedKeys;
@@ -44,6 +45,7 @@ pub(crate) struct SignInState {
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
+    pub followers: Arc<FollowerLimits>,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
@@ -80,6 +82,7 @@ impl SignInState {
             settings,
             limits: ArcSwap::from_pointee(limits),
             per_source: SourceLimiter::new(limits.per_source),
+            followers: Arc::default(),
             keys: ArcSwapOption::empty(),
         }
     }

@@ -136,14 +136,15 @@ impl SignInHandle {
 
     /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
     /// one proof, which must be made for the transaction's own action, signal, nonce and
-    /// environment. The first accepted proof answers the transaction.
-    pub async fn answer(&self, id: TransactionId, body: &Value) -> Result<(), SignInError> {
+    /// environment. The first accepted proof answers the transaction. A source address may have a
+    /// quarter of the places of proofs that answer sign-ins.
+    pub async fn answer(&self, id: TransactionId, body: &Value, source: Option<IpAddr>) -> Result<(), SignInError> {
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
         let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal)?;
         check_unanswered(&value)?;
         let deadline = self.verification.deadline();
-        let verdict = self.verification.check_sign_in(&value.request.client_id, request, deadline).await?;
+        let verdict = self.verification.check_sign_in(&value.request.client_id, request, source, deadline).await?;
         verdict.map_err(SignInError::Proof)?;
         let level = VerificationLevel::of_identifier(&identifier);
         let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };

@@ -136,7 +136,7 @@ pub(super) fn check_history(
             let place = Place { height, position, block_hash: previous.hash };
             assert_eq!(ledger.place(request_id).expect("the read succeeds"), Some(place));
             let is_applied = model.apply(operation);
-            let receipt = registry.receipt(request_id).expect("the read succeeds").expect("the receipt exists");
+            let receipt = registry.receipt(request_id, None).expect("the read succeeds").expect("the receipt exists");
             receipt.verify().expect("the receipt verifies");
             if let Some(final_state) = final_states.get(request_id) {
                 let is_finalized = matches!(final_state, GatewayRequestState::Finalized { .. });

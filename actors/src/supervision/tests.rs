@@ -312,7 +312,7 @@ async fn blocks_of_another_appender_are_applied() {
         let state = final_state(&registry, &entry.request_id).await;
         assert_eq!(matches!(state, GatewayRequestState::Finalized { .. }), good, "{state:?}");
         registry
-            .receipt(&entry.request_id)
+            .receipt(&entry.request_id, None)
             .expect("the read succeeds")
             .expect("the receipt exists")
             .verify()

@@ -5,11 +5,10 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use selfsame_protocol::net::network_of;
-use selfsame_protocol::rate_limit::{RateLimit, SlidingWindows};
+use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::time::RetryAfter;
 
-/// The most keys whose events are counted at a time.
+/// The most keys whose events are counted at a time, and the most networks of each size.
 const MAX_KEYS: usize = 100_000;
 
 /// A source address has used up its limit of requests.
@@ -40,20 +39,42 @@ impl<Key: Eq + Hash> RateLimiter<Key> {
     }
 }
 
-/// Limits the requests of each source address (IPv6: of each /64).
+/// Windows of sources under a limit that can change or be off.
+pub(crate) struct SourceRateLimiter {
+    multiples: NetworkMultiples,
+    windows: Option<SourceWindows>,
+}
+
+impl SourceRateLimiter {
+    /// No events yet.
+    pub fn new(multiples: NetworkMultiples) -> Self {
+        Self { multiples, windows: None }
+    }
+
+    /// The windows under `limit`; `None` when `limit` is. A new limit starts with empty windows.
+    pub fn under(&mut self, limit: Option<RateLimit>) -> Option<&mut SourceWindows> {
+        if self.windows.as_ref().map(SourceWindows::limit) != limit {
+            self.windows = limit.map(|limit| SourceWindows::new(limit, self.multiples, MAX_KEYS));
+        }
+        self.windows.as_mut()
+    }
+}
+
+/// Limits the requests of each source address (IPv6: of each /64), of the networks around it, and
+/// of all together.
 pub(crate) struct SourceLimiter {
     limited: Mutex<Limited>,
 }
 
 struct Limited {
     limit: Option<RateLimit>,
-    limiter: RateLimiter<IpAddr>,
+    limiter: SourceRateLimiter,
 }
 
 impl SourceLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        Self { limited: Mutex::new(Limited { limit, limiter: RateLimiter::new() }) }
+        Self { limited: Mutex::new(Limited { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) }) }
     }
 
     /// Changes the limit, from the next request on.
@@ -66,21 +87,29 @@ impl SourceLimiter {
     pub fn check(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
-        windows.check(&network_of(source), now).map_err(|wait| TooManyRequests { retry_after: RetryAfter(wait) })
+        windows.check(source, 1, now).map_err(too_many)
     }
 
     /// Counts a request of `source` at `now` (time since the Unix epoch). A request beyond the
     /// limit is refused and not counted.
     pub fn charge(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
+        self.charge_many(source, 1, now)
+    }
+
+    /// Counts several things at once. More than the limit of a source are always refused.
+    pub fn charge_many(&self, source: IpAddr, count: usize, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
-        let network = network_of(source);
-        windows.check(&network, now).map_err(|wait| TooManyRequests { retry_after: RetryAfter(wait) })?;
-        windows.charge(network, now);
+        windows.check(source, count, now).map_err(too_many)?;
+        windows.charge(source, count, now);
         Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Limited> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn too_many(wait: Duration) -> TooManyRequests {
+    TooManyRequests { retry_after: RetryAfter(wait) }
 }

@@ -13,19 +13,21 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
+use selfsame_protocol::net::network_of;
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::{ActionKey, Admitted, Directory};
 use selfsame_protocol::verification::items::{ItemError, check_items};
-use selfsame_protocol::verification::request::{NullifierText, Proofs, VerificationRequest};
+use selfsame_protocol::verification::request::{MOST_RESPONSES, NullifierText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{StoreError, VerificationRecords};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::VerificationError;
 use super::messages::{Job, VerifierPoolMessage};
+use super::permits::{Origin, Permits, ProofPermit};
 use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNullifier};
 use super::roots::{RootList, RootsAt};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
@@ -54,9 +56,9 @@ pub struct Verification {
 /// Statistics of the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifierStatistics {
-    /// Proofs that wait or are being checked.
+    /// Proofs that wait or are being checked, those of sign-ins included.
     pub proofs_inside: usize,
-    /// The most proofs that may wait or be checked at a time.
+    /// The most proofs that may wait or be checked at a time, those of sign-ins included.
     pub queue: usize,
     /// Proofs that held, since the start.
     pub good: u64,
@@ -74,7 +76,7 @@ type Checked = Result<PermittedClaim, ItemError>;
 /// A claim with the permit of its proof.
 struct PermittedClaim {
     claim: Claim,
-    permit: Option<OwnedSemaphorePermit>,
+    permit: Option<ProofPermit>,
 }
 
 /// Proof verification, for front-ends and embedders. Cheap to clone. The handle stays valid when
@@ -82,6 +84,13 @@ struct PermittedClaim {
 #[derive(Clone)]
 pub struct VerificationHandle {
     inner: Arc<Inner>,
+}
+
+/// Whose proofs are checked.
+#[derive(Clone, Copy)]
+struct Client {
+    is_sign_in: bool,
+    source: Option<IpAddr>,
 }
 
 struct Inner {
@@ -95,11 +104,12 @@ struct Inner {
     recorder: NullifierRecorder,
     limits: ArcSwap<VerificationLimits>,
     per_source: SourceLimiter,
-    queue: usize,
     /// One permit for each proof that waits or is checked. A request takes all of its permits or
     /// none. Each permit is released when the work for its proof ends, even when the caller no
     /// longer waits.
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
+    /// The same for the proofs that answer sign-ins, which other proofs must not keep out.
+    sign_in_permits: Arc<Permits>,
     /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
     /// takes a fraction of a millisecond.
     preparing: Arc<Semaphore>,
@@ -123,7 +133,8 @@ impl VerificationHandle {
         let records = Arc::new(records);
         Ok(Self {
             inner: Arc::new(Inner {
-                permits: Arc::new(Semaphore::new(queue.min(Semaphore::MAX_PERMITS))),
+                permits: Arc::new(Permits::new(queue, MOST_RESPONSES)),
+                sign_in_permits: Arc::new(Permits::new(queue.div_ceil(4), 1)),
                 preparing: Arc::new(Semaphore::new(verifier.workers.len())),
                 verifier,
                 registry,
@@ -135,7 +146,6 @@ impl VerificationHandle {
                 clock,
                 limits: ArcSwap::from_pointee(limits),
                 per_source: SourceLimiter::new(limits.per_source),
-                queue,
             }),
         })
     }
@@ -157,10 +167,26 @@ impl VerificationHandle {
         request: VerificationRequest,
         deadline: Instant,
     ) -> Result<Verification, VerificationError> {
+        self.verify_from(None, path, request, deadline).await
+    }
+
+    /// The same for a client with a source address. One source (IPv6: one /64) may have a quarter
+    /// of the proofs that wait, and false proofs delay only their own source.
+    ///
+    /// # Errors
+    /// See [`VerificationError`].
+    pub async fn verify_from(
+        &self,
+        source: Option<IpAddr>,
+        path: &str,
+        request: VerificationRequest,
+        deadline: Instant,
+    ) -> Result<Verification, VerificationError> {
         let directory = self.inner.directory.load_full();
         let admitted = directory.admit(path, &request)?;
         let request = Arc::new(request);
-        let verdicts = self.check(&request, &admitted, directory, deadline).await?;
+        let verdicts =
+            self.check(&request, &admitted, directory, Client { is_sign_in: false, source }, deadline).await?;
         let Admitted { relying_party, environment, action: configured } = &admitted;
         let protocol_version = request.proofs.kind().protocol_version();
         let app_id = relying_party.app_id.clone();
@@ -198,11 +224,13 @@ impl VerificationHandle {
         &self,
         app_id: &str,
         request: VerificationRequest,
+        source: Option<IpAddr>,
         deadline: Instant,
     ) -> Result<Verdict, VerificationError> {
         let directory = self.inner.directory.load_full();
         let admitted = directory.admit_sign_in(app_id, &request)?;
-        let verdicts = self.check(&Arc::new(request), &admitted, directory, deadline).await?;
+        let client = Client { is_sign_in: true, source };
+        let verdicts = self.check(&Arc::new(request), &admitted, directory, client, deadline).await?;
         verdicts.into_iter().next().ok_or_else(|| VerificationError::unavailable("the request has no proof"))
     }
 
@@ -212,13 +240,16 @@ impl VerificationHandle {
         request: &Arc<VerificationRequest>,
         admitted: &Admitted,
         directory: Arc<Directory>,
+        Client { is_sign_in, source }: Client,
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
-        let permits = Arc::clone(&self.inner.permits).try_acquire_many_owned(request.proofs.count());
-        let permits = permits.map_err(|_| VerificationError::unavailable("too many proofs are waiting"))?;
+        let permits = if is_sign_in { &self.inner.sign_in_permits } else { &self.inner.permits };
+        let permits = Permits::take(permits, source, request.proofs.count() as usize);
+        let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        self.check_claims(items, key, deadline).await
+        let origin = Origin { is_sign_in, network: source.map(network_of) };
+        self.check_claims(items, key, origin, deadline).await
     }
 
     fn key(&self, environment: Environment, kind: ProofKind) -> Result<&Arc<PreparedKey>, VerificationError> {
@@ -236,7 +267,7 @@ impl VerificationHandle {
         request: Arc<VerificationRequest>,
         admitted: Admitted,
         directory: Arc<Directory>,
-        mut permits: OwnedSemaphorePermit,
+        mut permits: Vec<ProofPermit>,
         deadline: Instant,
     ) -> Result<Vec<Checked>, VerificationError> {
         let Ok(Ok(preparing)) = timeout_at(deadline, Arc::clone(&self.inner.preparing).acquire_owned()).await else {
@@ -249,7 +280,7 @@ impl VerificationHandle {
             let now = inner.clock.unix_seconds();
             let roots = RootsAt { trusted: &inner.roots.published(), registry: &inner.registry, now };
             let items = check_items(&request.proofs, &admitted, &directory, &roots, now)?;
-            let mut permitted = |claim| PermittedClaim { claim, permit: permits.split(1) };
+            let mut permitted = |claim| PermittedClaim { claim, permit: permits.pop() };
             Ok(items.into_iter().map(|item| item.map(&mut permitted)).collect())
         };
         let failed = |_| Err(VerificationError::unavailable("checking the request failed"));
@@ -261,6 +292,7 @@ impl VerificationHandle {
         &self,
         items: Vec<Checked>,
         key: &Arc<PreparedKey>,
+        origin: Origin,
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
         let pool = &self.inner.verifier.pool;
@@ -270,7 +302,7 @@ impl VerificationHandle {
                 Err(failure) => return Ok(Err(failure)),
             };
             let key = Arc::clone(key);
-            let job = |reply| VerifierPoolMessage::Check(Box::new(Job { key, claim, deadline, reply, permit }));
+            let job = |reply| VerifierPoolMessage::Check(Box::new(Job { key, claim, origin, deadline, reply, permit }));
             let holds = pool.call(job, deadline).await?;
             Ok(if holds { Ok(()) } else { Err(ItemError::DoesNotHold) })
         });
@@ -278,10 +310,10 @@ impl VerificationHandle {
         verdicts.map_err(|error| VerificationError::unavailable(format!("the proofs were not checked: {error}")))
     }
 
-    /// Counts a request of a source address (IPv6: its /64), or refuses it. A front-end calls this
-    /// before [`VerificationHandle::verify`]; an embedder may omit it.
-    pub fn charge_source(&self, source: IpAddr) -> Result<(), TooManyRequests> {
-        self.inner.per_source.charge(source, self.inner.clock.now())
+    /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
+    /// before [`VerificationHandle::verify_from`]; an embedder may omit it.
+    pub fn charge_source(&self, source: IpAddr, proofs: usize) -> Result<(), TooManyRequests> {
+        self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
     }
 
     /// Changes the limits, from the next request on.
@@ -297,10 +329,10 @@ impl VerificationHandle {
 
     /// Statistics of the verifier.
     pub fn statistics(&self) -> VerifierStatistics {
-        let Inner { verifier, queue, permits, .. } = &*self.inner;
+        let Inner { verifier, permits, sign_in_permits, .. } = &*self.inner;
         VerifierStatistics {
-            proofs_inside: queue.saturating_sub(permits.available_permits()),
-            queue: *queue,
+            proofs_inside: permits.taken() + sign_in_permits.taken(),
+            queue: permits.limit() + sign_in_permits.limit(),
             good: verifier.good.load(Ordering::Relaxed),
             bad: verifier.bad.load(Ordering::Relaxed),
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ractor::{ActorId, RpcReplyPort};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::permits::{Origin, ProofPermit};
 use crate::support::slot::Ping;
 
 /// A message to the pool.
@@ -14,8 +14,8 @@ pub(crate) enum VerifierPoolMessage {
     /// Check a proof and answer whether it holds. When the reply port is dropped instead, the
     /// caller gets no verdict.
     Check(Box<Job>),
-    /// A worker has finished its batch.
-    Idle(ActorId),
+    /// A worker has finished its batch: which of its proofs held, by origin.
+    Idle(ActorId, Vec<(Origin, bool)>),
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
 }
@@ -30,11 +30,13 @@ impl Ping for VerifierPoolMessage {
 pub(crate) struct Job {
     pub key: Arc<PreparedKey>,
     pub claim: Claim,
+    /// Where the proof comes from.
+    pub origin: Origin,
     /// The caller waits until this time.
     pub deadline: Instant,
     pub reply: RpcReplyPort<bool>,
     /// One proof's permit, released when the job is done or dropped.
-    pub permit: Option<OwnedSemaphorePermit>,
+    pub permit: Option<ProofPermit>,
 }
 
 /// A message to a worker.
@@ -47,13 +49,22 @@ pub(crate) enum WorkerMessage {
 pub(crate) struct Batch {
     pub key: Arc<PreparedKey>,
     pub claims: Vec<Claim>,
-    pub replies: Vec<(RpcReplyPort<bool>, Option<OwnedSemaphorePermit>)>,
+    /// Where each proof comes from.
+    pub origins: Vec<Origin>,
+    pub replies: Vec<(RpcReplyPort<bool>, Option<ProofPermit>)>,
+    /// Whether each proof is checked alone, because the batch would probably fail.
+    pub checks_each_alone: bool,
 }
 
 impl Batch {
     /// A batch of jobs, all of this key.
-    pub fn new(key: Arc<PreparedKey>, jobs: impl Iterator<Item = Job>) -> Self {
-        let (claims, replies) = jobs.map(|job| (job.claim, (job.reply, job.permit))).unzip();
-        Self { key, claims, replies }
+    pub fn new(key: Arc<PreparedKey>, jobs: Vec<Job>, checks_each_alone: bool) -> Self {
+        let (mut claims, mut origins, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        for job in jobs {
+            claims.push(job.claim);
+            origins.push(job.origin);
+            replies.push((job.reply, job.permit));
+        }
+        Self { key, claims, origins, replies, checks_each_alone }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`messages`] | messages to the pool and its workers |
 //! | [`checker`] | what decides whether proofs hold |
 //! | [`settings`], [`error`] | settings of verification; why a request fails |
+//! | [`permits`], [`queue`] | places of proofs that wait; the order in which they are checked |
 //! | [`state`] | what the pool, the workers and the handle share |
 //! | [`worker`], [`pool`] | the actors |
 //! | [`roots`] | the roots that proofs may be made against |
@@ -16,7 +17,9 @@ pub(crate) mod checker;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod messages;
+pub(crate) mod permits;
 pub(crate) mod pool;
+pub(crate) mod queue;
 pub(crate) mod recording;
 pub(crate) mod roots;
 pub(crate) mod settings;

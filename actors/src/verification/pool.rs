@@ -2,7 +2,8 @@
 //! together.
 //!
 //! The pool does not wait for a batch to fill: an idle worker takes its share of the proofs that
-//! wait. Under load more proofs wait, batches are larger, and each proof costs less.
+//! wait. Under load more proofs wait, batches are larger, and each proof costs less. `queue.rs` has
+//! the order, and which proofs share a batch.
 //!
 //! The worker pools of ractor (`ractor::factory`) are not used: they route each message to a
 //! worker, and batching by key needs a queue that yields several messages at once.
@@ -12,17 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use selfsame_protocol::groth16::PreparedKey;
 use tokio::time::Instant;
 
-use super::messages::{Batch, Job, VerifierPoolMessage, WorkerMessage};
+use super::messages::{VerifierPoolMessage, WorkerMessage};
+use super::queue::FairQueue;
 use super::state::VerifierState;
 use super::worker::{VerifierWorker, WorkerArguments};
 use crate::support::traced::Traced;
-
-/// The most proofs that are checked together. Larger batches would hardly lower the cost of a
-/// proof, and a bad proof would cost the others of its batch more.
-const LARGEST_BATCH: usize = 64;
 
 /// The most failed workers within [`RESTART_WINDOW`] that the pool replaces. At the next failure
 /// within the window the pool itself fails.
@@ -36,19 +33,11 @@ pub(crate) struct VerifierPool;
 /// State of the pool. When it is lost, callers get errors, and never a wrong verdict.
 pub(crate) struct VerifierPoolState {
     verifier: Arc<VerifierState>,
-    /// One queue for each key that has waiting proofs.
-    queues: Vec<Queue>,
-    /// Number of jobs that have arrived. It numbers them, so that the pool finds the oldest.
-    arrived: u64,
+    queue: FairQueue,
     idle: Vec<Worker>,
     busy: Vec<Worker>,
     /// When workers failed, within [`RESTART_WINDOW`].
     failures: VecDeque<Instant>,
-}
-
-struct Queue {
-    key: Arc<PreparedKey>,
-    waiting: VecDeque<(u64, Job)>,
 }
 
 struct Worker {
@@ -72,8 +61,7 @@ impl Actor for VerifierPool {
         let workers = verifier.workers.len();
         let mut state = VerifierPoolState {
             verifier,
-            queues: Vec::new(),
-            arrived: 0,
+            queue: FairQueue::default(),
             idle: Vec::with_capacity(workers),
             busy: Vec::with_capacity(workers),
             failures: VecDeque::new(),
@@ -96,8 +84,9 @@ impl Actor for VerifierPool {
         fault_point!(VerifierPoolHandle);
         match message {
             VerifierPoolMessage::Ping(reply) => drop(reply.send(())),
-            VerifierPoolMessage::Check(job) => state.enqueue(*job),
-            VerifierPoolMessage::Idle(worker) => {
+            VerifierPoolMessage::Check(job) => state.queue.push(*job),
+            VerifierPoolMessage::Idle(worker, verdicts) => {
+                state.queue.record(verdicts, Instant::now());
                 let found = state.busy.iter().position(|busy| busy.actor.get_id() == worker);
                 state.idle.extend(found.map(|found| state.busy.swap_remove(found)));
             }
@@ -167,21 +156,11 @@ impl VerifierPoolState {
         Ok(())
     }
 
-    fn enqueue(&mut self, job: Job) {
-        self.arrived += 1;
-        let job_of = |queue: &Queue| Arc::ptr_eq(&queue.key, &job.key);
-        let index = self.queues.iter().position(job_of).unwrap_or_else(|| {
-            self.queues.push(Queue { key: Arc::clone(&job.key), waiting: VecDeque::new() });
-            self.queues.len() - 1
-        });
-        self.queues[index].waiting.push_back((self.arrived, job));
-    }
-
-    /// Gives every idle worker its share of the oldest queue.
+    /// Gives every idle worker its share of the waiting proofs.
     fn dispatch(&mut self) {
         let now = Instant::now();
         while let Some(worker) = self.idle.pop() {
-            let Some(batch) = self.next_batch(now, self.idle.len() + 1) else {
+            let Some(batch) = self.queue.next_batch(now, self.idle.len() + 1) else {
                 self.idle.push(worker);
                 return;
             };
@@ -192,17 +171,5 @@ impl VerifierPoolState {
             }
             self.busy.push(worker);
         }
-    }
-
-    fn next_batch(&mut self, now: Instant, idle_workers: usize) -> Option<Batch> {
-        for queue in &mut self.queues {
-            // Removes jobs whose callers no longer wait.
-            queue.waiting.retain(|(_, job)| job.deadline > now && !job.reply.is_closed());
-        }
-        self.queues.retain(|queue| !queue.waiting.is_empty());
-        let oldest = self.queues.iter_mut().min_by_key(|queue| queue.waiting.front().map(|(arrived, _)| *arrived))?;
-        let share = oldest.waiting.len().div_ceil(idle_workers).clamp(1, LARGEST_BATCH);
-        let jobs = oldest.waiting.drain(..share.min(oldest.waiting.len()));
-        Some(Batch::new(Arc::clone(&oldest.key), jobs.map(|(_, job)| job)))
     }
 }

@@ -28,7 +28,9 @@ pub struct ConfiguredKey {
 pub struct VerificationSettings {
     /// Number of workers, each of which checks one batch of proofs at a time; 0 counts as 1.
     pub workers: usize,
-    /// The most proofs that may wait or be checked at a time. Further proofs are refused.
+    /// The most proofs of verification requests that may wait or be checked at a time, of one
+    /// source address a quarter. Further proofs are refused. The proofs of sign-ins have a quarter
+    /// as many places of their own.
     pub queue: usize,
     /// The limits, which can be changed while the service runs.
     pub limits: VerificationLimits,
@@ -49,7 +51,7 @@ pub struct VerificationSettings {
 pub struct VerificationLimits {
     /// Time from a request to its answer; see [`crate::VerificationHandle::deadline`].
     pub time_limit: Duration,
-    /// Limit of requests by source address (IPv6 by /64); `None` is off.
+    /// Limit of proofs by source address (IPv6 by /64); `None` is off.
     pub per_source: Option<RateLimit>,
 }
 

@@ -8,6 +8,7 @@ use selfsame_storage::StoreError;
 use tokio::task::spawn_blocking;
 
 use super::messages::{Batch, VerifierPoolMessage, WorkerMessage};
+use super::permits::Origin;
 use super::state::VerifierState;
 
 /// What a worker is started with.
@@ -55,32 +56,37 @@ impl Actor for VerifierWorker {
         let (verifier, thread) = (Arc::clone(&state.verifier), Arc::clone(&state.thread));
         state.verifier.workers[state.index].begin();
         // A panic of the checker makes this actor fail; the process continues.
-        spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
+        let verdicts = spawn_blocking(move || thread.install(|| check(batch, &verifier))).await??;
         fault_point!(VerifierWorkerIdle);
         state.verifier.workers[state.index].end();
-        state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id()));
+        state.verifier.pool.cast(VerifierPoolMessage::Idle(myself.get_id(), verdicts));
         Ok(())
     }
 }
 
-/// Checks a batch and answers. When the check fails or panics, the reply ports are dropped, and
-/// their callers get errors.
-fn check(Batch { key, claims, replies }: Batch, verifier: &VerifierState) -> Result<(), StoreError> {
+/// Checks a batch and answers. Returns which proofs held, by origin. When the check fails or
+/// panics, the reply ports are dropped, and their callers get errors.
+fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
     blocking_fault_point!(VerifierWorkerCheck);
-    let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
-        Ok(verdicts) => verdicts,
-        Err(error) => {
-            tracing::error!(%error, "a batch of proofs does not fit its key");
-            return Ok(());
+    let Batch { key, claims, origins, replies, checks_each_alone } = batch;
+    let together = if checks_each_alone { 1 } else { claims.len().max(1) };
+    let mut verdicts = Vec::with_capacity(claims.len());
+    for claims in claims.chunks(together) {
+        match verifier.checker.which_hold(&key, claims, verifier.random.as_ref()) {
+            Ok(checked) => verdicts.extend(checked),
+            Err(error) => {
+                tracing::error!(%error, "a batch of proofs does not fit its key");
+                return Ok(Vec::new());
+            }
         }
-    };
+    }
     blocking_fault_point!(VerifierWorkerAnswer);
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-    for ((reply, _permit), holds) in std::iter::zip(replies, verdicts) {
+    for ((reply, _permit), holds) in std::iter::zip(replies, &verdicts) {
         // An error of `send` means that the caller no longer waits.
-        drop(reply.send(holds));
+        drop(reply.send(*holds));
     }
-    Ok(())
+    Ok(std::iter::zip(origins, verdicts).collect())
 }

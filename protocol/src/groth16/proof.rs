@@ -1,6 +1,6 @@
 //! The encodings of proofs.
 
-use ark_bn254::{Bn254, G1Affine, G2Affine};
+use ark_bn254::{G1Affine, G2Affine};
 
 use super::point::{self, PointError};
 use crate::U256;
@@ -62,11 +62,6 @@ impl Proof {
     pub fn to_current(&self) -> [U256; CURRENT_WORDS] {
         let (b0, b1) = point::compress_g2(&self.b);
         [point::compress_g1(&self.a), b1, b0, point::compress_g1(&self.c)]
-    }
-
-    pub(super) fn to_ark(self) -> ark_groth16::Proof<Bn254> {
-        let Self { a, b, c } = self;
-        ark_groth16::Proof { a, b, c }
     }
 }
 

@@ -183,6 +183,31 @@ fn one_bad_proof_among_sixty_four_is_found() {
     assert_eq!(hold, Ok(vec![false, false, true]));
 }
 
+/// A coefficient is drawn for each proof of each batch, so that the draws count how often proofs
+/// are in a batch.
+#[test]
+fn a_proof_is_in_at_most_one_batch_whatever_its_neighbours_are() {
+    let simulator = Simulator::from_seed(b"neighbours", 4);
+    let key = prepare(&simulator.verification_key());
+    let claim = |number: u64, is_bad: bool| {
+        let mut inputs: Vec<Fr> = (0..4).map(|index| scalar(10 * number + index)).collect();
+        let proof = simulator.prove(&inputs, [scalar(number + 1), scalar(number + 2)]).expect("4 inputs");
+        inputs[1] += Fr::from(u64::from(is_bad));
+        Claim::new(proof, inputs)
+    };
+    for (count, bad_every) in [(64, 1), (64, 2), (64, 64), (48, 3), (33, 1), (16, 2), (3, 1), (1, 1)] {
+        let claims: Vec<Claim> = (0..count).map(|number| claim(number, number % bad_every == 0)).collect();
+        let (mut drawn, mut random) = (0, coefficients(count));
+        let hold = key.which_hold(&claims, &mut || {
+            drawn += 1;
+            random()
+        });
+        let expected: Vec<bool> = (0..count).map(|number| number % bad_every != 0).collect();
+        assert_eq!(hold, Ok(expected));
+        assert!(drawn <= count, "{drawn} coefficients for {count} proofs, one in {bad_every} bad");
+    }
+}
+
 #[test]
 fn malleated_copies_of_a_proof_hold() {
     let key = prepare(VerificationKey::legacy());

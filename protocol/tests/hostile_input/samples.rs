@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::gateway::{
-    BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse, HealthResponse,
-    ServiceApiError, ValidRootResponse,
+    AccountCreation, BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse,
+    HealthResponse, ServiceApiError, ValidRootResponse,
 };
 use selfsame_protocol::ids::{Commitment, CompressedKey, LeafIndex, Nonce, Nullifier, PubkeyId};
 use selfsame_protocol::indexer::{
@@ -95,6 +95,14 @@ macro_rules! mapped {
             }
         }
     )*};
+}
+
+impl Sample for AccountCreation {
+    fn any() -> BoxedStrategy<Self> {
+        let work = (u32::any(), UnixSeconds::any());
+        let work = work.prop_map(|(difficulty, time)| Self::ProofOfWork { difficulty, time });
+        prop_oneof![Just(Self::Token), work].boxed()
+    }
 }
 
 /// Any value of a field, whose type follows from its struct.
@@ -276,7 +284,7 @@ fields! {
     SigningKeys { keys }
     GatewayStatusResponse { request_id, kind, status }
     ConfigResponse {
-        chain_id, registry_address, registry_version, max_authenticators, tree_depth, root_validity_window,
+        chain_id, registry_address, registry_version, max_authenticators, tree_depth, root_validity_window, create_account,
     }
     ValidRootResponse { valid }
     HealthResponse { success }

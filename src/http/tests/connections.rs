@@ -171,6 +171,71 @@ async fn answers_over_the_limit_of_unread_bytes_are_rejected() {
     }
 }
 
+/// A head that a trusted proxy sends for this client.
+fn forwarded(method: &str, path: &str, source: &str, lines: &str) -> String {
+    request(method, path, &format!("x-forwarded-for: {source}\r\nconnection: close\r\n{lines}"))
+}
+
+#[tokio::test]
+async fn a_source_behind_a_proxy_has_a_quarter_of_the_bodies() {
+    let server = HttpTestServer::start_limited(Limits { body_bytes: 40, ..Limits::default() }).await;
+    let post =
+        |source: &str| forwarded("POST", "/echo", source, "content-type: application/json\r\ncontent-length: 10\r\n");
+    let mut slow = server.connect().await;
+    slow.send(post("192.0.2.1") + "[1234567").await;
+    // The second body has room until the server has read what there is of the first.
+    let mut refused = server.request(&(post("192.0.2.1") + "[12345678]")).await;
+    for _ in 0..10_000 {
+        if refused.status == 503 {
+            break;
+        }
+        refused = server.request(&(post("192.0.2.1") + "[12345678]")).await;
+    }
+    refused.check_error(503, "batcher_unavailable");
+    assert_eq!(server.request(&(post("192.0.2.2") + "[12345678]")).await.status, 200);
+    slow.send("8]").await;
+    assert_eq!(slow.reply().await.status, 200);
+    assert_eq!(server.request(&(post("192.0.2.1") + "[12345678]")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_source_behind_a_proxy_has_a_quarter_of_the_answers() {
+    let server = HttpTestServer::start_limited(Limits { answer_bytes: 8 * LARGE, ..Limits::default() }).await;
+    let get = |source: &str| forwarded("GET", "/large", source, "");
+    let mut holding = [server.connect().await, server.connect().await];
+    for client in &mut holding {
+        client.send(get("192.0.2.1")).await;
+        assert_eq!(client.reply_head().await.status, 200);
+    }
+    let mut third = server.connect().await;
+    third.send(get("192.0.2.1")).await;
+    assert_eq!(third.reply_head().await.status, 503);
+    let mut other = server.connect().await;
+    other.send(get("192.0.2.2")).await;
+    assert_eq!(other.reply_head().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_source_behind_a_proxy_occupies_a_quarter_of_the_connections() {
+    let server = HttpTestServer::start_limited(Limits { connections: 8, ..Limits::default() }).await;
+    let mut holding = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.connect().await;
+        client.send(forwarded("GET", "/wait", "192.0.2.1", "")).await;
+        server.app.wait_until_entered().await;
+        holding.push(client);
+    }
+    let refused = server.request(&forwarded("GET", "/hello", "192.0.2.1", "")).await;
+    refused.check_error(503, "batcher_unavailable");
+    assert_eq!(server.request(&forwarded("GET", "/hello", "192.0.2.2", "")).await.status, 200);
+    server.app.release.notify_waiters();
+    for mut client in holding {
+        assert_eq!(client.reply().await.status, 200);
+        client.expect_closed().await;
+    }
+    assert_eq!(server.request(&forwarded("GET", "/hello", "192.0.2.1", "")).await.status, 200);
+}
+
 /// A client can open the windows of HTTP/2 completely or by one byte, and then not read what the
 /// windows allow.
 #[tokio::test]
@@ -334,4 +399,31 @@ async fn a_request_is_cancelled_when_its_client_closes_the_connection() {
     client.stream.shutdown().await.unwrap();
     client.expect_closed().await;
     assert_eq!(server.request(&get("/hello")).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_last_connections_are_kept_for_reserved_routes() {
+    let limits = Limits { connections: 8, ..Limits::default() };
+    let server = HttpTestServer::start_with(limits, |gateway| vec![gateway.reserve(&["/hello"]).into()]).await;
+    let mut holding = Vec::new();
+    for source in 1..=7 {
+        let mut client = server.connect().await;
+        client.send(forwarded("GET", "/wait", &format!("192.0.2.{source}"), "")).await;
+        server.app.wait_until_entered().await;
+        holding.push(client);
+    }
+    for _ in 0..3 {
+        let mut ordinary = server.connect().await;
+        let refused = ordinary.request(&request("GET", "/items/1", "x-forwarded-for: 192.0.2.9\r\n")).await;
+        refused.check_error(503, "batcher_unavailable");
+        assert_eq!(refused.header("connection"), Some("close"));
+        ordinary.expect_closed().await;
+        let mut reserved = server.connect().await;
+        let reply = reserved.request(&request("GET", "/hello", "x-forwarded-for: 192.0.2.9\r\n")).await;
+        assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+        reserved.expect_closed().await;
+    }
+    // When another connection has ended, there is room again.
+    drop(holding.pop());
+    within_deadline(async { while server.request(&get("/items/1")).await.status != 200 {} }).await;
 }

@@ -234,7 +234,7 @@ async fn a_panic_is_an_internal_error_and_the_connection_survives() {
 async fn the_source_of_a_request_is_read_from_trusted_proxies() {
     let server = HttpTestServer::start().await;
     assert_eq!(server.request(&get("/source")).await.body, "\"127.0.0.1\"");
-    let reply = server.request(&request("GET", "/source", "forwarded: for=192.0.2.1\r\n")).await;
+    let reply = server.request(&request("GET", "/source", "x-forwarded-for: 192.0.2.1\r\n")).await;
     assert_eq!(reply.body, "\"192.0.2.1\"");
 }
 

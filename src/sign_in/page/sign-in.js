@@ -35,7 +35,7 @@ function show(state) {
 
 // Where events do not come through: asking. A moment before each time, so that an answer that comes at once is not asked for
 // without end.
-const again = () => setTimeout(ask, 1000);
+const again = (seconds = 1) => setTimeout(ask, seconds * 1000);
 
 async function ask() {
   let answer;
@@ -46,7 +46,7 @@ async function ask() {
     return again();
   }
   // Anything but an end, an overload say, passes.
-  if (!answer.ok && answer.status !== 404) return again();
+  if (!answer.ok && answer.status !== 404) return again(Number(answer.headers.get("retry-after")) || 1);
   const state = answer.ok ? (await answer.json()).state : "over";
   if (!show(state)) again();
 }

@@ -178,7 +178,10 @@ async fn silent_connections_give_way_to_new_ones() {
         target.interfaces().partition(|(interface, _)| !["indexer", "operator"].contains(interface));
     for (flooded, spared) in [(&flooded, &spared), (&spared, &flooded)] {
         // Silent connections: they lose their permits to the connections that come later.
-        let silent = flooded.iter().flat_map(|(_, address)| (0..2 * ROOM).map(|_| connect(*address)));
+        // They come from several sources, because each source has a quarter of the connections.
+        let source = |number: usize| [127, 0, 0, 20 + number as u8 % 8];
+        let flood = |address| (0..2 * ROOM).map(move |number| connect_from(source(number), address));
+        let silent = flooded.iter().flat_map(|(_, address)| flood(*address));
         let silent = join_all(silent).await;
         join_all(spared.iter().map(|(_, other)| assert_prompt_answer(*other))).await;
         let started = Instant::now();
@@ -283,10 +286,11 @@ pub async fn start_sign_in(address: SocketAddr) -> (String, String) {
 async fn long_polls_and_streams_end_with_their_clients() {
     let target = HostileTestDaemon::start().await;
     let address = target.daemon.addresses[Interface::SignIn];
-    let (transaction, secret) = start_sign_in(address).await;
     let mut waiting = Vec::new();
-    for path in ["progress", "events"] {
-        for _ in 0..50 {
+    // A transaction has at most four followers.
+    for _ in 0..25 {
+        let (transaction, secret) = start_sign_in(address).await;
+        for path in ["progress", "progress", "events", "events"] {
             let mut stream = connect(address).await;
             let request = format!(
                 "GET /authorize/{transaction}/{path} HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {secret}\r\n\r\n"

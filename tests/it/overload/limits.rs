@@ -35,6 +35,8 @@ impl DaemonLimits {
             ("SELFSAME_LIMITS__STATUS_WAITERS", self.status_waiters.to_string()),
             ("SELFSAME_BATCHER__MAX_OPERATIONS", self.max_operations.to_string()),
             ("SELFSAME_VERIFIER__QUEUE", self.proofs.to_string()),
+            // The clients of the test have one address, and are not to be limited as one source.
+            ("SELFSAME_LIMITS__TRUSTED_PROXIES", r#"["127.0.0.0/8"]"#.to_owned()),
         ]
     }
 

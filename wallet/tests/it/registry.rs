@@ -75,6 +75,7 @@ impl InMemoryRegistry {
                 max_authenticators: RULES.max_authenticators,
                 tree_depth: DEPTH as u32,
                 root_validity_window: RULES.root_validity_window,
+                create_account: None,
             }),
             ("/status", request_id) => self.status(request_id.parse().expect("an id")),
             ("/receipt", request_id) => {
