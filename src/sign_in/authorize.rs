@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
-use selfsame_actors::{NewTransaction, SignInError, TRANSACTION_LIFETIME};
+use selfsame_actors::{NewTransaction, SignInError, TRANSACTION_LIFETIME, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use serde_json::json as value;
 
 use super::accept::accepts_json;
-use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
+use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page;
@@ -24,6 +24,7 @@ use crate::http::{InterfaceError, Request, Response, json};
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let wants_json = accepts_json(&request);
     let source = request.source();
+    let surplus = surplus_transactions(&sign_in, &request);
     let outcome = match sign_in.handle.charge_source(source) {
         Err(too_many) => Err(BeginError::Page(too_many.into())),
         Ok(()) => {
@@ -32,13 +33,15 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
                 false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
             };
             // A program has no session.
-            let session = if wants_json { None } else { cookie(&request, SESSION_COOKIE) };
+            let session = if wants_json { None } else { session_secret(&sign_in, &request) };
             begin(&sign_in, &parameters, session, source).await
         }
     };
     match outcome {
         Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
-        Ok(Outcome::ProofRequested { begun, client_name }) => transaction_page(&sign_in, &begun, &client_name),
+        Ok(Outcome::ProofRequested { begun, client_name }) => {
+            transaction_page(&sign_in, &begun, &client_name, &surplus)
+        }
         Ok(Outcome::SessionUsed(delivery)) => Ok(respond_delivery(&sign_in, delivery)),
         Err(error) if wants_json => Err(error.error().into()),
         Err(error) => Ok(error.render(&sign_in)),
@@ -146,12 +149,12 @@ fn transaction_page(
     sign_in: &SignIn,
     begun: &NewTransaction,
     client_name: &str,
+    surplus: &[TransactionId],
 ) -> Result<Response, SignInEndpointError> {
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
     let mut response = page::sign_in(sign_in.root(), begun, &request_url, client_name, proof_request.scopes);
-    // Each transaction has a cookie of its own, so that several can be under way in one browser.
-    let path = format!("/authorize/{}", begun.id);
-    set_cookie(sign_in, &mut response, TRANSACTION_COOKIE, &begun.secret, &path, TRANSACTION_LIFETIME);
+    set_transaction(sign_in, &mut response, begun.id, &begun.secret, TRANSACTION_LIFETIME);
+    surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));
     Ok(response)
 }

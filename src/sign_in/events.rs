@@ -31,7 +31,8 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
 /// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
+    let id = transaction_id(&request)?;
+    let secret = secret(&sign_in, &request, id)?;
     // The secret is checked before the stream begins, so that a client without it gets an error
     // status.
     let progress = sign_in.handle.progress(id, &secret)?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json as value};
 use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json};
-use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
+use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secret};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
@@ -79,7 +79,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
 /// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
+    let id = transaction_id(&request)?;
+    let secret = secret(&sign_in, &request, id)?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
     let progress = tokio::select! {
         progress = sign_in.handle.follow(id, &secret, deadline) => progress?,
@@ -113,12 +114,10 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 }
 
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
-    let session = match cookie(&request, SESSION_COOKIE) {
-        _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
-        Some(session) => SessionCookie::Given(session),
-        None => SessionCookie::Missing,
-    };
+    let id = transaction_id(&request)?;
+    let secret = secret(sign_in, &request, id)?;
+    let is_browser = transaction_secret(sign_in, &request, id).is_some();
+    let session = if is_browser { session_cookie(sign_in, &request) } else { SessionCookie::Unwanted };
     let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, session).await?;
     let mut response = match delivery {
         Delivery::Post { action, fields } if accepts_json(&request) => {
@@ -129,8 +128,10 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
         delivery => respond_delivery(sign_in, delivery),
     };
     if let Some(session) = new_session {
-        let seconds = sign_in.handle.session_lifetime().as_secs();
-        set_cookie(sign_in, &mut response, SESSION_COOKIE, &session, "", seconds);
+        set_session(sign_in, &mut response, &session);
+    }
+    if is_browser {
+        remove_transaction(sign_in, &mut response, id);
     }
     Ok(response)
 }
@@ -144,11 +145,11 @@ pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInE
 }
 
 /// The transaction's secret: from its cookie, or from a program's Bearer header.
-pub(super) fn secret(request: &Request) -> Result<String, SignInEndpointError> {
+pub(super) fn secret(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<String, SignInEndpointError> {
     if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
         return Ok(secret.to_owned());
     }
-    let found = cookie(request, TRANSACTION_COOKIE).map(str::to_owned);
+    let found = transaction_secret(sign_in, request, id).map(str::to_owned);
     let missing = || SignInRejection::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
     found.ok_or_else(|| missing().into())
 }

@@ -71,6 +71,20 @@ pub fn add_other_app(config: &mut Config) {
     config.relying_parties.push(application);
 }
 
+/// A daemon with two applications.
+pub async fn two_applications() -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        add_other_app(config);
+    })
+    .await
+}
+
+/// The name and value of a cookie that the daemon set.
+pub fn pair(cookie: Option<String>) -> String {
+    cookie.expect("a cookie").split(';').next().expect("a pair").to_owned()
+}
+
 impl SignInTestClient {
     /// Starts a daemon whose applications take the simulator's proofs.
     pub async fn start() -> Self {

@@ -13,8 +13,12 @@ use super::state::{ReadRecord, write};
 /// The session cookie of the caller that completes a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCookie<'a> {
-    /// The cookie of a browser.
-    Given(&'a str),
+    /// The cookie of a browser, which only this service can have set (prefix `__Host-`): its
+    /// sign-ins were made in this browser.
+    HostOnly(&'a str),
+    /// The cookie of a browser, which a sibling host or, over plain HTTP, the network may have
+    /// planted: its sign-ins may be another person's.
+    Plain(&'a str),
     /// A browser without a session cookie.
     Missing,
     /// A program, which has no session.
@@ -31,18 +35,27 @@ impl SignInHandle {
         session: &str,
     ) -> Result<Option<Person>, StoreError> {
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };
-        let Some(ReadRecord { value, .. }) = self.state.get::<BrowserSession>(&session_key(session))? else {
-            return Ok(None);
-        };
         let now = self.state.clock.unix_seconds();
+        let Some(value) = self.session(session)? else { return Ok(None) };
         let known = value.of(&request.client_id, client.proof, client.environment);
-        let known = known.filter(|known| request.is_answered_by(known.person.auth_time, known.scopes, now));
-        let person = known.map(|known| known.person);
+        let person = known.filter(|known| known.answers(request, now)).map(|known| known.person).last();
         Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
     }
 
-    /// Adds the writes that put a person into the browser's session. Returns the secret of the new
-    /// session; `None` for a program, and when the client is no longer configured.
+    /// The sign-ins of a browser's session that have not ended; `None` without a session.
+    pub(super) fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
+        let now = self.state.clock.unix_seconds();
+        let read = self.state.get::<BrowserSession>(&session_key(session))?;
+        Ok(read.map(|read| read.value.without_ended(now, self.session_lifetime().as_secs())))
+    }
+
+    /// Adds the writes of a fresh session that holds the person for the request's client. Returns
+    /// the session's secret; `None` for a program, and when the client is no longer configured.
+    ///
+    /// The old session ends. Its sign-ins are carried over when its cookie is
+    /// [`SessionCookie::HostOnly`]. An attacker can plant any other cookie, with the sign-ins of
+    /// their own browser; then only those of the person who has just given a proof are carried
+    /// over.
     pub(super) fn add_session_writes(
         &self,
         request: &KeptRequest,
@@ -57,30 +70,27 @@ impl SignInHandle {
             environment: client.environment,
             person,
             scopes: request.scopes,
+            redirect_uri: request.target.redirect_uri.clone(),
+            response_type: request.response_type,
         };
-        let existing = match session {
+        let (now, lifetime) = (self.state.clock.unix_seconds(), self.session_lifetime().as_secs());
+        let old = match session {
             SessionCookie::Unwanted => return Ok(None),
             SessionCookie::Missing => None,
-            SessionCookie::Given(secret) => {
+            SessionCookie::HostOnly(secret) | SessionCookie::Plain(secret) => {
                 let key = session_key(secret);
                 self.state.get::<BrowserSession>(&key)?.map(|read| (key, read))
             }
         };
-        // Every sign-in gives the session a new secret, against session fixation: a secret that
-        // another party planted or read is useless afterwards.
+        let mut kept = BrowserSession::default();
+        if let Some((key, ReadRecord { value, stored })) = old {
+            writes.push(RecordWrite { key, before: Some(stored), after: None });
+            let value = value.without_ended(now, lifetime);
+            let is_own = matches!(session, SessionCookie::HostOnly(_));
+            kept = if is_own { value } else { value.only_same_person(&known) };
+        }
         let secret = self.state.new_secret();
-        let (before, expires_at) = match existing {
-            Some((key, ReadRecord { value, stored })) => {
-                let expires_at = stored.expires_at;
-                writes.push(RecordWrite { key, before: Some(stored), after: None });
-                (value, expires_at)
-            }
-            None => {
-                let lifetime = self.session_lifetime().as_secs();
-                (BrowserSession::default(), self.state.clock.unix_seconds().plus(lifetime))
-            }
-        };
-        writes.push(write(session_key(&secret), None, &before.with(known), expires_at));
+        writes.push(write(session_key(&secret), None, &kept.with(known), now.plus(lifetime)));
         Ok(Some(secret))
     }
 }

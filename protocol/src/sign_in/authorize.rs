@@ -3,6 +3,8 @@
 //! Until the redirect URI is known to be registered for the client, a rejection is a page and the
 //! browser is not redirected. After that a rejection is sent to the redirect URI.
 
+use std::net::IpAddr;
+
 use super::claims::Scopes;
 use super::error::{ErrorKind, SignInRejection};
 use super::parameters::Parameters;
@@ -69,7 +71,9 @@ pub struct AuthorizationRequest {
     /// `prompt=none`: the provider answers without asking the person, or with `login_required`.
     pub is_silent: bool,
     /// `prompt=login`, `consent` or `select_account`: the provider asks the person even when the
-    /// browser session has a sign-in that would answer the request.
+    /// browser session has a sign-in that would answer the request. Also set for a public client
+    /// at a loopback redirect URI, because any program of the device can pose as that client (RFC
+    /// 8252, section 8.6).
     pub is_fresh: bool,
     /// The greatest age of a sign-in, in seconds, inclusive.
     pub max_age: Option<u64>,
@@ -108,8 +112,10 @@ impl AuthorizationRequest {
 
     /// Whether an earlier sign-in answers this request without the person (OpenID Connect Core,
     /// section 3.1.2.1). `auth_time` is the time of that sign-in, and `approved` are the scopes
-    /// that the person approved. It does when the request does not ask for a fresh sign-in, the
+    /// that the person approved. It does when the request does not need a fresh sign-in, the
     /// sign-in is not older than `max_age`, and all scopes of the request are approved.
+    /// [`ClientSession::answers`](super::records::ClientSession::answers) also compares the rest
+    /// of the request.
     pub fn is_answered_by(&self, auth_time: UnixSeconds, approved: Scopes, now: UnixSeconds) -> bool {
         let is_young = self.max_age.is_none_or(|max_age| now.since(auth_time) <= max_age);
         // `max_age=0` has the meaning of `prompt=login`.
@@ -196,6 +202,8 @@ impl AuthorizationRequest {
             return Err(SignInRejection::of("prompt", ErrorKind::InvalidRequest, detail));
         }
         let max_age = parameters.get("max_age").map(max_age).transpose()?;
+        let asks_again = prompts.iter().any(|prompt| ["login", "consent", "select_account"].contains(prompt));
+        let is_fresh = asks_again || (client.is_public && is_loopback(&target.redirect_uri));
         Ok(Self {
             client_id: client.id.clone(),
             target: Target { mode, ..target },
@@ -204,11 +212,23 @@ impl AuthorizationRequest {
             nonce,
             code_challenge,
             is_silent,
-            is_fresh: prompts.iter().any(|prompt| ["login", "consent", "select_account"].contains(prompt)),
+            is_fresh,
             max_age,
             id_token_hint: parameters.get("id_token_hint").map(str::to_owned),
         })
     }
+}
+
+/// Whether a redirect URI leads to a program on the person's own device.
+fn is_loopback(redirect_uri: &str) -> bool {
+    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    // A name cannot be parsed as an address; `localhost` is the name of the loopback interface.
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The client and the redirect URI. The URI must be registered for the client.

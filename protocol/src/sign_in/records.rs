@@ -1,7 +1,8 @@
 //! The stored records of the provider, and how each can change. The caller passes the time.
 
-use super::authorize::KeptRequest;
+use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
+use super::response::ResponseType;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
@@ -98,13 +99,14 @@ encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of
 /// does not see that entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
-    /// The sign-ins, the oldest first: at most one for each client, and at most [`MOST_CLIENTS`].
+    /// The sign-ins, the oldest first: at most one for each client, redirect URI and response type,
+    /// and at most [`MOST_SIGN_INS`]. All sign-ins to one client are of the same person.
     pub clients: Vec<ClientSession>,
 }
 
 encode_fields!(BrowserSession { clients } version 1 of "browser session");
 
-/// The person who signed in to a client, and the scopes that the person approved.
+/// The person who signed in to a client, and the request that the person approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
     /// The client that the person signed in to.
@@ -117,26 +119,74 @@ pub struct ClientSession {
     pub person: Person,
     /// The scopes that the person approved.
     pub scopes: Scopes,
+    /// Where the approved response went.
+    pub redirect_uri: String,
+    /// What the approved response carried.
+    pub response_type: ResponseType,
 }
 
-encode_fields!(ClientSession { client_id, proof, environment, person, scopes });
+encode_fields!(ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type });
 
-/// The most clients of one browser session. A further sign-in drops the oldest entry.
-pub const MOST_CLIENTS: usize = 64;
+/// The most sign-ins of one browser session. A further sign-in drops the oldest.
+pub const MOST_SIGN_INS: usize = 64;
 
-impl BrowserSession {
-    /// The sign-in to a client with this kind of proof, in this environment.
-    pub fn of(&self, client_id: &str, proof: ProofKind, environment: Environment) -> Option<&ClientSession> {
-        let mut sessions = self.clients.iter().filter(|session| session.client_id == client_id);
-        sessions.find(|session| session.proof == proof && session.environment == environment)
+impl ClientSession {
+    /// Whether this sign-in answers a request of its client without the person: the request has the
+    /// approved redirect URI and response type, and
+    /// [`is_answered_by`](AuthorizationRequest::is_answered_by) the sign-in.
+    pub fn answers(&self, request: &AuthorizationRequest, now: UnixSeconds) -> bool {
+        self.client_id == request.client_id
+            && self.redirect_uri == request.target.redirect_uri
+            && self.response_type == request.response_type
+            && request.is_answered_by(self.person.auth_time, self.scopes, now)
     }
 
-    /// The session after a sign-in to a client. The new entry replaces the client's earlier one;
-    /// with more than [`MOST_CLIENTS`] entries the oldest is dropped.
+    /// Whether two sign-ins are of the same person at the same client. Another kind of proof gives
+    /// another subject, so it counts as another person.
+    fn is_same_person(&self, other: &Self) -> bool {
+        let parts = |session: &Self| (session.proof, session.environment, session.person.nullifier);
+        self.client_id == other.client_id && parts(self) == parts(other)
+    }
+
+    fn is_same_request(&self, other: &Self) -> bool {
+        self.redirect_uri == other.redirect_uri && self.response_type == other.response_type
+    }
+}
+
+impl BrowserSession {
+    /// The sign-ins to a client with this kind of proof, in this environment.
+    pub fn of<'s>(
+        &'s self,
+        client_id: &'s str,
+        proof: ProofKind,
+        environment: Environment,
+    ) -> impl Iterator<Item = &'s ClientSession> {
+        let sessions = self.clients.iter().filter(move |session| session.client_id == client_id);
+        sessions.filter(move |session| session.proof == proof && session.environment == environment)
+    }
+
+    /// The sign-ins that have not ended by `now`. A sign-in ends `lifetime` seconds after its
+    /// proof, however often the session was renewed.
+    pub fn without_ended(mut self, now: UnixSeconds, lifetime: u64) -> Self {
+        self.clients.retain(|session| session.person.auth_time.plus(lifetime) > now);
+        self
+    }
+
+    /// The sign-ins of the same person to the same client as `known`.
+    pub fn only_same_person(mut self, known: &ClientSession) -> Self {
+        self.clients.retain(|session| session.is_same_person(known));
+        self
+    }
+
+    /// The session after a sign-in to a client. The new entry replaces the client's earlier one for
+    /// the same request, and all of the client's entries of another person; with more than
+    /// [`MOST_SIGN_INS`] entries the oldest is dropped.
     pub fn with(mut self, new: ClientSession) -> Self {
-        self.clients.retain(|session| session.client_id != new.client_id);
+        self.clients.retain(|session| {
+            session.client_id != new.client_id || (session.is_same_person(&new) && !session.is_same_request(&new))
+        });
         self.clients.push(new);
-        let surplus = self.clients.len().saturating_sub(MOST_CLIENTS);
+        let surplus = self.clients.len().saturating_sub(MOST_SIGN_INS);
         self.clients.drain(..surplus);
         self
     }

@@ -267,7 +267,7 @@ fields! {
     Transaction { request, secret_hash, signal, answer, is_done }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
     AccessToken { client_id, person, scopes, issued_at }
-    ClientSession { client_id, proof, environment, person, scopes }
+    ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
     SigningKey { id, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys }
