@@ -67,7 +67,7 @@ pub use sign_in::error::SignInError;
 pub use sign_in::handle::SignInHandle;
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
-pub use sign_in::sessions::SessionCookie;
+pub use sign_in::sessions::{SessionCookie, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
 pub use sign_in::state::{TOKEN_LIFETIME, TRANSACTION_LIFETIME};

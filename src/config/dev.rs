@@ -34,10 +34,12 @@ const ENTRIES: &str = r#"
 id = "app_staging_5e1f5a3e000000000000000000000001"
 name = "Example application"
 redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
 [[apps]]
 id = "app_5e1f5a3e000000000000000000000002"
 name = "Example application (production)"
 redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
 [[relying_parties]]
 app_id = "app_staging_5e1f5a3e000000000000000000000001"
 [relying_parties.oprf_public_key]

@@ -311,6 +311,10 @@ pub struct App {
     /// verification.
     #[serde(default, deserialize_with = "urls::redirect_uris")]
     pub redirect_uris: Vec<String>,
+    /// URIs to which sign-out may send a browser, compared byte for byte; the same rules as for
+    /// redirect URIs.
+    #[serde(default, deserialize_with = "urls::redirect_uris")]
+    pub post_logout_redirect_uris: Vec<String>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
     /// The kind of proof that sign-in asks for.

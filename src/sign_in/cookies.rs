@@ -44,6 +44,11 @@ pub fn set_session(sign_in: &SignIn, response: &mut Response, secret: &str) {
     set_cookie(sign_in, response, &session_name(sign_in), secret, "", seconds);
 }
 
+/// Removes the session cookie of a browser.
+pub fn remove_session(sign_in: &SignIn, response: &mut Response) {
+    set_cookie(sign_in, response, &session_name(sign_in), "", "", 0);
+}
+
 /// The secret of a transaction that the browser began.
 pub fn transaction_secret<'r>(sign_in: &SignIn, request: &'r Request, id: TransactionId) -> Option<&'r str> {
     cookie(request, &transaction_name(sign_in, id))

@@ -47,6 +47,7 @@ fn client(app: &App) -> SignInClient {
         client: Client {
             id: app.id.clone(),
             redirect_uris: app.redirect_uris.clone(),
+            post_logout_redirect_uris: app.post_logout_redirect_uris.clone(),
             is_public: app.public,
             require_pkce: app.require_pkce,
         },

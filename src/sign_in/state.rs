@@ -14,6 +14,12 @@ impl SignIn {
         self.handle.provider().issuer.starts_with("https:")
     }
 
+    /// The origin of the issuer, as browsers send it in the header `Origin`.
+    pub fn origin(&self) -> &str {
+        let issuer = &self.handle.provider().issuer;
+        &issuer[..issuer.len() - self.root().len()]
+    }
+
     /// Whether cookies can have the prefix `__Host-`, which needs https and the path `/`.
     pub fn has_host_cookies(&self) -> bool {
         self.is_https() && self.root().is_empty()

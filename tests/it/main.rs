@@ -31,6 +31,7 @@ mod sign_in_client;
 mod sign_in_events;
 mod sign_in_security;
 mod sign_in_sessions;
+mod sign_out;
 mod structure;
 mod test_accounts;
 mod tls;

@@ -3,7 +3,8 @@
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
-use selfsame_storage::{RecordWrite, StoreError};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Decision, RecordWrite, StoreError};
 
 use super::error::SignInError;
 use super::handle::SignInHandle;
@@ -25,6 +26,19 @@ pub enum SessionCookie<'a> {
     Unwanted,
 }
 
+/// A client that a browser's session is signed in to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSignIn {
+    /// Id of the client.
+    pub client_id: String,
+    /// Name of the client, for the person; its id when it is no longer configured.
+    pub client_name: String,
+    /// The person's subject at that client.
+    pub subject: String,
+    /// When the person gave the proof.
+    pub auth_time: UnixSeconds,
+}
+
 impl SignInHandle {
     /// The person whom a browser's session holds for a request, if the request may be answered
     /// without asking that person.
@@ -42,8 +56,38 @@ impl SignInHandle {
         Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
     }
 
+    /// Where a browser's session is signed in, the oldest sign-in first and each client once; empty
+    /// without a session.
+    pub fn session_sign_ins(&self, session: &str) -> Result<Vec<SessionSignIn>, StoreError> {
+        let mut sign_ins: Vec<SessionSignIn> = Vec::new();
+        for known in self.session(session)?.unwrap_or_default().clients {
+            sign_ins.retain(|other| other.client_id != known.client_id);
+            let client = self.client(&known.client_id);
+            sign_ins.push(SessionSignIn {
+                client_name: client.map_or_else(|| known.client_id.clone(), |client| client.name.clone()),
+                subject: known.person.subject(),
+                auth_time: known.person.auth_time,
+                client_id: known.client_id,
+            });
+        }
+        Ok(sign_ins)
+    }
+
+    /// Ends a browser's session, if there is one. When this returns, its cookie is worth nothing.
+    /// Access tokens that were issued in the session stay valid until they expire.
+    pub async fn end_session(&self, session: &str) -> Result<(), SignInError> {
+        let key = session_key(session);
+        while let Some(ReadRecord { stored, .. }) = self.state.get::<BrowserSession>(&key)? {
+            let delete = RecordWrite { key, before: Some(stored), after: None };
+            if self.state.write(vec![delete]).await? == Decision::Written {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// The sign-ins of a browser's session that have not ended; `None` without a session.
-    pub(super) fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
+    fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
         let now = self.state.clock.unix_seconds();
         let read = self.state.get::<BrowserSession>(&session_key(session))?;
         Ok(read.map(|read| read.value.without_ended(now, self.session_lifetime().as_secs())))

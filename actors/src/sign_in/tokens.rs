@@ -126,6 +126,24 @@ impl SignInHandle {
         self.state.write(vec![write(key, Some(&stored), &used, expires_at)]).await
     }
 
+    /// Revokes an access token of a client. Another client's token, and an unknown one, stay as
+    /// they are, and the outcome is the same.
+    ///
+    /// # Errors
+    /// `token` is an ID token, which cannot be revoked: clients check it without the provider.
+    pub async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), SignInError> {
+        let token_hash = hash_of(token);
+        match self.state.get::<AccessToken>(&token_key(token_hash))? {
+            Some(read) if read.value.client_id == client_id => Ok(self.revoke(token_hash).await?),
+            Some(_) => Ok(()),
+            None if self.read_hint(token).await?.is_some() => {
+                let detail = "an ID token cannot be revoked; revoke the access token";
+                Err(SignInRejection::of("token", ErrorKind::UnsupportedTokenType, detail).into())
+            }
+            None => Ok(()),
+        }
+    }
+
     async fn revoke(&self, token_hash: B256) -> Result<(), StoreError> {
         let key = token_key(token_hash);
         let Some(before) = self.state.records.get(&key)? else { return Ok(()) };

@@ -46,6 +46,9 @@ pub struct Client {
     pub id: String,
     /// Absolute URIs; a request's URI is compared with them byte for byte.
     pub redirect_uris: Vec<String>,
+    /// Absolute URIs to which a browser may be sent after its session has ended; compared byte for
+    /// byte.
+    pub post_logout_redirect_uris: Vec<String>,
     /// Whether the client has no secret.
     pub is_public: bool,
     /// Whether the client must use PKCE. A public client must use it in any case.

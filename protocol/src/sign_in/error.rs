@@ -59,6 +59,8 @@ pub enum ErrorKind {
     InvalidGrant,
     /// The token is unknown or expired.
     InvalidToken,
+    /// The token is of a kind that cannot be revoked.
+    UnsupportedTokenType,
     /// A parameter is malformed, contradicts another or is given twice.
     InvalidRequest,
     /// The response type is not supported.
@@ -100,7 +102,7 @@ impl ErrorKind {
         }
     }
 
-    /// The code of RFC 6749, RFC 6750 or OpenID Connect Core.
+    /// The code of RFC 6749, RFC 6750, RFC 7009 or OpenID Connect Core.
     pub fn standard_code(self) -> &'static str {
         match self {
             Self::MethodNotAllowed
@@ -116,6 +118,7 @@ impl ErrorKind {
             Self::UnsupportedGrantType => "unsupported_grant_type",
             Self::InvalidGrant => "invalid_grant",
             Self::InvalidToken => "invalid_token",
+            Self::UnsupportedTokenType => "unsupported_token_type",
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
             Self::AccessDenied => "access_denied",

@@ -21,6 +21,7 @@ fn client() -> Client {
         redirect_uris: vec![CALLBACK.to_owned(), LOCAL.to_owned()],
         is_public: false,
         require_pkce: false,
+        post_logout_redirect_uris: Vec::new(),
     }
 }
 

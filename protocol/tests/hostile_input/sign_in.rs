@@ -159,6 +159,7 @@ fn any_client() -> BoxedStrategy<Client> {
             redirect_uris,
             is_public,
             require_pkce,
+            post_logout_redirect_uris: Vec::new(),
         })
         .boxed()
 }
