@@ -64,13 +64,13 @@ pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, Wait
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, Submission, SubmitError};
 pub use sign_in::error::SignInError;
-pub use sign_in::handle::SignInHandle;
+pub use sign_in::handle::{SignInHandle, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
-pub use sign_in::state::{TOKEN_LIFETIME, TRANSACTION_LIFETIME};
+pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest, SIGN_IN_ACTION};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};

@@ -14,6 +14,7 @@ use crate::config::{Config, ConfigError, settings_of_this_process};
 use crate::daemon::{Daemon, Reloading};
 use crate::interface::PerInterface;
 use crate::logging;
+use crate::sign_in::setup::unprotected_clients;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +68,19 @@ fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
     if config.dev {
         println!("{}", config.dev_summary(&urls));
     }
+    warn_of_unprotected_clients(config);
+}
+
+/// Names the applications that a setting would protect better.
+fn warn_of_unprotected_clients(config: &Config) {
+    let applications = unprotected_clients(config);
+    if !applications.is_empty() {
+        let applications = applications.join(", ");
+        tracing::warn!(
+            applications,
+            "these applications may ask for codes without code_challenge and nonce; set require_pkce = true where they use PKCE"
+        );
+    }
 }
 
 /// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
@@ -98,6 +112,7 @@ fn reload(options: &Serve, config: &mut Config) {
             let (reloaded, waiting) = config.with_reloaded(new);
             *config = reloaded;
             tracing::info!("the configuration was read again");
+            warn_of_unprotected_clients(config);
             for key in waiting {
                 tracing::warn!(key, "this setting has changed and needs a restart");
             }

@@ -9,6 +9,7 @@ use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
+use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, ProofKind};
 use serde::Deserialize;
@@ -131,7 +132,7 @@ pub struct Limits {
     /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
     /// address; `None` is no limit.
     pub sign_ins_per_source: Option<RateLimit>,
-    /// Sign-ins that were begun in the last ten minutes, completed or not. One source address may
+    /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source address may
     /// have begun a quarter of them.
     pub open_sign_ins: usize,
     /// The proxies whose `Forwarded` headers count.
@@ -193,6 +194,9 @@ pub struct Cors {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
+    /// How long an authorization request waits for an answer.
+    #[serde(deserialize_with = "values::duration")]
+    pub transaction_lifetime: Duration,
     /// Lifetime of an authorization code.
     #[serde(deserialize_with = "values::duration")]
     pub code_lifetime: Duration,
@@ -215,8 +219,11 @@ pub struct SignIn {
 
 impl Default for SignIn {
     fn default() -> Self {
-        let SignInSettings { provider, code_lifetime, key_rotation, session_lifetime, .. } = SignInSettings::default();
+        let defaults = SignInSettings::default();
+        let SignInSettings { provider, transaction_lifetime, code_lifetime, key_rotation, session_lifetime, .. } =
+            defaults;
         Self {
+            transaction_lifetime,
             code_lifetime,
             session_lifetime,
             key_rotation,
@@ -304,6 +311,10 @@ pub struct App {
     /// Salted hash of the secret of a confidential client.
     #[serde(default)]
     pub client_secret_hash: Option<SecretHash>,
+    /// In place of `client_secret_hash`: one or two hashes, so that a secret can be changed without
+    /// an outage. Each secret is accepted.
+    #[serde(default)]
+    pub client_secret_hashes: Vec<SecretHash>,
     /// Whether the client is public: it has no secret, and must use PKCE.
     #[serde(default)]
     pub public: bool,
@@ -323,6 +334,9 @@ pub struct App {
     /// Whether the verification interface accepts legacy proofs.
     #[serde(default = "default_true")]
     pub accept_legacy: bool,
+    /// The response types that sign-in gives; `code` alone by default.
+    #[serde(default = "values::code_alone", deserialize_with = "values::response_types")]
+    pub response_types: Vec<ResponseType>,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
     pub require_pkce: bool,
@@ -335,6 +349,11 @@ impl App {
     /// The name that end users see; the id by default.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The hashes of the client's secrets; none for a public client.
+    pub fn secret_hashes(&self) -> impl Iterator<Item = &SecretHash> {
+        self.client_secret_hash.iter().chain(&self.client_secret_hashes)
     }
 
     /// Sets the name that end users see.

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::OperatorError;
-use super::metric_groups::{RegistryMetrics, VerifierMetrics};
+use super::metric_groups::{RegistryMetrics, SignInMetrics, VerifierMetrics};
 use crate::http::Request;
 
 /// The parts from which the operator interface is made.
@@ -38,13 +38,15 @@ pub struct Operator {
     /// What `/simulator` answers; `None` unless a key of staging is the simulator's. Reloading the
     /// configuration replaces it.
     pub simulation: Arc<ArcSwapOption<Simulation>>,
-    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
-    /// called.
+    /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
+    /// it is called.
     pub metrics: Registry,
     /// The registry's part of `metrics`.
     pub registry_metrics: RegistryMetrics,
     /// The verifier's part of `metrics`.
     pub verifier_metrics: VerifierMetrics,
+    /// The part of `metrics` about sign-in.
+    pub sign_in_metrics: SignInMetrics,
 }
 
 impl Operator {
@@ -53,8 +55,9 @@ impl Operator {
         let Setup { service, clock, token, simulation } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
+        let sign_in_metrics = SignInMetrics::register(&mut metrics);
         let token_hash = Sha256::digest(token).into();
-        Self { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics }
+        Self { service, clock, token_hash, simulation, metrics, registry_metrics, verifier_metrics, sign_in_metrics }
     }
 
     /// Refuses a changing call without the token.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
-use selfsame_actors::{NewTransaction, SignInError, TRANSACTION_LIFETIME, TransactionId};
+use selfsame_actors::{NewTransaction, SignInError, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
@@ -153,8 +153,10 @@ fn transaction_page(
 ) -> Result<Response, SignInEndpointError> {
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
-    let mut response = page::sign_in(sign_in.root(), begun, &request_url, client_name, proof_request.scopes);
-    set_transaction(sign_in, &mut response, begun.id, &begun.secret, TRANSACTION_LIFETIME);
+    let lifetime = sign_in.handle.transaction_lifetime();
+    let shown = page::Asked { begun, request_url: &request_url, client_name, scopes: proof_request.scopes, lifetime };
+    let mut response = page::sign_in(sign_in.root(), &shown);
+    set_transaction(sign_in, &mut response, begun.id, &begun.secret, lifetime.as_secs());
     surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));
     Ok(response)
 }

@@ -1,7 +1,7 @@
 //! The pages that end users see. They have no external resources and no inline styles; the
 //! Content-Security-Policy of each page names its scripts.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,9 +25,24 @@ use crate::http::{Response, content};
 /// Posts the form of a page; the button is for browsers that run no scripts.
 const SUBMIT: &str = "document.forms[0].submit();";
 
+/// What the page of a sign-in says.
+pub struct Asked<'a> {
+    /// The sign-in that was begun.
+    pub begun: &'a NewTransaction,
+    /// The address that the authenticator opens.
+    pub request_url: &'a str,
+    /// The application's name.
+    pub client_name: &'a str,
+    /// What the application will receive.
+    pub scopes: Scopes,
+    /// How long the page is good for.
+    pub lifetime: Duration,
+}
+
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
-pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
+pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
+    let Asked { begun, request_url, client_name, scopes, lifetime } = *asked;
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {
@@ -50,7 +65,7 @@ pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_nam
             p.action { a.button href=(request_url) target="_blank" rel="nofollow noopener" { "Use the authenticator on this device" } }
             p #progress role="status" aria-live="polite" { "Waiting for your answer." }
             p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
-            p.quiet { "This page is good for " span #countdown { "ten minutes" } "." }
+            p.quiet { "This page is good for " span #countdown { (humantime::format_duration(lifetime)) } "." }
         }
         script src={ (root) "/sign-in.js" } defer {}
     };

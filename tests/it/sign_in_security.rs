@@ -284,7 +284,7 @@ async fn no_secret_is_in_the_log() {
     let hash = SecretHash::of([9; 16], &client_secret).to_text();
     secrets.keep("the hash of the client's secret", hash.rsplit(':').next().expect("a digest"));
     let apps = format!(
-        r#"[{{ id = "{APP}", proof = "current", client_secret_hash = "{hash}", redirect_uris = ["{CALLBACK}"] }}]"#
+        r#"[{{ id = "{APP}", proof = "current", client_secret_hash = "{hash}", redirect_uris = ["{CALLBACK}"], response_types = ["code", "code id_token token"] }}]"#
     );
     let variables = [("SELFSAME_APPS", &*apps), ("RUST_LOG", "trace")];
     let file = std::fs::File::create(&log).expect("a file for the log");

@@ -49,6 +49,7 @@ impl SignInHandle {
         request: AuthorizationRequest,
         person: Person,
     ) -> Result<Delivery, SignInError> {
+        self.count_unprotected(&request);
         let request = request.into_kept(None);
         let mut writes = Vec::new();
         let fields = self.grant(&request, person, &mut writes).await?;

@@ -7,8 +7,10 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use selfsame_protocol::sign_in::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::Provider;
 
 use super::error::SignInError;
@@ -28,9 +30,35 @@ pub struct SignInHandle {
     pub(super) verification: VerificationHandle,
 }
 
+/// What sign-in counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInStatistics {
+    /// Authorization requests since the start that ask for a code with neither `code_challenge` nor
+    /// `nonce`.
+    pub unprotected_code_requests: u64,
+}
+
 impl SignInHandle {
     pub(crate) fn new(state: Arc<SignInState>, verification: VerificationHandle) -> Self {
         Self { state, verification }
+    }
+
+    /// The counts since the start.
+    pub fn statistics(&self) -> SignInStatistics {
+        let unprotected_code_requests = self.state.unprotected_code_requests.load(Ordering::Relaxed);
+        SignInStatistics { unprotected_code_requests }
+    }
+
+    /// Counts a valid authorization request, if its code is not protected.
+    pub(super) fn count_unprotected(&self, request: &AuthorizationRequest) {
+        if request.has_unprotected_code() {
+            self.state.unprotected_code_requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How long an authorization request waits for an answer.
+    pub fn transaction_lifetime(&self) -> Duration {
+        self.state.settings.transaction_lifetime
     }
 
     /// The provider's issuer and claims.

@@ -67,7 +67,7 @@ impl Actor for SessionRegistry {
             tracing::error!(%error, "the signing keys cannot be loaded");
         }
         myself.send_interval(SWEEP_INTERVAL, || SessionRegistryMessage::Sweep.into());
-        let (followers, open) = (Notifiers::default(), OpenSignIns::new());
+        let (followers, open) = (Notifiers::default(), OpenSignIns::new(shared.settings.transaction_lifetime));
         Ok(SessionRegistryState { shared, followers, open, keys, is_rotating: false, is_sweeping: false })
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -27,10 +28,6 @@ use crate::support::slot::{CallError, Slot};
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;
 
-/// Lifetime of a transaction, in seconds: how long an authorization request waits for an answer
-/// (interface description, section 8.1).
-pub const TRANSACTION_LIFETIME: u64 = 600;
-
 /// How long a caller waits for signing keys: making the first keys takes seconds on a slow machine.
 pub(super) const KEY_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -44,6 +41,9 @@ pub(crate) struct SignInState {
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
+    /// Authorization requests since the start with
+    /// [`has_unprotected_code`](selfsame_protocol::sign_in::AuthorizationRequest::has_unprotected_code).
+    pub unprotected_code_requests: AtomicU64,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
@@ -80,6 +80,7 @@ impl SignInState {
             settings,
             limits: ArcSwap::from_pointee(limits),
             per_source: SourceLimiter::new(limits.per_source),
+            unprotected_code_requests: AtomicU64::new(0),
             keys: ArcSwapOption::empty(),
         }
     }

@@ -24,7 +24,7 @@ use super::messages::SessionRegistryMessage;
 use super::progress::{Progress, check_secret};
 use super::sessions::SessionCookie;
 use super::settings::SignInClient;
-use super::state::{ReadRecord, TRANSACTION_LIFETIME, write};
+use super::state::{ReadRecord, write};
 use crate::support::slot::RESTART_PATIENCE;
 
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
@@ -41,7 +41,8 @@ pub struct NewTransaction {
     pub id: TransactionId,
     /// The secret that the browser or program presents in later requests. Only its hash is stored.
     pub secret: String,
-    /// When the transaction expires: [`TRANSACTION_LIFETIME`] after it was begun.
+    /// When the transaction expires: [`crate::SignInSettings::transaction_lifetime`] after it was
+    /// begun.
     pub expires_at: UnixSeconds,
 }
 
@@ -92,6 +93,7 @@ impl SignInHandle {
     ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
+        self.count_unprotected(&request);
         let mut id = TransactionId([0; 16]);
         state.random.fill(&mut id.0);
         let mut signal = B256::ZERO;
@@ -104,7 +106,7 @@ impl SignInHandle {
             answer: None,
             is_done: false,
         };
-        let expires_at = state.clock.unix_seconds().plus(TRANSACTION_LIFETIME);
+        let expires_at = state.clock.unix_seconds().plus(state.settings.transaction_lifetime.as_secs());
         match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
             Ok(Decision::Written) => Ok(NewTransaction { id, secret, expires_at }),
             Ok(Decision::Changed) => {

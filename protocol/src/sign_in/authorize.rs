@@ -49,6 +49,8 @@ pub struct Client {
     /// Absolute URIs to which a browser may be sent after its session has ended; compared byte for
     /// byte.
     pub post_logout_redirect_uris: Vec<String>,
+    /// The response types that the client may use.
+    pub response_types: Vec<ResponseType>,
     /// Whether the client has no secret.
     pub is_public: bool,
     /// Whether the client must use PKCE. A public client must use it in any case.
@@ -107,6 +109,12 @@ pub struct KeptRequest {
 encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject } version 1 of "authorization request");
 
 impl AuthorizationRequest {
+    /// Whether the client cannot recognize a code that an attacker put into its response: it gets a
+    /// code, and the request has neither a PKCE challenge nor a nonce (RFC 9700, section 4.5).
+    pub fn has_unprotected_code(&self) -> bool {
+        self.response_type.code && self.code_challenge.is_none() && self.nonce.is_none()
+    }
+
     /// The part that is stored. `expected_subject` is the subject of the request's `id_token_hint`.
     pub fn into_kept(self, expected_subject: Option<String>) -> KeptRequest {
         let Self { client_id, target, response_type, scopes, nonce, code_challenge, .. } = self;
@@ -189,6 +197,7 @@ impl AuthorizationRequest {
             }
         }
         let response_type = response_type(parameters)?;
+        check_may_use(client, response_type)?;
         let mode = response_mode(parameters, response_type)?;
         let scopes = parameters.get("scope").ok_or_else(|| SignInRejection::required("scope"))?;
         let scopes = Scopes::parse(scopes)
@@ -277,6 +286,20 @@ fn response_type(parameters: &Parameters) -> Result<ResponseType, SignInRejectio
         let detail = format!("response_type must be one of: {}", ResponseType::SUPPORTED.join(", "));
         SignInRejection::of("response_type", ErrorKind::UnsupportedResponseType, detail)
     })
+}
+
+/// Checks that a client may use a response type. The provider supports the type, as its discovery
+/// document says, and another client may use it; so the error is `unauthorized_client`, and
+/// `unsupported_response_type` stays the error for types that no client may use (RFC 6749, section
+/// 4.1.2.1).
+fn check_may_use(client: &Client, response_type: ResponseType) -> Result<(), SignInRejection> {
+    if client.response_types.contains(&response_type) {
+        return Ok(());
+    }
+    let listed: Vec<String> = client.response_types.iter().map(|listed| listed.text()).collect();
+    let (given, listed) = (response_type.text(), listed.join(", "));
+    let detail = format!("the application may not use response_type '{given}'; its settings list: {listed}");
+    Err(SignInRejection::of("response_type", ErrorKind::UnauthorizedClient, detail))
 }
 
 fn response_mode(parameters: &Parameters, response_type: ResponseType) -> Result<ResponseMode, SignInRejection> {

@@ -76,6 +76,7 @@ impl Discovery {
             "at_hash",
             "c_hash",
             "email",
+            "email_verified",
             "name",
             "given_name",
             "family_name",

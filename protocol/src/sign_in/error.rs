@@ -65,6 +65,8 @@ pub enum ErrorKind {
     InvalidRequest,
     /// The response type is not supported.
     UnsupportedResponseType,
+    /// The client may not use the response type.
+    UnauthorizedClient,
     /// The scopes do not include `openid`.
     InvalidScope,
     /// The person refused.
@@ -119,6 +121,7 @@ impl ErrorKind {
             Self::InvalidGrant => "invalid_grant",
             Self::InvalidToken => "invalid_token",
             Self::UnsupportedTokenType => "unsupported_token_type",
+            Self::UnauthorizedClient => "unauthorized_client",
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
             Self::AccessDenied => "access_denied",

@@ -22,6 +22,7 @@ fn client() -> Client {
         is_public: false,
         require_pkce: false,
         post_logout_redirect_uris: Vec::new(),
+        response_types: ResponseType::SUPPORTED.into_iter().filter_map(ResponseType::parse).collect(),
     }
 }
 

@@ -160,6 +160,7 @@ fn any_client() -> BoxedStrategy<Client> {
             is_public,
             require_pkce,
             post_logout_redirect_uris: Vec::new(),
+            response_types: ResponseType::SUPPORTED.into_iter().filter_map(ResponseType::parse).collect(),
         })
         .boxed()
 }

@@ -135,7 +135,7 @@ pub async fn scope_profile(client: &SignInTestClient, flow: Flow) {
 
 /// Scope `email`.
 pub async fn scope_email(client: &SignInTestClient, flow: Flow) {
-    assert_eq!(claims_for(client, flow, "openid email").await, set(&["email"]));
+    assert_eq!(claims_for(client, flow, "openid email").await, set(&["email", "email_verified"]));
 }
 
 /// Scope `address`, for which there are no claims.
@@ -150,13 +150,13 @@ pub async fn scope_phone(client: &SignInTestClient, flow: Flow) {
 
 /// All scopes of the standard.
 pub async fn scope_all(client: &SignInTestClient, flow: Flow) {
-    let all = set(&[&NAMES[..], &["email"]].concat());
+    let all = set(&[&NAMES[..], &["email", "email_verified"]].concat());
     assert_eq!(claims_for(client, flow, "openid profile email address phone").await, all);
 }
 
 /// The order of the scopes does not matter.
 pub async fn other_scope_order(client: &SignInTestClient, flow: Flow) {
-    assert_eq!(claims_for(client, flow, "email openid").await, set(&["email"]));
+    assert_eq!(claims_for(client, flow, "email openid").await, set(&["email", "email_verified"]));
 }
 
 /// A parameter that changes neither a first sign-in nor the answer to a signed-in browser.
