@@ -8,7 +8,7 @@
 //! | `actors.rs` | `GET /actors` |
 //! | `status.rs` | `GET /status` |
 //! | `roots.rs` | `GET` and `POST /roots` |
-//! | `keys.rs` | `GET /keys`, `POST /keys/rotate` |
+//! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
@@ -48,6 +48,7 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .route(Method::POST, "/roots", roots::add)
         .route(Method::GET, "/keys", keys::list)
         .route(Method::POST, "/keys/rotate", keys::rotate)
+        .route(Method::POST, "/keys/revoke", keys::revoke)
         .route(Method::GET, "/simulator", simulator::simulator)
         .route(Method::GET, "/", |_, _| page::page())
         .route(Method::GET, "/page.js", |_, _| page::script())

@@ -6,6 +6,7 @@ use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
 use reqwest::{Response, Url};
+use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use crate::certification::browser::posted_form;
@@ -234,6 +235,54 @@ async fn a_client_revokes_its_own_access_tokens() {
     let userinfo = client.http.get(client.daemon.sign_in("/userinfo")).bearer_auth(token);
     client.send(userinfo).await.expect_error(401, "invalid_token", "invalid_token");
     revoked(APP, SECRET, &[("token", token)]).await;
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_gone_at_once_and_sign_ins_end_with_it_on_demand() {
+    let client = start().await;
+    let (session, id_token) = sign_in(&client, "alice").await;
+    let tokens = client.exchange(&client.code("alice", &[]).await).await;
+    let token = tokens.text("access_token").to_owned();
+    let unused = client.code("alice", &[]).await;
+    let is_active = async |token: &str| client.post("/introspect", &[("token", token)]).await.status == 200;
+    let operator = client.operator_token();
+    let revoke = async |body: Value, operator: &str| {
+        let request = client.http.post(client.daemon.operator("/keys/revoke")).bearer_auth(operator);
+        client.send(request.json(&body)).await
+    };
+    let kids = async || {
+        let keys = client.published_keys().await;
+        keys["keys"].as_array().expect("keys").iter().map(|key| key["kid"].clone()).collect::<Vec<_>>()
+    };
+    let stolen = kids().await;
+    let signed_with = jsonwebtoken::decode_header(&id_token).expect("a header").kid.expect("a key");
+    assert_eq!(stolen[0], signed_with);
+    assert_eq!(revoke(json!({"kid": signed_with}), "wrong").await.status, 401);
+    assert_eq!(revoke(json!({"kid": "unknown"}), &operator).await.status, 400);
+
+    let revoked = revoke(json!({"kid": signed_with}), &operator).await;
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    let left = kids().await;
+    assert!(!left.contains(&stolen[0]) && left[0] == stolen[1] && left.len() == 2, "the next key signs: {left:?}");
+    // What the key signed is no hint any more; the sign-ins themselves go on.
+    let hinted = [("response_type", "id_token"), ("prompt", "none"), ("id_token_hint", &*id_token)];
+    assert_eq!(client.browse_silently(&hinted, &session).await["error"], "invalid_request");
+    assert!(is_signed_in(&client, &session).await && is_active(&token).await);
+    let (_, new) = sign_in(&client, "alice").await;
+    assert_eq!(jsonwebtoken::decode_header(&new).expect("a header").kid, stolen[1].as_str().map(str::to_owned));
+
+    let answered = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
+    client.answer(&answered, "alice").await.expect("accepted");
+    assert_eq!(revoke(json!({"kid": stolen[1], "end_sessions": true}), &operator).await.status, 200);
+    assert!(!is_signed_in(&client, &session).await && !is_active(&token).await);
+    client.exchange(&unused).await.expect_error(400, "invalid_grant", "invalid_grant");
+    assert!(answered.complete().await.is_err(), "a proof from before the end");
+    // Sign-ins after it count.
+    client.daemon.clock.advance(Duration::from_secs(1));
+    let (session, _) = sign_in(&client, "alice").await;
+    let tokens = client.exchange(&client.code("alice", &[]).await).await;
+    assert!(is_signed_in(&client, &session).await && is_active(tokens.text("access_token")).await);
     client.stop().await;
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use selfsame_protocol::sign_in::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::records::UnknownKey;
 
 use super::error::SignInError;
 use super::keys::PUBLISHED_AFTER_RETIREMENT;
@@ -121,6 +122,17 @@ impl SignInHandle {
         let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
         Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+    }
+
+    /// Removes a signing key at once; when it is the current one, the next key signs from now on.
+    /// Nothing that it signed is recognized as a hint any more. Clients accept its tokens until
+    /// they fetch the keys again. With `end_sessions`, all sign-ins up to now end: their codes,
+    /// access tokens and browser sessions are worth nothing. The revocation continues when the
+    /// caller is cancelled.
+    pub async fn revoke_key(&self, id: &str, end_sessions: bool) -> Result<Result<(), UnknownKey>, SignInError> {
+        let id = id.to_owned();
+        let message = |reply| SessionRegistryMessage::RevokeKey { id, end_sessions, reply };
+        self.state.call(message, KEY_PATIENCE).await?
     }
 
     /// Promotes the next signing key. Without `force`, this is refused while clients may not have

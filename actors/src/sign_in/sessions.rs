@@ -90,7 +90,14 @@ impl SignInHandle {
     fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
         let now = self.state.clock.unix_seconds();
         let read = self.state.get::<BrowserSession>(&session_key(session))?;
-        Ok(read.map(|read| read.value.without_ended(now, self.session_lifetime().as_secs())))
+        Ok(read.map(|read| self.live_sign_ins(read.value, now)))
+    }
+
+    /// The sign-ins of a session that have not ended by `now`.
+    fn live_sign_ins(&self, session: BrowserSession, now: UnixSeconds) -> BrowserSession {
+        let mut live = session.without_ended(now, self.session_lifetime().as_secs());
+        live.clients.retain(|known| !self.state.has_ended(&known.person));
+        live
     }
 
     /// Adds the writes of a fresh session that holds the person for the request's client. Returns
@@ -129,7 +136,7 @@ impl SignInHandle {
         let mut kept = BrowserSession::default();
         if let Some((key, ReadRecord { value, stored })) = old {
             writes.push(RecordWrite { key, before: Some(stored), after: None });
-            let value = value.without_ended(now, lifetime);
+            let value = self.live_sign_ins(value, now);
             let is_own = matches!(session, SessionCookie::HostOnly(_));
             kept = if is_own { value } else { value.only_same_person(&known) };
         }

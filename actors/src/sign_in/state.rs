@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ractor::RpcReplyPort;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
 use tokio::sync::oneshot;
@@ -125,6 +126,11 @@ impl SignInState {
             Some(keys) => Ok(keys),
             None => self.call(SessionRegistryMessage::LoadKeys, KEY_PATIENCE).await?,
         }
+    }
+
+    /// Whether a person's sign-in was ended with a signing key.
+    pub fn has_ended(&self, person: &Person) -> bool {
+        self.keys.load().as_ref().is_some_and(|keys| keys.stored.has_ended(person))
     }
 
     /// Sends a message to the session registry, and waits up to `patience` for the answer.

@@ -61,6 +61,9 @@ impl SignInHandle {
                 self.revoke(token_hash).await?;
                 return Err(invalid_code("the code was used before; its token is revoked").into());
             }
+            if self.state.has_ended(&record.person) {
+                return Err(invalid_code("the sign-in was ended by the operator").into());
+            }
             if record.valid_until <= self.state.clock.unix_seconds() {
                 return Err(invalid_code("the code has expired").into());
             }
@@ -156,6 +159,7 @@ impl SignInHandle {
         let read = self.state.get::<AccessToken>(&token_key(hash_of(token)))?;
         // The tokens of a client that is no longer configured are invalid.
         let read = read.filter(|read| self.client(&read.value.client_id).is_some());
+        let read = read.filter(|read| !self.state.has_ended(&read.value.person));
         Ok(read.map(|ReadRecord { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
     }
 }

@@ -188,6 +188,9 @@ impl SignInHandle {
             return Err(SignInError::no_transaction("its redirect URI is no longer registered"));
         }
         let answer = match value.answer {
+            Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
+                return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
+            }
             Some(answer) if !value.is_done => answer,
             Some(_) => return Err(SignInError::no_transaction("it was completed before")),
             None => {

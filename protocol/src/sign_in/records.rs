@@ -198,9 +198,12 @@ impl BrowserSession {
 pub struct SigningKeys {
     /// The keys in the order of their publication.
     pub keys: Vec<SigningKey>,
+    /// Sign-ins whose proof was accepted at this time or before have ended, with all their codes,
+    /// tokens and sessions.
+    pub sessions_ended_at: Option<UnixSeconds>,
 }
 
-encode_fields!(SigningKeys { keys } version 1 of "signing keys");
+encode_fields!(SigningKeys { keys, sessions_ended_at } version 1 of "signing keys");
 
 /// A signing key.
 #[derive(Clone, PartialEq, Eq)]
@@ -236,6 +239,14 @@ pub struct KeyTooYoung {
     pub published_for: u64,
 }
 
+/// No signing key has this id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no signing key has the id {id}; `selfsame keys list` shows the ids")]
+pub struct UnknownKey {
+    /// The id that was asked for.
+    pub id: String,
+}
+
 /// How long a key must be published before it signs, in seconds. A client that caches the key set
 /// for up to an hour then has the key before the first token that it signed.
 pub const LEAST_PUBLICATION: u64 = 3600;
@@ -249,7 +260,7 @@ impl SigningKeys {
     /// The first keys of a new provider. `current` signs at once, because no client has fetched a
     /// key set yet.
     pub fn first(current: SigningKey, next: SigningKey, now: UnixSeconds) -> Self {
-        Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next] }
+        Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next], sessions_ended_at: None }
     }
 
     /// Retires the current key, promotes the next one and publishes `new` after it. Removes the
@@ -277,7 +288,36 @@ impl SigningKeys {
             }
         }
         keys.push(new);
-        Ok(Self { keys })
+        Ok(Self { keys, ..*self })
+    }
+
+    /// Removes a key at once: clients that fetch the keys from now on accept nothing that it signed.
+    /// When it is the current key, the next one is promoted, however young it is; `new` becomes the
+    /// next key when there is none. With `end_sessions` all sign-ins up to `now` end.
+    ///
+    /// # Errors
+    /// No key has this id.
+    pub fn revoke(&self, id: &str, new: SigningKey, now: UnixSeconds, end_sessions: bool) -> Result<Self, UnknownKey> {
+        if self.keys.iter().all(|key| key.id != id) {
+            return Err(UnknownKey { id: id.to_owned() });
+        }
+        let keys = self.keys.iter().filter(|key| key.id != id).cloned().collect();
+        let sessions_ended_at = if end_sessions { Some(now) } else { self.sessions_ended_at };
+        let mut left = Self { keys, sessions_ended_at };
+        if left.next().is_none() {
+            left.keys.push(new.clone());
+        }
+        if left.current().is_none() {
+            let next = left.keys.iter_mut().find(|key| key.promoted_at.is_none());
+            next.into_iter().for_each(|key| key.promoted_at = Some(now));
+            left.keys.push(new);
+        }
+        Ok(left)
+    }
+
+    /// Whether a person's sign-in was ended with a signing key.
+    pub fn has_ended(&self, person: &Person) -> bool {
+        self.sessions_ended_at.is_some_and(|ended_at| person.auth_time <= ended_at)
     }
 
     /// Checks that the next key was published long enough for clients to have fetched it.
@@ -297,7 +337,7 @@ impl SigningKeys {
     /// The keys without those whose last token has expired. `token_lifetime` is in seconds.
     pub fn without_expired(&self, now: UnixSeconds, token_lifetime: u64) -> Self {
         let is_needed = |key: &&SigningKey| key.retired_at.is_none_or(|retired| retired.plus(token_lifetime) >= now);
-        Self { keys: self.keys.iter().filter(is_needed).cloned().collect() }
+        Self { keys: self.keys.iter().filter(is_needed).cloned().collect(), ..*self }
     }
 }
 
@@ -312,6 +352,29 @@ mod tests {
 
     fn ids(keys: &SigningKeys) -> Vec<&str> {
         keys.keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_revoked_key_is_gone_and_another_signs() {
+        let keys = SigningKeys::first(key("a", 0), key("b", 0), UnixSeconds(0));
+        let keys = keys.rotate(key("c", 3600), UnixSeconds(3600), 3600, false).expect("the next key is old enough");
+        let now = UnixSeconds(3700);
+        for (revoked, left, current, next) in [
+            ("a", vec!["b", "c"], "b", "c"),
+            ("b", vec!["a", "c", "d"], "c", "d"),
+            ("c", vec!["a", "b", "d"], "b", "d"),
+        ] {
+            let keys = keys.revoke(revoked, key("d", 3700), now, false).expect("a known key");
+            assert_eq!(ids(&keys), left, "{revoked}");
+            assert_eq!(
+                (keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)),
+                (Some(current), Some(next))
+            );
+            assert_eq!(keys.sessions_ended_at, None);
+        }
+        assert!(keys.revoke("x", key("d", 3700), now, false).is_err());
+        let ended = keys.revoke("a", key("d", 3700), now, true).expect("a known key");
+        assert_eq!(ended.sessions_ended_at, Some(now));
     }
 
     #[test]

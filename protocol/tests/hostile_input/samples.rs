@@ -270,7 +270,7 @@ fields! {
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
     SigningKey { id, private_key, published_at, promoted_at, retired_at }
-    SigningKeys { keys }
+    SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }
     ConfigResponse {
         chain_id, registry_address, registry_version, max_authenticators, tree_depth, root_validity_window,
