@@ -132,8 +132,8 @@ pub struct Limits {
     /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
     /// address; `None` is no limit.
     pub sign_ins_per_source: Option<RateLimit>,
-    /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source address may
-    /// have begun a quarter of them.
+    /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
+    /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
     /// The proxies whose `Forwarded` headers count.
     pub trusted_proxies: Vec<Network>,
@@ -298,6 +298,17 @@ pub enum Status {
     Inactive,
 }
 
+/// Whether a sign-in may be answered from another device than the browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossDevice {
+    /// Proofs from any device are accepted.
+    #[default]
+    Allow,
+    /// Only proofs from the browser's own device are accepted.
+    Deny,
+}
+
 /// `[[apps]]`: an application, which is also the OAuth client of that id.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -340,6 +351,9 @@ pub struct App {
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
     pub require_pkce: bool,
+    /// Whether people may answer with an authenticator on another device than their browser.
+    #[serde(default)]
+    pub cross_device: CrossDevice,
     /// Whether the application is served.
     #[serde(default)]
     pub status: Status,

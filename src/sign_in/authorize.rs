@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
 use selfsame_actors::{NewTransaction, SignInError, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
@@ -24,6 +25,8 @@ use crate::http::{InterfaceError, Request, Response, json};
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let wants_json = accepts_json(&request);
     let source = request.source();
+    let user_agent =
+        request.headers().get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let surplus = surplus_transactions(&sign_in, &request);
     let outcome = match sign_in.handle.charge_source(source) {
         Err(too_many) => Err(BeginError::Page(too_many.into())),
@@ -34,7 +37,7 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
             };
             // A program has no session.
             let session = if wants_json { None } else { session_secret(&sign_in, &request) };
-            begin(&sign_in, &parameters, session, source).await
+            begin(&sign_in, &parameters, session, &Origin { source, user_agent }).await
         }
     };
     match outcome {
@@ -90,12 +93,19 @@ impl BeginError {
     }
 }
 
+/// Where a request came from.
+struct Origin {
+    source: IpAddr,
+    /// The browser's own words.
+    user_agent: Option<String>,
+}
+
 /// Reads the request and begins the sign-in.
 async fn begin(
     sign_in: &SignIn,
     parameters: &Parameters,
     session: Option<&str>,
-    source: IpAddr,
+    origin: &Origin,
 ) -> Result<Outcome, BeginError> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
@@ -105,7 +115,7 @@ async fn begin(
     })?;
     let target = request.target.clone();
     let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
-    let outcome = begin_checked(sign_in, request, client_name, session, source).await;
+    let outcome = begin_checked(sign_in, request, client_name, session, origin).await;
     outcome.map_err(|error| BeginError::Redirect { target, error })
 }
 
@@ -115,7 +125,7 @@ async fn begin_checked(
     request: AuthorizationRequest,
     client_name: String,
     session: Option<&str>,
-    source: IpAddr,
+    origin: &Origin,
 ) -> Result<Outcome, SignInError> {
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session
@@ -127,7 +137,7 @@ async fn begin_checked(
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
         return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
-    let begun = sign_in.handle.begin(request, expected, Some(source)).await?;
+    let begun = sign_in.handle.begin(request, expected, Some(origin.source), origin.user_agent.as_deref()).await?;
     Ok(Outcome::ProofRequested { begun, client_name })
 }
 
@@ -154,7 +164,14 @@ fn transaction_page(
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
     let lifetime = sign_in.handle.transaction_lifetime();
-    let shown = page::Asked { begun, request_url: &request_url, client_name, scopes: proof_request.scopes, lifetime };
+    let shown = page::Asked {
+        begun,
+        request_url: &request_url,
+        client_name,
+        scopes: proof_request.scopes,
+        lifetime,
+        allows_cross_device: proof_request.allows_cross_device,
+    };
     let mut response = page::sign_in(sign_in.root(), &shown);
     set_transaction(sign_in, &mut response, begun.id, &begun.secret, lifetime.as_secs());
     surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));

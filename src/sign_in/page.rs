@@ -37,12 +37,14 @@ pub struct Asked<'a> {
     pub scopes: Scopes,
     /// How long the page is good for.
     pub lifetime: Duration,
+    /// Whether the person may scan the code with another device.
+    pub allows_cross_device: bool,
 }
 
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
 pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
-    let Asked { begun, request_url, client_name, scopes, lifetime } = *asked;
+    let Asked { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *asked;
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {
@@ -54,10 +56,10 @@ pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
                 @if scopes.email { li { "a mail address made of that identifier" } }
                 @if scopes.profile { li { "a name that says nothing about you" } }
             }
-            @if let Some(image) = qr_code(request_url) {
+            @if let Some(image) = qr_code(request_url).filter(|_| allows_cross_device) {
                 figure {
                     div role="img" aria-label="QR code of the address that your authenticator opens" { (PreEscaped(image)) }
-                    figcaption { "Scan this with your authenticator" }
+                    figcaption { "Scan this with your authenticator. Do so only if you opened this page yourself." }
                 }
             }
             // The link opens another tab, because this page continues by itself when there is an

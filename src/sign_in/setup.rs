@@ -5,7 +5,7 @@ use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::Environment;
 
-use crate::config::{App, Config, InactiveStatus, RateLimit, SecretHash, Status};
+use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash, Status};
 
 /// The settings of sign-in for a provider at `id_url`.
 pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
@@ -73,5 +73,6 @@ fn client(app: &App) -> SignInClient {
         // An application that accepts both environments gets sign-ins with proofs of production.
         environment: app.environments().iter().copied().min().unwrap_or(Environment::Production),
         proof: app.proof,
+        allows_cross_device: app.cross_device == CrossDevice::Allow,
     }
 }

@@ -28,6 +28,7 @@ mod overload;
 mod registry_client;
 mod sign_in;
 mod sign_in_applications;
+mod sign_in_binding;
 mod sign_in_client;
 mod sign_in_events;
 mod sign_in_security;

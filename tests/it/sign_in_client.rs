@@ -92,12 +92,12 @@ impl SignInTestClient {
     }
 
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_in(folder(), change).await
+        Self::start_with_keys(change).await
     }
 
-    /// The same on a store that already has signing keys: making them is most of the work of a
-    /// short test. The test has to call [`Self::stop`] at its end: a store whose folder is removed
-    /// while RocksDB cleans up waits for a second.
+    /// Starts a daemon on a store that already has signing keys: making them is most of the work of
+    /// a short test. The test should call [`Self::stop`] at its end: a store whose folder is
+    /// removed while RocksDB cleans up waits for a second.
     pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         store_with_keys().await.write(folder.path());
@@ -325,7 +325,7 @@ impl Files {
 async fn store_with_keys() -> &'static Files {
     static KEPT: OnceCell<Files> = OnceCell::const_new();
     KEPT.get_or_init(|| async {
-        let client = SignInTestClient::start().await;
+        let client = SignInTestClient::start_in(folder(), accept_current_proofs).await;
         client.published_keys().await;
         let SignInTestClient { daemon, folder, .. } = client;
         daemon.stop().await;

@@ -261,10 +261,18 @@ async fn make_all_requests(
     let secret = secrets.keep("a program's secret", started.text("secret"));
     let opened = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "bob").await;
-    opened.answer(&proof).await.expect("accepted");
-    let base = started.text("request_url").trim_end_matches("/request");
-    let done = send(http.get(format!("{base}/complete")).bearer_auth(&secret)).await;
+    let return_url = opened.answer_from(opened.request(), &proof, true).await.expect("accepted").expect("a return URL");
+    secrets.keep("the secret of a return URL", return_url.split_once("return=").expect("a secret").1);
+    let done = send(http.get(&return_url).bearer_auth(&secret)).await;
     secrets.keep("a code", &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"]);
+
+    // The end of the session and of a token.
+    let revoke = http.post(url("/revoke")).basic_auth(APP, Some(client_secret)).form(&[("token", &*access)]);
+    assert_eq!(send(revoke).await.status(), 200);
+    let asked = send(http.get(url("/session")).header("Cookie", &session)).await.text().await.expect("text");
+    secrets.keep("the confirmation of a session", &posted_form(&asked).1["confirmation"]);
+    let logout = http.get(url(&format!("/logout?id_token_hint={id_token}"))).header("Cookie", &session);
+    assert!(send(logout).await.headers().contains_key(SET_COOKIE), "the session has ended");
 
     // Requests to the operator interface.
     let wrong = secrets.keep("a wrong operator's token", "operator-token-that-is-wrong");

@@ -1,8 +1,8 @@
 //! The wallet file: one authenticator's seed and the services that it calls, as JSON.
 //!
 //! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
-//! read. It is written once, whole and durable, before the key is used. It does not name the
-//! account: the registry maps the key's address to it.
+//! read. It is written whole and durable, before the key is used, and again when an issuer is
+//! trusted. It does not name the account: the registry maps the key's address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -66,6 +66,8 @@ pub struct WalletFile {
     pub gateway: String,
     /// The indexer's base address.
     pub indexer: String,
+    /// The issuers whose sign-in requests the owner trusts.
+    pub issuers: Vec<String>,
 }
 
 /// The file's JSON.
@@ -78,6 +80,8 @@ struct Contents {
     address: String,
     gateway: String,
     indexer: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    issuers: Vec<String>,
 }
 
 impl WalletFile {
@@ -86,7 +90,8 @@ impl WalletFile {
     /// # Errors
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
-        let wallet = Self { path: path.to_owned(), key, gateway: gateway.to_owned(), indexer: indexer.to_owned() };
+        let (gateway, indexer) = (gateway.to_owned(), indexer.to_owned());
+        let wallet = Self { path: path.to_owned(), key, gateway, indexer, issuers: Vec::new() };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
@@ -134,8 +139,19 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer })
+        let Contents { gateway, indexer, issuers, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer, issuers })
+    }
+
+    /// Trusts an issuer from now on. The file is replaced by a new one.
+    ///
+    /// # Errors
+    /// [`FileError::Io`]; the file is then as it was.
+    pub fn trust_issuer(&mut self, issuer: &str) -> Result<(), FileError> {
+        self.issuers.push(issuer.to_owned());
+        let file = self.write_beside()?;
+        file.persist(&self.path).map_err(|error| self.io(error.error))?;
+        File::open(self.folder()).and_then(|folder| folder.sync_all()).map_err(|error| self.io(error))
     }
 
     /// Path of the file.
@@ -158,6 +174,7 @@ impl WalletFile {
             address: address::text(&self.key.address()),
             gateway: self.gateway.clone(),
             indexer: self.indexer.clone(),
+            issuers: self.issuers.clone(),
         };
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
         serde_json::to_writer_pretty(&mut *text, &contents).map_err(|error| self.io(error.into()))?;
@@ -193,6 +210,11 @@ mod tests {
         let opened = WalletFile::open(created.path()).expect("the wallet is opened");
         assert_eq!(opened.key.address(), created.key.address());
         assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
+        let mut opened = opened;
+        opened.trust_issuer("https://id.example").expect("the file is replaced");
+        let opened = WalletFile::open(created.path()).expect("the wallet is opened");
+        assert_eq!(opened.issuers, ["https://id.example"]);
+        assert_eq!(opened.key.address(), created.key.address());
         let files = fs::read_dir(folder.path()).expect("the folder is listed").count();
         assert_eq!(files, 1, "no temporary file is left");
     }

@@ -23,8 +23,8 @@ pub(crate) enum SessionRegistryMessage {
     Follow(TransactionId, RpcReplyPort<watch::Receiver<()>>),
     /// A follower of a transaction was dropped.
     Unfollow(TransactionId),
-    /// A transaction was answered: wake its followers.
-    Answered(TransactionId),
+    /// A transaction was opened or answered: wake its followers.
+    Changed(TransactionId),
     /// Load the signing keys, and make the first ones if no keys are stored.
     LoadKeys(RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
     /// Promote the next signing key; with `force` even when clients may not have fetched it yet.

@@ -9,8 +9,9 @@
 //! | [`state`] | what the session registry and the handle share |
 //! | [`limits`], [`keys`] | counts of open sign-ins; changes of the signing keys |
 //! | [`session_registry`] | the actor |
-//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `progress`, `sessions`, `grants`, `tokens` |
+//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
+pub(crate) mod binding;
 pub(crate) mod error;
 pub(crate) mod grants;
 pub(crate) mod handle;

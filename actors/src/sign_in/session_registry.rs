@@ -100,7 +100,7 @@ impl SessionRegistryState {
             SessionRegistryMessage::GiveBackSignIn(source) => self.open.refund(source, limit()),
             SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
             SessionRegistryMessage::Unfollow(id) => self.followers.release(&id),
-            SessionRegistryMessage::Answered(id) => self.followers.notify(&id),
+            SessionRegistryMessage::Changed(id) => self.followers.notify(&id),
             SessionRegistryMessage::LoadKeys(reply) => self.load_keys(reply),
             SessionRegistryMessage::RotateKeys { force, reply } => self.keys.rotate(force, Some(reply)),
             SessionRegistryMessage::RevokeKey { id, end_sessions, reply } => self.keys.revoke(id, end_sessions, reply),

@@ -86,6 +86,8 @@ pub struct SignInClient {
     pub environment: Environment,
     /// The kind of proof that it accepts. The two kinds give different subjects.
     pub proof: ProofKind,
+    /// Whether a person may answer with an authenticator on another device than the browser.
+    pub allows_cross_device: bool,
 }
 
 impl SignInClient {

@@ -112,8 +112,14 @@ impl LoadedKeys {
 
     /// Signs claims as an ID token (RS256). Blocks the thread for about a millisecond.
     pub fn sign(&self, claims: &Map<String, Value>) -> Result<String, SigningError> {
+        self.sign_as("JWT", claims)
+    }
+
+    /// The same with another type in the header.
+    pub fn sign_as(&self, kind: &str, claims: &Map<String, Value>) -> Result<String, SigningError> {
         let (id, key) = self.current.as_ref().ok_or(SigningError::Missing)?;
-        let header = Header { kid: Some(id.clone()), ..Header::new(Algorithm::RS256) };
+        let typ = Some(kind.to_owned());
+        let header = Header { kid: Some(id.clone()), typ, ..Header::new(Algorithm::RS256) };
         jsonwebtoken::encode(&header, claims, key).map_err(|error| SigningError::Sign(error.to_string()))
     }
 }

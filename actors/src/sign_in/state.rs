@@ -42,8 +42,7 @@ pub(crate) struct SignInState {
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
-    /// Authorization requests since the start with
-    /// [`has_unprotected_code`](selfsame_protocol::sign_in::AuthorizationRequest::has_unprotected_code).
+    /// Authorization requests since the start whose code is not protected.
     pub unprotected_code_requests: AtomicU64,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.

@@ -71,6 +71,8 @@ pub enum ErrorKind {
     InvalidScope,
     /// The person refused.
     AccessDenied,
+    /// The proof came from another device than the browser, which the application forbids.
+    CrossDeviceDenied,
     /// `prompt=none`, but the person would have to sign in.
     LoginRequired,
     /// `request` (a request object) is not supported.
@@ -100,6 +102,7 @@ impl ErrorKind {
             Self::UnsupportedGrantType | Self::MissingGrantType => "invalid_grant_type",
             Self::RateLimited => "rate_limit",
             Self::NotFound => "not_found",
+            Self::CrossDeviceDenied => "cross_device_denied",
             other => other.standard_code(),
         }
     }
@@ -124,7 +127,7 @@ impl ErrorKind {
             Self::UnauthorizedClient => "unauthorized_client",
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
-            Self::AccessDenied => "access_denied",
+            Self::AccessDenied | Self::CrossDeviceDenied => "access_denied",
             Self::LoginRequired => "login_required",
             Self::RequestNotSupported => "request_not_supported",
             Self::RequestUriNotSupported => "request_uri_not_supported",

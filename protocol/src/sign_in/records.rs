@@ -2,6 +2,7 @@
 
 use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
+use super::proof_request::Initiator;
 use super::response::ResponseType;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
@@ -18,13 +19,32 @@ pub struct Transaction {
     /// The signal that the proof must be bound to: 32 random bytes. The first accepted proof uses
     /// it up.
     pub signal: B256,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// The request as an authenticator first opened it; `None` until then.
+    pub opened: Option<OpenedRequest>,
     /// The person's answer; `None` while the request waits for it.
     pub answer: Option<Answer>,
+    /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
+    /// The response is then given out only to a caller with both secrets.
+    pub return_hash: Option<B256>,
     /// Whether the response was given out.
     pub is_done: bool,
 }
 
-encode_fields!(Transaction { request, secret_hash, signal, answer, is_done } version 1 of "transaction");
+encode_fields!(Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done } version 1 of "transaction");
+
+/// A proof request that an authenticator has opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedRequest {
+    /// When an authenticator first opened it.
+    pub at: UnixSeconds,
+    /// The signed request, a JWS in the compact form. It is signed once, so that opening it again
+    /// costs no signature.
+    pub signed: String,
+}
+
+encode_fields!(OpenedRequest { at, signed });
 
 /// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,9 +311,9 @@ impl SigningKeys {
         Ok(Self { keys, ..*self })
     }
 
-    /// Removes a key at once: clients that fetch the keys from now on accept nothing that it signed.
-    /// When it is the current key, the next one is promoted, however young it is; `new` becomes the
-    /// next key when there is none. With `end_sessions` all sign-ins up to `now` end.
+    /// Removes a key at once: clients that fetch the keys from now on accept nothing that it
+    /// signed. When it is the current key, the next one is promoted, however young it is; `new`
+    /// becomes the next key when there is none. With `end_sessions` all sign-ins up to `now` end.
     ///
     /// # Errors
     /// No key has this id.

@@ -280,7 +280,7 @@ fn claims_follow_the_scopes_and_the_verification_level() {
         "sub": subject,
         "https://id.example:8443/x/beta": {"likely_human": "strong", "credential_type": "orb"},
         "https://id.example:8443/x/v1": {"verification_level": "orb"},
-        "email": format!("{subject}@id.example"),
+        "email": format!("{subject}@id.example"), "email_verified": false,
         "name": "World ID User", "given_name": "World ID", "family_name": "User",
     });
     assert_eq!(serde_json::Value::Object(claims), expected);

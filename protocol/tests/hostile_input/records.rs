@@ -24,9 +24,10 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, SigningKey, SigningKeys,
-    Transaction,
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, OpenedRequest, SigningKey,
+    SigningKeys, Transaction,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
@@ -176,6 +177,8 @@ records! {
     targets: Target,
     kept_requests: KeptRequest,
     answers: Answer,
+    initiators: Initiator,
+    opened_requests: OpenedRequest,
     transactions: Transaction,
     authorization_codes: AuthorizationCode,
     access_tokens: AccessToken,
