@@ -58,8 +58,8 @@ pub(super) fn check_mode(client: &SignInClient, mode: AnswerMode) -> Result<(), 
     Err(SignInRejection::of("mode", ErrorKind::CrossDeviceDenied, detail))
 }
 
-/// Checks the secret of the return URL, where the answer came from the browser's own device: only
-/// that device's browser has got the URL, so a page that somebody else began cannot complete.
+/// Checks the secret of the return URL, where the answer came from the browser's own device. Only
+/// that device has got the URL, so a sign-in that a browser elsewhere began cannot be completed.
 pub(super) fn check_return(transaction: &Transaction, given: Option<&str>) -> Result<(), SignInRejection> {
     let Some(expected) = &transaction.return_hash else { return Ok(()) };
     if bool::from(hash_of(given.unwrap_or_default()).as_slice().ct_eq(expected.as_slice())) {
