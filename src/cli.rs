@@ -132,6 +132,17 @@ pub enum Keys {
         #[command(flatten)]
         options: OperatorOptions,
     },
+    /// Remove a key at once, for example a stolen one: nothing that it signed is accepted any more
+    Revoke {
+        /// The key's id, as `keys list` shows it
+        kid: String,
+        /// End every sign-in up to now: codes, access tokens and browser sessions
+        #[arg(long)]
+        end_sessions: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
     /// Let the next key sign, and publish a new next key
     Rotate {
         /// Rotate even when clients may not have fetched the next key yet

@@ -145,6 +145,16 @@ pub struct Rotate {
     pub now: bool,
 }
 
+/// The body of `POST /keys/revoke`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoke {
+    /// Key id of the key that is removed.
+    pub kid: String,
+    /// Whether all sign-ins up to now end, with their codes, access tokens and browser sessions.
+    #[serde(default)]
+    pub end_sessions: bool,
+}
+
 /// A signing key, in the answers of `/keys`. It contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {

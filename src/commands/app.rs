@@ -33,6 +33,7 @@ fn block(name: &str, redirect_uris: &[String], staging: bool, random: &dyn Rando
     block.insert("name".to_owned(), name.into());
     block.insert("client_secret_hash".to_owned(), hash.into());
     block.insert("redirect_uris".to_owned(), redirect_uris.to_vec().into());
+    block.insert("require_pkce".to_owned(), true.into());
     format!("# The client secret, shown this once: {secret}\n[[apps]]\n{block}")
 }
 
@@ -56,6 +57,7 @@ mod tests {
         let app = &table["apps"][0];
         assert_eq!(app["id"].as_str(), Some(format!("app_staging_{}", "07".repeat(16)).as_str()));
         assert_eq!(app["name"].as_str(), Some("An \"example\"\n[[apps]]"));
+        assert_eq!(app["require_pkce"].as_bool(), Some(true));
         assert_eq!(app["redirect_uris"][0].as_str(), Some(uris[0].as_str()));
         let hash: SecretHash = app["client_secret_hash"].as_str().expect("text").parse().expect("a hash");
         assert!(hash == SecretHash::of(hash.salt(), &format!("sk_{}", "07".repeat(32))));

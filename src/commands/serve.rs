@@ -15,6 +15,7 @@ use crate::daemon::{Daemon, Reloading};
 use crate::http::AUDIT_TARGET;
 use crate::interface::PerInterface;
 use crate::logging;
+use crate::sign_in::setup::unprotected_clients;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,6 +75,19 @@ fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
     if config.dev {
         println!("{}", config.dev_summary(&urls));
     }
+    warn_of_unprotected_clients(config);
+}
+
+/// Names the applications that a setting would protect better.
+fn warn_of_unprotected_clients(config: &Config) {
+    let applications = unprotected_clients(config);
+    if !applications.is_empty() {
+        let applications = applications.join(", ");
+        tracing::warn!(
+            applications,
+            "these applications may ask for codes without code_challenge and nonce; set require_pkce = true where they use PKCE"
+        );
+    }
 }
 
 /// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
@@ -108,6 +122,7 @@ fn reload(options: &Serve, config: &mut Config) {
             *config = reloaded;
             tracing::info!("the configuration was read again");
             tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "success");
+            warn_of_unprotected_clients(config);
             for key in waiting {
                 tracing::warn!(key, "this setting has changed and needs a restart");
             }

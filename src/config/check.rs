@@ -98,6 +98,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
+        ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
         ("sign_in.session_lifetime", sign_in.session_lifetime, SECOND, TEN_YEARS),
         ("sign_in.key_rotation", sign_in.key_rotation, HOUR, TEN_YEARS),
@@ -201,6 +202,9 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     .collect()
 }
 
+/// The most secrets of one application: the old one and the new one while it is changed.
+const MOST_SECRETS: usize = 2;
+
 fn check_apps(config: &Config) -> Vec<InvalidSetting> {
     let mut found = Vec::new();
     let mut ids = Seen::new("apps");
@@ -209,7 +213,16 @@ fn check_apps(config: &Config) -> Vec<InvalidSetting> {
         if let Some(first) = ids.first_before(&app.id, index) {
             found.push(invalid_setting(key("id"), format!("{} is the id of {first} already; ids are unique", app.id)));
         }
-        match (&app.client_secret_hash, app.public) {
+        if app.client_secret_hash.is_some() && !app.client_secret_hashes.is_empty() {
+            let message = "stands beside client_secret_hash; write both hashes in this list";
+            found.push(invalid_setting(key("client_secret_hashes"), message));
+        }
+        if app.client_secret_hashes.len() > MOST_SECRETS {
+            let count = app.client_secret_hashes.len();
+            let message = format!("has {count} hashes; keep at most {MOST_SECRETS}, the old secret and the new one");
+            found.push(invalid_setting(key("client_secret_hashes"), message));
+        }
+        match (app.secret_hashes().next(), app.public) {
             (Some(_), true) => {
                 let message = "a public client has no secret; leave out client_secret_hash or public = true";
                 found.push(invalid_setting(key("public"), message));

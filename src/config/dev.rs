@@ -35,10 +35,14 @@ id = "app_staging_5e1f5a3e000000000000000000000001"
 name = "Example application"
 accept_legacy = true
 redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+response_types = ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
 [[apps]]
 id = "app_5e1f5a3e000000000000000000000002"
 name = "Example application (production)"
 redirect_uris = ["http://localhost:3000/callback", "http://127.0.0.1:3000/callback"]
+response_types = ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"]
+post_logout_redirect_uris = ["http://localhost:3000/", "http://127.0.0.1:3000/"]
 [[relying_parties]]
 app_id = "app_staging_5e1f5a3e000000000000000000000001"
 [relying_parties.oprf_public_key]
@@ -95,7 +99,7 @@ impl Config {
         for app in &self.apps {
             let environments: Vec<_> = app.environments().iter().map(|environment| environment.name()).collect();
             row("application", &format!("{} ({})", app.id, environments.join(", ")));
-            match &app.client_secret_hash {
+            match app.secret_hashes().next() {
                 Some(hash) if *hash == SecretHash::of(hash.salt(), DEV_SECRET) => row("  secret", DEV_SECRET),
                 Some(_) => row("  secret", "as configured"),
                 None => row("  secret", "none"),

@@ -9,6 +9,7 @@ use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
+use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use serde::Deserialize;
@@ -153,8 +154,8 @@ pub struct Limits {
     /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
     /// address; `None` is no limit.
     pub sign_ins_per_source: Option<RateLimit>,
-    /// Sign-ins that were begun in the last ten minutes, completed or not. One source address may
-    /// have begun a quarter of them.
+    /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
+    /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
     /// Sign-ins that one source address follows at a time: event streams and held answers.
     pub followers_per_source: usize,
@@ -231,6 +232,9 @@ pub struct Cors {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
+    /// How long an authorization request waits for an answer.
+    #[serde(deserialize_with = "values::duration")]
+    pub transaction_lifetime: Duration,
     /// Lifetime of an authorization code.
     #[serde(deserialize_with = "values::duration")]
     pub code_lifetime: Duration,
@@ -253,8 +257,11 @@ pub struct SignIn {
 
 impl Default for SignIn {
     fn default() -> Self {
-        let SignInSettings { provider, code_lifetime, key_rotation, session_lifetime, .. } = SignInSettings::default();
+        let defaults = SignInSettings::default();
+        let SignInSettings { provider, transaction_lifetime, code_lifetime, key_rotation, session_lifetime, .. } =
+            defaults;
         Self {
+            transaction_lifetime,
             code_lifetime,
             session_lifetime,
             key_rotation,
@@ -329,6 +336,17 @@ pub enum Status {
     Inactive,
 }
 
+/// Whether a sign-in may be answered from another device than the browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossDevice {
+    /// Proofs from any device are accepted.
+    #[default]
+    Allow,
+    /// Only proofs from the browser's own device are accepted.
+    Deny,
+}
+
 /// `[[apps]]`: an application, which is also the OAuth client of that id.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -342,6 +360,10 @@ pub struct App {
     /// Salted hash of the secret of a confidential client.
     #[serde(default)]
     pub client_secret_hash: Option<SecretHash>,
+    /// In place of `client_secret_hash`: one or two hashes, so that a secret can be changed without
+    /// an outage. Each secret is accepted.
+    #[serde(default)]
+    pub client_secret_hashes: Vec<SecretHash>,
     /// Whether the client is public: it has no secret, and must use PKCE.
     #[serde(default)]
     pub public: bool,
@@ -349,6 +371,10 @@ pub struct App {
     /// verification.
     #[serde(default, deserialize_with = "urls::redirect_uris")]
     pub redirect_uris: Vec<String>,
+    /// URIs to which sign-out may send a browser, compared byte for byte; the same rules as for
+    /// redirect URIs.
+    #[serde(default, deserialize_with = "urls::redirect_uris")]
+    pub post_logout_redirect_uris: Vec<String>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
     /// The kind of proof that sign-in asks for.
@@ -360,9 +386,15 @@ pub struct App {
     /// The credentials that count, at verification and at sign-in; `None` for all.
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
+    /// The response types that sign-in gives; `code` alone by default.
+    #[serde(default = "values::code_alone", deserialize_with = "values::response_types")]
+    pub response_types: Vec<ResponseType>,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
     pub require_pkce: bool,
+    /// Whether people may answer with an authenticator on another device than their browser.
+    #[serde(default)]
+    pub cross_device: CrossDevice,
     /// Whether the application is served.
     #[serde(default)]
     pub status: Status,
@@ -372,6 +404,11 @@ impl App {
     /// The name that end users see; the id by default.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
+    }
+
+    /// The hashes of the client's secrets; none for a public client.
+    pub fn secret_hashes(&self) -> impl Iterator<Item = &SecretHash> {
+        self.client_secret_hash.iter().chain(&self.client_secret_hashes)
     }
 
     /// Sets the name that end users see.

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256, hex};
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
+use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::{Root, is_below_field};
 pub use selfsame_protocol::verification::RelyingPartyId;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -112,6 +113,30 @@ pub(super) fn app_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         ((1..=128).contains(&rest.len()) && rest.bytes().all(is_plain)).then(|| text.to_owned())
     })
+}
+
+/// The response types of an application without a setting.
+pub(super) fn code_alone() -> Vec<ResponseType> {
+    vec![ResponseType::CODE]
+}
+
+/// A list of response types, the words of each in any order.
+pub(super) fn response_types<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ResponseType>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let mut types: Vec<ResponseType> = Vec::new();
+    for text in texts {
+        let supported = ResponseType::SUPPORTED.join(", ");
+        let wrong = || D::Error::custom(format!("{text:?} is not a response type; the types are: {supported}"));
+        let response_type = ResponseType::parse(&text).ok_or_else(wrong)?;
+        if types.contains(&response_type) {
+            return Err(D::Error::custom(format!("{text:?} is in the list twice")));
+        }
+        types.push(response_type);
+    }
+    match types.is_empty() {
+        true => Err(D::Error::custom("is empty; name at least \"code\"")),
+        false => Ok(types),
+    }
 }
 
 /// The status of the introspection answer for a token that is not active.

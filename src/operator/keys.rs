@@ -1,5 +1,5 @@
 //! `GET /keys`: the keys that ID tokens are signed with; `POST /keys/rotate`: promotes the next
-//! one.
+//! one; `POST /keys/revoke`: removes one at once.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use hyper::StatusCode;
 use selfsame_actors::KeyState;
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::operator::{Key, Rotate};
+use selfsame_protocol::operator::{Key, Revoke, Rotate};
 
 use super::error::OperatorError;
 use super::state::Operator;
@@ -36,5 +36,16 @@ pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Res
     if let Some(current) = keys.iter().find(|key| key.state == "current") {
         request.audit().concerns(current.kid.as_str());
     }
+    Ok(json(StatusCode::OK, &keys))
+}
+
+/// Removes a key at once, and ends the sign-ins when the body says so.
+pub async fn revoke(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
+    let body = request.read_json(BODY_LIMIT).await?;
+    let Revoke { kid, end_sessions } = from_object(&body)?;
+    let sign_in = operator.service.sign_in();
+    sign_in.revoke_key(&kid, end_sessions).await?.map_err(|error| OperatorError::Field(error.to_string()))?;
+    tracing::warn!(kid, end_sessions, "the operator revoked a signing key");
+    let keys: Vec<Key> = sign_in.signing_keys().await?.into_iter().map(key).collect();
     Ok(json(StatusCode::OK, &keys))
 }

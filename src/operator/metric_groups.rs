@@ -1,11 +1,11 @@
-//! The metrics of registry and verifier: their names, and how they follow the statistics.
+//! The metrics of registry, verifier and sign-in: their names, and how they follow the statistics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use selfsame_actors::{RegistryStatistics, VerifierStatistics};
+use selfsame_actors::{RegistryStatistics, SignInStatistics, VerifierStatistics};
 
 /// The registry's numbers.
 pub struct RegistryMetrics {
@@ -89,5 +89,27 @@ impl VerifierMetrics {
         self.good.inner().fetch_max(statistics.good, Ordering::Relaxed);
         self.bad.inner().fetch_max(statistics.bad, Ordering::Relaxed);
         self.proofs_inside.set(statistics.proofs_inside as u64);
+    }
+}
+
+/// The numbers of sign-in.
+pub struct SignInMetrics {
+    unprotected_code_requests: Counter,
+}
+
+impl SignInMetrics {
+    /// Makes the metrics and names them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("selfsame_sign_in");
+        let metrics = Self { unprotected_code_requests: Counter::default() };
+        let help = "Authorization requests for a code with neither code_challenge nor nonce";
+        registry.register("unprotected_code_requests", help, metrics.unprotected_code_requests.clone());
+        metrics
+    }
+
+    /// Takes over the present numbers.
+    pub fn set(&self, statistics: &SignInStatistics) {
+        let counted = statistics.unprotected_code_requests;
+        self.unprotected_code_requests.inner().fetch_max(counted, Ordering::Relaxed);
     }
 }

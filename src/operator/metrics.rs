@@ -15,6 +15,7 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 pub async fn metrics(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     operator.registry_metrics.set(&operator.service.registry().statistics());
     operator.verifier_metrics.set(&operator.service.verification().statistics());
+    operator.sign_in_metrics.set(&operator.service.sign_in().statistics());
     let mut text = String::new();
     encode(&mut text, &operator.metrics)?;
     Ok(content(StatusCode::OK, CONTENT_TYPE, text))

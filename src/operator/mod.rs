@@ -8,7 +8,7 @@
 //! | `actors.rs` | `GET /actors` |
 //! | `status.rs` | `GET /status` |
 //! | `roots.rs` | `GET` and `POST /roots` |
-//! | `keys.rs` | `GET /keys`, `POST /keys/rotate` |
+//! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
@@ -56,6 +56,8 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .route(Method::GET, "/keys", with_token(keys::list))
         .route(Method::POST, "/keys/rotate", with_token(keys::rotate))
         .audited("keys_rotated")
+        .route(Method::POST, "/keys/revoke", with_token(keys::revoke))
+        .audited("key_revoked")
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

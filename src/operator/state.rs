@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::OperatorError;
-use super::metric_groups::{RegistryMetrics, VerifierMetrics};
+use super::metric_groups::{RegistryMetrics, SignInMetrics, VerifierMetrics};
 use crate::http::Request;
 
 /// The parts from which the operator interface is made.
@@ -48,11 +48,15 @@ pub struct Operator {
     pub is_development: bool,
     /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
     /// called.
+    /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
+    /// it is called.
     pub metrics: Registry,
     /// The registry's part of `metrics`.
     pub registry_metrics: RegistryMetrics,
     /// The verifier's part of `metrics`.
     pub verifier_metrics: VerifierMetrics,
+    /// The part of `metrics` about sign-in.
+    pub sign_in_metrics: SignInMetrics,
 }
 
 impl Operator {
@@ -61,6 +65,7 @@ impl Operator {
         let Setup { service, clock, hosts, token, simulation, is_development } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
+        let sign_in_metrics = SignInMetrics::register(&mut metrics);
         let token_hash = Sha256::digest(token).into();
         Self {
             service,
@@ -72,6 +77,7 @@ impl Operator {
             metrics,
             registry_metrics,
             verifier_metrics,
+            sign_in_metrics,
         }
     }
 

@@ -3,15 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
-use selfsame_actors::{NewTransaction, SignInError, TRANSACTION_LIFETIME};
+use selfsame_actors::{NewTransaction, SignInError, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use serde_json::json as value;
 
 use super::accept::accepts_json;
-use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
+use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page;
@@ -24,6 +25,9 @@ use crate::http::{InterfaceError, Request, Response, json};
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let wants_json = accepts_json(&request);
     let source = request.source();
+    let user_agent =
+        request.headers().get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let surplus = surplus_transactions(&sign_in, &request);
     let outcome = match sign_in.handle.charge_source(source) {
         Err(too_many) => Err(BeginError::Page(too_many.into())),
         Ok(()) => {
@@ -32,13 +36,15 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
                 false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
             };
             // A program has no session.
-            let session = if wants_json { None } else { cookie(&request, SESSION_COOKIE) };
-            begin(&sign_in, &parameters, session, source).await
+            let session = if wants_json { None } else { session_secret(&sign_in, &request) };
+            begin(&sign_in, &parameters, session, &Origin { source, user_agent }).await
         }
     };
     match outcome {
         Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
-        Ok(Outcome::ProofRequested { begun, client_name }) => transaction_page(&sign_in, &begun, &client_name),
+        Ok(Outcome::ProofRequested { begun, client_name }) => {
+            transaction_page(&sign_in, &begun, &client_name, &surplus)
+        }
         Ok(Outcome::SessionUsed(delivery)) => Ok(respond_delivery(&sign_in, delivery)),
         Err(error) if wants_json => Err(error.error().into()),
         Err(error) => Ok(error.render(&sign_in)),
@@ -87,12 +93,19 @@ impl BeginError {
     }
 }
 
+/// Where a request came from.
+struct Origin {
+    source: IpAddr,
+    /// The browser's own words.
+    user_agent: Option<String>,
+}
+
 /// Reads the request and begins the sign-in.
 async fn begin(
     sign_in: &SignIn,
     parameters: &Parameters,
     session: Option<&str>,
-    source: IpAddr,
+    origin: &Origin,
 ) -> Result<Outcome, BeginError> {
     let client = parameters.get("client_id").and_then(|id| sign_in.handle.client(id));
     let known = client.as_ref().map(|client| &client.client);
@@ -102,7 +115,7 @@ async fn begin(
     })?;
     let target = request.target.clone();
     let client_name = client.map(|client| client.name.clone()).unwrap_or_default();
-    let outcome = begin_checked(sign_in, request, client_name, session, source).await;
+    let outcome = begin_checked(sign_in, request, client_name, session, origin).await;
     outcome.map_err(|error| BeginError::Redirect { target, error })
 }
 
@@ -112,7 +125,7 @@ async fn begin_checked(
     request: AuthorizationRequest,
     client_name: String,
     session: Option<&str>,
-    source: IpAddr,
+    origin: &Origin,
 ) -> Result<Outcome, SignInError> {
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session
@@ -124,7 +137,7 @@ async fn begin_checked(
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
         return Err(SignInRejection::of("prompt", ErrorKind::LoginRequired, detail).into());
     }
-    let begun = sign_in.handle.begin(request, expected, Some(source)).await?;
+    let begun = sign_in.handle.begin(request, expected, Some(origin.source), origin.user_agent.as_deref()).await?;
     Ok(Outcome::ProofRequested { begun, client_name })
 }
 
@@ -146,12 +159,21 @@ fn transaction_page(
     sign_in: &SignIn,
     begun: &NewTransaction,
     client_name: &str,
+    surplus: &[TransactionId],
 ) -> Result<Response, SignInEndpointError> {
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
-    let mut response = page::sign_in(sign_in.root(), begun, &request_url, client_name, proof_request.scopes);
-    // Each transaction has a cookie of its own, so that several can be under way in one browser.
-    let path = format!("/authorize/{}", begun.id);
-    set_cookie(sign_in, &mut response, TRANSACTION_COOKIE, &begun.secret, &path, TRANSACTION_LIFETIME);
+    let lifetime = sign_in.handle.transaction_lifetime();
+    let shown = page::Asked {
+        begun,
+        request_url: &request_url,
+        client_name,
+        scopes: proof_request.scopes,
+        lifetime,
+        allows_cross_device: proof_request.allows_cross_device,
+    };
+    let mut response = page::sign_in(sign_in.root(), &shown);
+    set_transaction(sign_in, &mut response, begun.id, &begun.secret, lifetime.as_secs());
+    surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));
     Ok(response)
 }

@@ -1,4 +1,5 @@
-//! `GET /.well-known/openid-configuration` and `GET /jwks`.
+//! `GET /.well-known/openid-configuration`, `GET /.well-known/oauth-authorization-server` and `GET
+//! /jwks`.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::http::{Request, Response, json};
 /// signs.
 const MAX_AGE: &str = "public, max-age=900";
 
-/// The provider's metadata (OpenID Connect Discovery).
+/// The provider's metadata (OpenID Connect Discovery, RFC 8414).
 pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     Ok(make_cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
 }

@@ -16,7 +16,7 @@ use tracing::{Instrument, Span};
 
 use super::error::SignInEndpointError;
 use super::state::SignIn;
-use super::transaction::{follower, state_name};
+use super::transaction::{follower, state};
 use crate::http::{Request, Response, Shutdown, stream};
 
 /// A comment is sent at least this often, so that proxies and browsers keep the connection open.
@@ -70,7 +70,8 @@ struct Follower {
 /// What the stream does next.
 enum Next {
     Send(Progress),
-    Wait,
+    /// Waits for progress after this one.
+    Wait(Progress),
     End,
 }
 
@@ -85,15 +86,17 @@ impl Follower {
         let progress = match next {
             Next::Send(progress) => progress,
             Next::End => return None,
-            Next::Wait => {
+            Next::Wait(seen) => {
                 let deadline = (Instant::now() + HEARTBEAT).min(self.end());
                 let followed = tokio::select! {
-                    followed = self.sign_in.handle.follow(self.id, &self.secret, deadline) => followed,
+                    followed = self.sign_in.handle.follow(self.id, &self.secret, seen, deadline) => followed,
                     () = self.shutdown.triggered() => return None,
                 };
                 match followed {
-                    Ok(Progress::Waiting) if Instant::now() >= self.end() => return None,
-                    Ok(Progress::Waiting) => return Some((Bytes::from_static(b":\n\n"), Next::Wait)),
+                    Ok(progress) if progress == seen && Instant::now() >= self.end() => return None,
+                    Ok(progress) if progress == seen => {
+                        return Some((Bytes::from_static(b":\n\n"), Next::Wait(seen)));
+                    }
                     Ok(progress) => progress,
                     // The stream ends, and the page connects again.
                     Err(error) => {
@@ -103,7 +106,7 @@ impl Follower {
                 }
             }
         };
-        let event = format!("data: {{\"state\":\"{}\"}}\n\n", state_name(progress));
-        Some((event.into(), if progress == Progress::Waiting { Next::Wait } else { Next::End }))
+        let event = format!("data: {}\n\n", state(progress));
+        Some((event.into(), if progress.is_waiting() { Next::Wait(progress) } else { Next::End }))
     }
 }

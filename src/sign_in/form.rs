@@ -75,13 +75,13 @@ pub fn authenticate(
         }
     };
     let client = sign_in.client(&id).ok_or_else(|| unauthenticated("no application has this client_id"))?;
-    match (&client.secret, secret) {
-        (Some(stored), Some(given)) if stored.is(&given) => Ok(client),
-        (Some(_), Some(_)) => Err(unauthenticated("the client secret is wrong").into()),
-        (Some(_), None) => Err(unauthenticated("the client secret is missing").into()),
-        (None, Some(_)) => Err(unauthenticated("the client has no secret, and one was given").into()),
-        (None, None) if public && client.client.is_public => Ok(client),
-        (None, None) => Err(unauthenticated("public clients may not call this endpoint").into()),
+    match (client.secrets.is_empty(), secret) {
+        (false, Some(given)) if client.has_secret(&given) => Ok(client),
+        (false, Some(_)) => Err(unauthenticated("the client secret is wrong").into()),
+        (false, None) => Err(unauthenticated("the client secret is missing").into()),
+        (true, Some(_)) => Err(unauthenticated("the client has no secret, and one was given").into()),
+        (true, None) if public && client.client.is_public => Ok(client),
+        (true, None) => Err(unauthenticated("public clients may not call this endpoint").into()),
     }
 }
 

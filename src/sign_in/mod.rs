@@ -2,13 +2,15 @@
 //!
 //! | file | endpoint |
 //! |---|---|
-//! | `discovery.rs` | `GET /.well-known/openid-configuration`, `GET /jwks` |
+//! | `discovery.rs` | `GET /.well-known/openid-configuration`, `GET /.well-known/oauth-authorization-server`, `GET /jwks` |
 //! | `authorize.rs` | `GET` and `POST /authorize` |
 //! | `transaction.rs` | `/authorize/{transaction}/…`: the proof request, its answer, progress, completion |
 //! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, as a stream |
 //! | `token.rs` | `POST /token` |
 //! | `introspect.rs` | `POST /introspect` |
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
+//! | `revoke.rs` | `POST /revoke` |
+//! | `logout.rs` | `GET` and `POST /logout`, `GET` and `POST /session` |
 //! | `page.rs` | the pages that end users see |
 //! | `form.rs` | forms, and the credentials of clients |
 //! | `accept.rs` | whether a client wants a page or JSON |
@@ -27,8 +29,10 @@ mod error;
 mod events;
 mod form;
 mod introspect;
+mod logout;
 mod page;
 mod redirect;
+mod revoke;
 pub mod setup;
 mod state;
 mod token;
@@ -54,9 +58,18 @@ static RESERVED: [&str; 7] =
 pub fn routes(handle: SignInHandle) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
     Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), Arc::new(SignIn { handle }))
-        .open_to_all(&["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/token", "/userinfo"])
+        .open_to_all(&[
+            "/.well-known/openid-configuration",
+            "/.well-known/oauth-authorization-server",
+            "/jwks",
+            "/jwks.json",
+            "/token",
+            "/revoke",
+            "/userinfo",
+        ])
         .reserve(&RESERVED)
         .route(get.clone(), "/.well-known/openid-configuration", discovery::discovery)
+        .route(get.clone(), "/.well-known/oauth-authorization-server", discovery::discovery)
         .route(get.clone(), "/jwks", discovery::jwks)
         .route(get.clone(), "/jwks.json", discovery::jwks)
         .route(get.clone(), "/authorize", authorize::authorize)
@@ -70,6 +83,11 @@ pub fn routes(handle: SignInHandle) -> Routes {
         .route(get.clone(), "/sign-in.js", |_, _| page::script())
         .route(post.clone(), "/token", token::token)
         .route(post.clone(), "/introspect", introspect::introspect)
+        .route(post.clone(), "/revoke", revoke::revoke)
+        .route(get.clone(), "/logout", logout::logout)
+        .route(post.clone(), "/logout", logout::logout)
+        .route(get.clone(), "/session", logout::session)
+        .route(post.clone(), "/session", logout::end_session)
         .route(get.clone(), "/userinfo", userinfo::userinfo)
         .route(post, "/userinfo", userinfo::userinfo)
         .route(get, "/health", |_, _| health::health())

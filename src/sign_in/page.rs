@@ -1,6 +1,8 @@
 //! The pages that end users see. They have no external resources and no inline styles; the
 //! Content-Security-Policy of each page names its scripts.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::StatusCode;
@@ -11,10 +13,10 @@ use hyper::header::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use qrcode::QrCode;
 use qrcode::render::svg;
-use selfsame_actors::NewTransaction;
+use selfsame_actors::{NewTransaction, SessionSignIn};
 use selfsame_protocol::sign_in::claims::Scopes;
 use selfsame_protocol::sign_in::error::SignInRejection;
-use selfsame_protocol::time::RetryAfter;
+use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use sha2::{Digest, Sha256};
 
 use super::error::SignInEndpointError;
@@ -23,9 +25,26 @@ use crate::http::{Response, content};
 /// Posts the form of a page; the button is for browsers that run no scripts.
 const SUBMIT: &str = "document.forms[0].submit();";
 
+/// What the page of a sign-in says.
+pub struct Asked<'a> {
+    /// The sign-in that was begun.
+    pub begun: &'a NewTransaction,
+    /// The address that the authenticator opens.
+    pub request_url: &'a str,
+    /// The application's name.
+    pub client_name: &'a str,
+    /// What the application will receive.
+    pub scopes: Scopes,
+    /// How long the page is good for.
+    pub lifetime: Duration,
+    /// Whether the person may scan the code with another device.
+    pub allows_cross_device: bool,
+}
+
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
-pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_name: &str, scopes: Scopes) -> Response {
+pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
+    let Asked { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *asked;
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {
@@ -37,10 +56,10 @@ pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_nam
                 @if scopes.email { li { "a mail address made of that identifier" } }
                 @if scopes.profile { li { "a name that says nothing about you" } }
             }
-            @if let Some(image) = qr_code(request_url) {
+            @if let Some(image) = qr_code(request_url).filter(|_| allows_cross_device) {
                 figure {
                     div role="img" aria-label="QR code of the address that your authenticator opens" { (PreEscaped(image)) }
-                    figcaption { "Scan this with your authenticator" }
+                    figcaption { "Scan this with your authenticator. Do so only if you opened this page yourself." }
                 }
             }
             // The link opens another tab, because this page continues by itself when there is an
@@ -48,7 +67,7 @@ pub fn sign_in(root: &str, begun: &NewTransaction, request_url: &str, client_nam
             p.action { a.button href=(request_url) target="_blank" rel="nofollow noopener" { "Use the authenticator on this device" } }
             p #progress role="status" aria-live="polite" { "Waiting for your answer." }
             p { a #continue href={ (base) "/complete" } { "Continue once you have answered" } }
-            p.quiet { "This page is good for " span #countdown { "ten minutes" } "." }
+            p.quiet { "This page is good for " span #countdown { (humantime::format_duration(lifetime)) } "." }
         }
         script src={ (root) "/sign-in.js" } defer {}
     };
@@ -62,11 +81,7 @@ pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Respons
         main {
             h1 { "This sign-in cannot begin" }
             p { "The application that sent you here made a mistake. Nothing was shared with it." }
-            dl {
-                dt { "What is wrong" } dd { (error.detail) }
-                @if let Some(attribute) = error.attribute { dt { "Parameter" } dd { code { (attribute) } } }
-                dt { "Code" } dd { code { (error.kind.code()) } }
-            }
+            (description(error))
         }
     };
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
@@ -119,6 +134,92 @@ pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
         respond(root, status, "Please wait", &body, "style-src 'self'; img-src data:; form-action 'none'");
     response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
     response
+}
+
+/// The page that asks whether to end the browser's session. Its form posts `fields`.
+pub fn sign_out(root: &str, fields: &[(&str, &str)]) -> Response {
+    let body = html! {
+        main {
+            h1 { "Sign out?" }
+            p { "This browser then has to prove again at every application that you signed in to here." }
+            form method="post" action={ (root) "/logout" } {
+                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                button type="submit" { "Sign out" }
+            }
+            p.quiet { a href={ (root) "/session" } { "Where this browser is signed in" } }
+        }
+    };
+    // No `form-action`: the answer to the form may redirect to a registered URI of an application.
+    own_form(respond(root, StatusCode::OK, "Sign out", &body, "style-src 'self'; img-src data:"))
+}
+
+/// The page after the end of the browser's session.
+pub fn signed_out(root: &str) -> Response {
+    let body = html! {
+        main {
+            h1 { "You are signed out" }
+            p { "This browser is signed in nowhere through this service. An application may have a sign-in of its own; sign out there too." }
+        }
+    };
+    respond(root, StatusCode::OK, "Signed out", &body, "style-src 'self'; img-src data:; form-action 'none'")
+}
+
+/// The page for a request to sign out that has an error. The session has not ended.
+pub fn sign_out_error(root: &str, error: &SignInRejection) -> Response {
+    let body = html! {
+        main {
+            h1 { "You are not signed out" }
+            p { "The application that sent you here made a mistake." }
+            (description(error))
+            p { a href={ (root) "/session" } { "Sign out on this page" } }
+        }
+    };
+    let policy = "style-src 'self'; img-src data:; form-action 'none'";
+    respond(root, StatusCode::BAD_REQUEST, "Sign-out error", &body, policy)
+}
+
+/// The page that shows where the browser is signed in. Its form posts the confirmation of the
+/// session.
+pub fn session(root: &str, sign_ins: &[SessionSignIn], confirmation: &str) -> Response {
+    let time = |time: UnixSeconds| humantime::format_rfc3339_seconds(UNIX_EPOCH + time.since_epoch()).to_string();
+    let body = html! {
+        main {
+            h1 { "Where this browser is signed in" }
+            @if sign_ins.is_empty() {
+                p { "Nowhere. Every application has to ask for a proof." }
+            } @else {
+                p { "These applications get an answer from this browser without asking you:" }
+                dl {
+                    @for known in sign_ins {
+                        dt { (known.client_name) }
+                        dd { "you gave a proof at " time datetime=(time(known.auth_time)) { (time(known.auth_time)) } }
+                    }
+                }
+                form method="post" action={ (root) "/session" } {
+                    input type="hidden" name="confirmation" value=(confirmation);
+                    button type="submit" { "Sign out everywhere" }
+                }
+            }
+        }
+    };
+    own_form(respond(root, StatusCode::OK, "Sign-ins", &body, "style-src 'self'; img-src data:; form-action 'self'"))
+}
+
+/// Lets a page's form say where it comes from: without a referrer, a browser sends `Origin: null`
+/// with a form, also to the same origin.
+fn own_form(mut response: Response) -> Response {
+    response.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    response
+}
+
+fn description(error: &SignInRejection) -> Markup {
+    html! {
+        dl {
+            dt { "What is wrong" } dd { (error.detail) }
+            @if let Some(attribute) = error.attribute { dt { "Parameter" } dd { code { (attribute) } } }
+            dt { "Code" } dd { code { (error.kind.code()) } }
+        }
+    }
 }
 
 /// A page whose form posts itself to the application.

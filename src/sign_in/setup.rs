@@ -1,11 +1,11 @@
 //! Makes the settings of sign-in from the configuration.
 
 use selfsame_actors::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
-use selfsame_protocol::sign_in::Client;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::Environment;
 
-use crate::config::{App, Config, InactiveStatus, RateLimit, Status};
+use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash, Status};
 
 /// The settings of sign-in for a provider at `id_url`.
 pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
@@ -18,6 +18,7 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
             family_name: sign_in.family_name.clone(),
         },
         clients: clients(config),
+        transaction_lifetime: sign_in.transaction_lifetime,
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
         session_lifetime: sign_in.session_lifetime,
@@ -38,23 +39,41 @@ pub fn limits(config: &Config) -> SignInLimits {
 
 /// The applications that use sign-in: active ones with a redirect URI.
 pub fn clients(config: &Config) -> Vec<SignInClient> {
-    let signs_in = |app: &&App| app.status == Status::Active && !app.redirect_uris.is_empty();
-    config.apps.iter().filter(signs_in).map(client).collect()
+    signing_in(config).map(client).collect()
+}
+
+/// The ids of the applications with a secret that may ask for a code with neither `code_challenge`
+/// nor `nonce`. The interface description allows such requests; an attacker can put a code of their
+/// own into the response (RFC 9700, section 4.5).
+pub fn unprotected_clients(config: &Config) -> Vec<&str> {
+    let is_unprotected = |app: &&App| {
+        // A response with an ID token needs a nonce.
+        let needs_no_nonce = |response_type: &ResponseType| response_type.code && !response_type.id_token;
+        !app.public && !app.require_pkce && app.response_types.iter().any(needs_no_nonce)
+    };
+    signing_in(config).filter(is_unprotected).map(|app| app.id.as_str()).collect()
+}
+
+fn signing_in(config: &Config) -> impl Iterator<Item = &App> {
+    config.apps.iter().filter(|app| app.status == Status::Active && !app.redirect_uris.is_empty())
 }
 
 fn client(app: &App) -> SignInClient {
-    let secret = app.client_secret_hash.as_ref();
+    let secret = |hash: &SecretHash| ClientSecret { salt: hash.salt(), digest: *hash.digest() };
     SignInClient {
         client: Client {
             id: app.id.clone(),
             redirect_uris: app.redirect_uris.clone(),
+            post_logout_redirect_uris: app.post_logout_redirect_uris.clone(),
+            response_types: app.response_types.clone(),
             is_public: app.public,
             require_pkce: app.require_pkce,
         },
         name: app.name().to_owned(),
-        secret: secret.map(|secret| ClientSecret { salt: secret.salt(), digest: *secret.digest() }),
+        secrets: app.secret_hashes().map(secret).collect(),
         // An application that accepts both environments gets sign-ins with proofs of production.
         environment: app.environments().iter().copied().min().unwrap_or(Environment::Production),
         proof: app.proof,
+        allows_cross_device: app.cross_device == CrossDevice::Allow,
     }
 }

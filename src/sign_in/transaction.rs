@@ -7,17 +7,18 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use selfsame_actors::{
-    CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, SessionCookie, TransactionId,
+    CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, ProofRequest, SessionCookie, TransactionId,
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::proof_request::AnswerMode;
 use selfsame_protocol::sign_in::response::Delivery;
-use serde_json::{Value, json as value};
+use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json};
-use super::cookies::{SESSION_COOKIE, TRANSACTION_COOKIE, cookie, set_cookie};
+use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secret};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
@@ -29,6 +30,9 @@ const BODY_LIMIT: usize = 64 * 1024;
 
 /// How long the progress of a transaction is held back while its state does not change, in seconds.
 const HOLD: u64 = 25;
+
+/// The parameter of a return URL that carries its secret.
+const RETURN: &str = "return";
 
 /// Time limit of the progress route, instead of the request timeout: 10 seconds more than `HOLD`.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
@@ -42,7 +46,20 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
     if accepts_html(&request) {
         return Ok(page::for_authenticators(sign_in.root(), &url));
     }
-    let answer = value!({
+    let is_answered = asked.is_answered;
+    let fields = request_fields(&sign_in, id, asked);
+    let mut claims = fields.clone();
+    claims.insert("iss".to_owned(), sign_in.handle.provider().issuer.as_str().into());
+    let signed = sign_in.handle.open_request(id, claims).await?;
+    let mut answer = fields;
+    answer.insert("answered".to_owned(), is_answered.into());
+    answer.insert("request".to_owned(), signed.into());
+    Ok(json(StatusCode::OK, &answer))
+}
+
+/// The members of a proof request that do not change: they are also signed.
+fn request_fields(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> Map<String, Value> {
+    let fields = value!({
         "app_id": asked.app_id,
         "app_name": asked.app_name,
         "action": asked.action,
@@ -52,21 +69,33 @@ pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
         "environment": asked.environment,
         "scopes": asked.scopes.text(),
         "expires_at": asked.expires_at,
-        "answered": asked.is_answered,
         "answer_url": format!("{}/authorize/{id}/proof", sign_in.handle.provider().issuer),
+        "redirect_host": host_of(&asked.redirect_uri),
+        "initiator": asked.initiator,
+        "cross_device": if asked.allows_cross_device { "allow" } else { "deny" },
     });
-    Ok(json(StatusCode::OK, &answer))
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// The host of a registered redirect URI, with its port.
+fn host_of(redirect_uri: &str) -> &str {
+    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// The authenticator's answer: a verification request with exactly one proof, or
-/// `{"error":"access_denied"}`.
+/// `{"error":"access_denied"}`. An authenticator on the browser's own device gets the address that
+/// it has to open there.
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let source = request.source();
     sign_in.handle.charge_source(source)?;
     let body = request.read_json(BODY_LIMIT).await?;
     let wrong = |detail: &str| SignInRejection::new(ErrorKind::InvalidRequest, detail);
-    let body: Value =
+    let mut body: Map<String, Value> =
         from_object(&body).map_err(|error| wrong(&error.to_string()).with_reason("the body is not a JSON object"))?;
     if let Some(error) = body.get("error") {
         if error != "access_denied" {
@@ -75,8 +104,18 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
         sign_in.handle.refuse(id).await?;
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
-    sign_in.handle.answer(id, &body, Some(source)).await?;
-    Ok(json(StatusCode::OK, &value!({"success": true})))
+    let mode = AnswerMode::read(body.remove("mode").as_ref())?;
+    let returned = sign_in.handle.answer(id, &Value::Object(body), mode, Some(source)).await?;
+    let issuer = &sign_in.handle.provider().issuer;
+    Ok(json(
+        StatusCode::OK,
+        &match returned {
+            Some(secret) => {
+                value!({"success": true, "return_url": format!("{issuer}/authorize/{id}/complete?{RETURN}={secret}")})
+            }
+            None => value!({"success": true}),
+        },
+    ))
 }
 
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
@@ -84,11 +123,12 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (id, secret, _permit) = follower(&sign_in, &request)?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
+    let seen = sign_in.handle.progress(id, &secret)?;
     let progress = tokio::select! {
-        progress = sign_in.handle.follow(id, &secret, deadline) => progress?,
+        progress = sign_in.handle.follow(id, &secret, seen, deadline) => progress?,
         () = request.shutdown().triggered() => sign_in.handle.progress(id, &secret)?,
     };
-    Ok(json(StatusCode::OK, &value!({"state": state_name(progress)})))
+    Ok(json(StatusCode::OK, &state(progress)))
 }
 
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the
@@ -99,19 +139,22 @@ pub(super) fn follower(
 ) -> Result<(TransactionId, String, FollowerPermit), SignInEndpointError> {
     let source = request.source();
     sign_in.handle.charge_source(source)?;
-    let (id, secret) = (transaction_id(request)?, secret(request)?);
+    let id = transaction_id(request)?;
+    let secret = secret(sign_in, request, id)?;
     // Only a client that has the secret is a follower.
     sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
     Ok((id, secret, permit))
 }
 
-/// The state as the answers name it.
-pub(super) fn state_name(progress: Progress) -> &'static str {
+/// The progress as the answers tell it.
+pub(super) fn state(progress: Progress) -> Value {
     match progress {
-        Progress::Waiting => "waiting",
-        Progress::Answered => "answered",
-        Progress::Over => "over",
+        Progress::Waiting => value!({"state": "waiting"}),
+        Progress::Opened => value!({"state": "waiting", "opened": true}),
+        Progress::Answered => value!({"state": "answered"}),
+        Progress::AnsweredOnSameDevice => value!({"state": "answered", "same_device": true}),
+        Progress::Over => value!({"state": "over"}),
     }
 }
 
@@ -131,13 +174,13 @@ pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response
 }
 
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret) = (transaction_id(&request)?, secret(&request)?);
-    let session = match cookie(&request, SESSION_COOKIE) {
-        _ if cookie(&request, TRANSACTION_COOKIE).is_none() => SessionCookie::Unwanted,
-        Some(session) => SessionCookie::Given(session),
-        None => SessionCookie::Missing,
-    };
-    let CompletedTransaction { delivery, new_session } = sign_in.handle.complete(id, &secret, session).await?;
+    let id = transaction_id(&request)?;
+    let secret = secret(sign_in, &request, id)?;
+    let is_browser = transaction_secret(sign_in, &request, id).is_some();
+    let session = if is_browser { session_cookie(sign_in, &request) } else { SessionCookie::Unwanted };
+    let returned = request.query_parameter(RETURN)?;
+    let completed = sign_in.handle.complete(id, &secret, returned.as_deref(), session).await?;
+    let CompletedTransaction { delivery, new_session } = completed;
     let mut response = match delivery {
         Delivery::Post { action, fields } if accepts_json(&request) => {
             let fields: serde_json::Map<String, Value> =
@@ -147,8 +190,10 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
         delivery => respond_delivery(sign_in, delivery),
     };
     if let Some(session) = new_session {
-        let seconds = sign_in.handle.session_lifetime().as_secs();
-        set_cookie(sign_in, &mut response, SESSION_COOKIE, &session, "", seconds);
+        set_session(sign_in, &mut response, &session);
+    }
+    if is_browser {
+        remove_transaction(sign_in, &mut response, id);
     }
     Ok(response)
 }
@@ -162,11 +207,11 @@ pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInE
 }
 
 /// The transaction's secret: from its cookie, or from a program's Bearer header.
-pub(super) fn secret(request: &Request) -> Result<String, SignInEndpointError> {
+pub(super) fn secret(sign_in: &SignIn, request: &Request, id: TransactionId) -> Result<String, SignInEndpointError> {
     if let Some(secret) = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer ")) {
         return Ok(secret.to_owned());
     }
-    let found = cookie(request, TRANSACTION_COOKIE).map(str::to_owned);
+    let found = transaction_secret(sign_in, request, id).map(str::to_owned);
     let missing = || SignInRejection::new(ErrorKind::NotFound, "this sign-in was begun in another browser");
     found.ok_or_else(|| missing().into())
 }

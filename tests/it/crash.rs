@@ -113,7 +113,7 @@ async fn proofs_codes_and_roots_survive_a_kill() {
     );
     let daemon = ["--wallet", &wallet, "--operator", &process.operator, "--data", &data_text];
     let code = || {
-        let (signed_in, text) = run(&[&["wallet", "sign-in", &url][..], &daemon].concat());
+        let (signed_in, text) = run(&[&["wallet", "sign-in", "--yes", &url][..], &daemon].concat());
         assert!(signed_in, "{text}");
         let (_, code) = text.split_once("code=").expect("a code");
         code.split('&').next().expect("a code").to_owned()

@@ -171,7 +171,7 @@ async fn codes_work_once_for_their_client_and_their_request() {
     assert_eq!(client.post("/token", &form).await.status, 200);
 
     let late = client.code("alice", &[]).await;
-    client.daemon.clock.advance(Duration::from_secs(600));
+    client.daemon.clock.advance(Duration::from_secs(60));
     client.exchange(&late).await.expect_error(400, "invalid_grant", "invalid_grant");
 }
 
@@ -213,7 +213,7 @@ async fn a_transaction_belongs_to_its_browser_and_is_answered_once() {
     assert_eq!(started.status, 200, "{started:?}");
     let transaction = started.body["transaction"].as_str().expect("an id");
     let secret = started.body["secret"].as_str().expect("a secret");
-    assert_eq!((transaction.len(), &started.body["expires_at"]), (32, &json!(START.as_secs() + 600)));
+    assert_eq!((transaction.len(), &started.body["expires_at"]), (32, &json!(START.as_secs() + 300)));
     let url = |path: &str| client.daemon.sign_in(&format!("/authorize/{transaction}/{path}"));
     // A request without the secret gets nothing.
     for stranger in ["", "wrong", transaction] {
@@ -253,7 +253,7 @@ async fn a_transaction_belongs_to_its_browser_and_is_answered_once() {
     assert_eq!((&*response["error"], &*response["state"]), ("access_denied", "the state"), "{target}");
 
     let late = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
-    client.daemon.clock.advance(Duration::from_secs(600));
+    client.daemon.clock.advance(Duration::from_secs(300));
     let error = client.answer(&late, "alice").await.expect_err("too late");
     assert_eq!(error.code(), Some("not_found"), "{error}");
 }
@@ -364,7 +364,7 @@ async fn the_sign_in_page_is_escaped_and_has_a_strict_policy() {
     let page = client.get(&client.authorization_url(&[]), "text/html,application/xhtml+xml").await;
     assert_eq!(page.status(), 200);
     let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
-    for part in ["selfsame_transaction=", "; Path=/authorize/", "; Max-Age=600", "; HttpOnly", "; SameSite=Lax"] {
+    for part in ["selfsame_transaction=", "; Path=/authorize/", "; Max-Age=300", "; HttpOnly", "; SameSite=Lax"] {
         assert!(cookie.contains(part), "{cookie}");
     }
     assert!(!cookie.contains("Secure"), "the issuer is http: {cookie}");

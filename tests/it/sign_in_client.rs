@@ -71,6 +71,20 @@ pub fn add_other_app(config: &mut Config) {
     config.relying_parties.push(application);
 }
 
+/// A daemon with two applications.
+pub async fn two_applications() -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        add_other_app(config);
+    })
+    .await
+}
+
+/// The name and value of a cookie that the daemon set.
+pub fn pair(cookie: Option<String>) -> String {
+    cookie.expect("a cookie").split(';').next().expect("a pair").to_owned()
+}
+
 impl SignInTestClient {
     /// Starts a daemon whose applications take the simulator's proofs.
     pub async fn start() -> Self {
@@ -78,12 +92,12 @@ impl SignInTestClient {
     }
 
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_in(folder(), change).await
+        Self::start_with_keys(change).await
     }
 
-    /// The same on a store that already has signing keys: making them is most of the work of a
-    /// short test. The test has to call [`Self::stop`] at its end: a store whose folder is removed
-    /// while RocksDB cleans up waits for a second.
+    /// Starts a daemon on a store that already has signing keys: making them is most of the work of
+    /// a short test. The test should call [`Self::stop`] at its end: a store whose folder is
+    /// removed while RocksDB cleans up waits for a second.
     pub async fn start_with_keys(change: impl FnOnce(&mut Config)) -> Self {
         let folder = folder();
         store_with_keys().await.write(folder.path());
@@ -317,7 +331,7 @@ impl Files {
 async fn store_with_keys() -> &'static Files {
     static KEPT: OnceCell<Files> = OnceCell::const_new();
     KEPT.get_or_init(|| async {
-        let client = SignInTestClient::start().await;
+        let client = SignInTestClient::start_in(folder(), accept_current_proofs).await;
         client.published_keys().await;
         let SignInTestClient { daemon, folder, .. } = client;
         daemon.stop().await;

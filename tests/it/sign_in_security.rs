@@ -23,22 +23,8 @@ use crate::harness::{DaemonProcess, folder};
 use crate::registry_client::RawHttpConnection;
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, OTHER_APP, OTHER_APP_SECRET, SECRET, SignInAnswer, SignInTestClient, VERIFIER,
-    accept_current_proofs, add_other_app, browser, current_proof, fragment_or_query, parameters, verified,
+    accept_current_proofs, browser, current_proof, fragment_or_query, pair, parameters, two_applications, verified,
 };
-
-/// A daemon with two applications.
-async fn two_applications() -> SignInTestClient {
-    SignInTestClient::start_with_keys(|config| {
-        accept_current_proofs(config);
-        add_other_app(config);
-    })
-    .await
-}
-
-/// The name and value of a cookie that the daemon set.
-fn pair(cookie: Option<String>) -> String {
-    cookie.expect("a cookie").split(';').next().expect("a pair").to_owned()
-}
 
 // Keys.
 
@@ -97,7 +83,9 @@ async fn tokens_verify_with_keys_fetched_within_an_hour_under_rotation() {
     let token = client.operator_token();
     let mut sessions = Vec::new();
     for person in ["alice", "bob", "carol", "dave"] {
-        sessions.push(pair(client.sign_in_by_page(person, &[], "").await.1));
+        let session = pair(client.sign_in_by_page(person, &[], "").await.1);
+        let hybrid = [("response_type", "code id_token token")];
+        sessions.push(pair(client.sign_in_by_page(person, &hybrid, &session).await.1));
     }
     let (mut issued, mut fetched) = (Vec::new(), Vec::new());
     // A round is a quarter of an hour. Every fourth round, a little longer, changes the key; one
@@ -184,8 +172,9 @@ async fn make_all_requests(
         Url::parse_with_params(&url("/authorize"), parameters(&changes)).expect("a URL")
     };
 
-    // A sign-in through the page.
-    let page = send(http.get(authorize(&[])).header(ACCEPT, "text/html")).await;
+    // A sign-in through the page, with every token through the front channel.
+    let hybrid = [("response_type", "code id_token token")];
+    let page = send(http.get(authorize(&hybrid)).header(ACCEPT, "text/html")).await;
     let path = page.headers()[SET_COOKIE].to_str().expect("text").split("; Path=").nth(1).expect("a path").to_owned();
     let base = url(path.split(';').next().expect("a path"));
     let (name, secret) = cookie_of(&page);
@@ -272,10 +261,18 @@ async fn make_all_requests(
     let secret = secrets.keep("a program's secret", started.text("secret"));
     let opened = SignInSession::open(started.text("request_url")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "bob").await;
-    opened.answer(&proof).await.expect("accepted");
-    let base = started.text("request_url").trim_end_matches("/request");
-    let done = send(http.get(format!("{base}/complete")).bearer_auth(&secret)).await;
+    let return_url = opened.answer_from(opened.request(), &proof, true).await.expect("accepted").expect("a return URL");
+    secrets.keep("the secret of a return URL", return_url.split_once("return=").expect("a secret").1);
+    let done = send(http.get(&return_url).bearer_auth(&secret)).await;
     secrets.keep("a code", &fragment_or_query(done.headers()[LOCATION].to_str().expect("text"))["code"]);
+
+    // The end of the session and of a token.
+    let revoke = http.post(url("/revoke")).basic_auth(APP, Some(client_secret)).form(&[("token", &*access)]);
+    assert_eq!(send(revoke).await.status(), 200);
+    let asked = send(http.get(url("/session")).header("Cookie", &session)).await.text().await.expect("text");
+    secrets.keep("the confirmation of a session", &posted_form(&asked).1["confirmation"]);
+    let logout = http.get(url(&format!("/logout?id_token_hint={id_token}"))).header("Cookie", &session);
+    assert!(send(logout).await.headers().contains_key(SET_COOKIE), "the session has ended");
 
     // Requests to the operator interface.
     let wrong = secrets.keep("a wrong operator's token", "operator-token-that-is-wrong");
@@ -295,7 +292,7 @@ async fn no_secret_is_in_the_log() {
     let hash = SecretHash::of([9; 16], &client_secret).to_text();
     secrets.keep("the hash of the client's secret", hash.rsplit(':').next().expect("a digest"));
     let apps = format!(
-        r#"[{{ id = "{APP}", proof = "current", client_secret_hash = "{hash}", redirect_uris = ["{CALLBACK}"] }}]"#
+        r#"[{{ id = "{APP}", proof = "current", client_secret_hash = "{hash}", redirect_uris = ["{CALLBACK}"], response_types = ["code", "code id_token token"] }}]"#
     );
     let variables = [("SELFSAME_APPS", &*apps), ("RUST_LOG", "trace")];
     let file = std::fs::File::create(&log).expect("a file for the log");
@@ -448,22 +445,18 @@ async fn a_session_reveals_nothing_about_other_clients() {
         assert_eq!(response["error"], "login_required", "{changes:?}");
         assert_eq!(client.browse(&changes, &session).await.status(), 200, "the person is asked");
     }
-    // When alice is signed in to both applications, she has another subject at each, and each gets
-    // its own.
+    // At the other application alice has another subject, and it gets that one.
     let (location, session) = client.sign_in_by_page("alice", &[&other_app[..], &little].concat(), &session).await;
     let session = pair(session);
     let theirs = client.claims_for(OTHER_APP, &fragment_or_query(&location)["id_token"]).await;
     let ours = client.claims(&ours).await;
     assert_ne!(ours["sub"], theirs["sub"]);
-    for (client_id, changes, expected) in [(APP, &own[..], &ours), (OTHER_APP, &other_app[..], &theirs)] {
-        let response = client.browse_silently(&[changes, &little, &silent].concat(), &session).await;
-        let claims = client.claims_for(client_id, &response["id_token"]).await;
-        assert_eq!(claims["sub"], expected["sub"], "{client_id}");
-    }
+    let response = client.browse_silently(&[&other_app[..], &little, &silent].concat(), &session).await;
+    let claims = client.claims_for(OTHER_APP, &response["id_token"]).await;
+    assert_eq!(claims["sub"], theirs["sub"]);
     // Scopes that she approved for one application do not count for the other.
     let response = client.browse_silently(&[&other_app[..], &silent].concat(), &session).await;
     assert_eq!(response["error"], "login_required", "it asks for more than she has approved there");
-    assert!(client.browse_silently(&[&own[..], &silent].concat(), &session).await.contains_key("id_token"));
     client.stop().await;
 }
 

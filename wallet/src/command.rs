@@ -3,13 +3,14 @@
 //! Every command works on one wallet file ([`crate::file`]). A second authenticator or a recovery
 //! agent has a wallet file of its own, made by `wallet new`, so that it can act afterwards.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use alloy_primitives::Address;
 use selfsame_protocol::ids::{LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
+use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{address, number};
@@ -23,7 +24,7 @@ use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::SignInSession;
+use crate::sign_in::{RequestError, SignInRequest, SignInSession};
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -112,6 +113,16 @@ struct SignIn {
     /// Refuse the sign-in instead of answering with a proof.
     #[arg(long)]
     refuse: bool,
+    /// Answer without asking, also the first request of an issuer; for programs.
+    #[arg(long)]
+    yes: bool,
+    /// The only issuer whose request is answered [default: those that this wallet has trusted].
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// The URL was opened on the device where the browser is, not scanned from another screen: the
+    /// sign-in continues only at the address that is printed. Always so for an authorization URL.
+    #[arg(long)]
+    same_device: bool,
     #[command(flatten)]
     daemon: DaemonOptions,
 }
@@ -209,8 +220,15 @@ pub enum CommandError {
     /// The root of a legacy proof cannot be added to the daemon's trusted roots.
     #[error(transparent)]
     Operator(#[from] OperatorError),
-    /// A line of the command's output cannot be written.
-    #[error("the output cannot be written: {0}")]
+    /// The sign-in request cannot be trusted.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The command would have to ask, and there is no terminal.
+    #[error("sign-in asks before it answers, and there is no terminal; give --yes to answer without being asked")]
+    NoTerminal,
+    /// A line of the command's output cannot be written, or the answer to a question cannot be
+    /// read.
+    #[error("the terminal cannot be used: {0}")]
     Output(#[from] io::Error),
 }
 
@@ -321,15 +339,26 @@ async fn sign_in(
     random: &mut Random<'_>,
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
-    let SignIn { url, refuse, daemon } = command;
-    let wallet = WalletFile::open(&options.wallet)?;
+    let SignIn { url, refuse, yes, issuer, same_device, daemon } = command;
+    let mut wallet = WalletFile::open(&options.wallet)?;
+    if !yes && !refuse && !io::stdin().is_terminal() {
+        return Err(CommandError::NoTerminal);
+    }
     let session = SignInSession::open(&url).await?;
-    let request = session.request();
-    writeln!(out, "{} asks for: {}", request.app_name, request.scopes)?;
+    let mut return_url = None;
     if refuse {
         session.refuse().await?;
         writeln!(out, "refused")?;
     } else {
+        let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
+            session.refuse().await?;
+            return Ok(writeln!(out, "refused")?);
+        };
+        describe_request(&request.printable(), out)?;
+        if !yes && !ask("Answer with a proof?", out)? {
+            session.refuse().await?;
+            return Ok(writeln!(out, "refused")?);
+        }
         let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
         let parameters = ProofParameters {
             app_id: &request.app_id,
@@ -339,13 +368,60 @@ async fn sign_in(
             nonce: Some(request.nonce),
         };
         let body = proof(options, &daemon, &wallet, kind, &parameters, random).await?;
-        session.answer(&body).await?;
+        return_url = session.answer_from(&request, &body, same_device || session.is_browser()).await?;
         writeln!(out, "proved")?;
     }
-    if let Some(target) = session.complete().await? {
-        writeln!(out, "{target}")?;
+    match (session.complete_at(return_url.as_deref()).await?, return_url) {
+        (Some(target), _) => writeln!(out, "{target}")?,
+        (None, Some(return_url)) => writeln!(out, "open this in the browser of this device: {return_url}")?,
+        (None, None) => {}
     }
     Ok(())
+}
+
+/// The request as a trusted issuer signed it; `None` when the owner does not trust its issuer. A
+/// new issuer is trusted from now on.
+async fn trusted_request(
+    session: &SignInSession,
+    wallet: &mut WalletFile,
+    wanted: Option<&str>,
+    yes: bool,
+    out: &mut (dyn Write + Send),
+) -> Result<Option<SignInRequest>, CommandError> {
+    if let Some(issuer) = wanted {
+        return Ok(Some(session.verify(issuer.trim_end_matches('/')).await?));
+    }
+    let issuer = session.claimed_issuer()?;
+    let is_new = !wallet.issuers.contains(&issuer);
+    if is_new && !yes {
+        writeln!(out, "this wallet has never answered a request of {issuer}")?;
+        if !ask("Trust this issuer from now on?", out)? {
+            return Ok(None);
+        }
+    }
+    let request = session.verify(&issuer).await?;
+    if is_new {
+        wallet.trust_issuer(&issuer)?;
+    }
+    Ok(Some(request))
+}
+
+/// Shows who asks for what, and what began the sign-in.
+fn describe_request(request: &SignInRequest, out: &mut dyn Write) -> Result<(), CommandError> {
+    writeln!(out, "{} asks for: {}", request.app_name, request.scopes)?;
+    writeln!(out, "application {}, answer to {}", request.app_id, request.redirect_host)?;
+    let Initiator { network, user_agent, time } = &request.initiator;
+    writeln!(out, "begun {} from {network} with {user_agent:?}", instant(*time))?;
+    Ok(())
+}
+
+/// Asks the person at the terminal; only `y` and `yes` are consent.
+fn ask(question: &str, out: &mut dyn Write) -> Result<bool, CommandError> {
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 async fn change_account(

@@ -1,9 +1,9 @@
 //! The wallet file: one authenticator's seed and the services that it calls, as JSON.
 //!
 //! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
-//! read. It is written whole and durable before the key is used, and once more at the first
-//! connection, which fixes the registry that the key signs for. It does not name the account: the
-//! registry maps the key's address to it.
+//! read. It is written whole and durable before the key is used, and again at the first connection,
+//! which fixes the registry that the key signs for, and when an issuer is trusted. It does not name
+//! the account: the registry maps the key's address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -84,6 +84,8 @@ pub struct WalletFile {
     pub indexer: String,
     /// The registry that the key signs for; `None` before the first connection.
     registry: Option<RegistryDomain>,
+    /// The issuers whose sign-in requests the owner trusts.
+    pub issuers: Vec<String>,
 }
 
 /// The file's JSON.
@@ -98,6 +100,8 @@ struct Contents {
     indexer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registry: Option<RegistryDomain>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    issuers: Vec<String>,
 }
 
 impl WalletFile {
@@ -107,7 +111,7 @@ impl WalletFile {
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
         let (gateway, indexer) = (gateway.to_owned(), indexer.to_owned());
-        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry: None };
+        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry: None, issuers: Vec::new() };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
@@ -128,11 +132,16 @@ impl WalletFile {
             Some(pinned) => Err(FileError::OtherRegistry { path: self.path.clone(), pinned, named }),
             None => {
                 self.registry = Some(named);
-                let file = self.write_beside()?;
-                file.persist(&self.path).map_err(|error| self.io(error.error))?;
-                self.sync_folder()
+                self.replace()
             }
         }
+    }
+
+    /// Replaces the file by one with the present contents.
+    fn replace(&self) -> Result<(), FileError> {
+        let file = self.write_beside()?;
+        file.persist(&self.path).map_err(|error| self.io(error.error))?;
+        self.sync_folder()
     }
 
     fn sync_folder(&self) -> Result<(), FileError> {
@@ -177,8 +186,17 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, registry, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry })
+        let Contents { gateway, indexer, registry, issuers, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry, issuers })
+    }
+
+    /// Trusts an issuer from now on. The file is replaced by a new one.
+    ///
+    /// # Errors
+    /// [`FileError::Io`]; the file is then as it was.
+    pub fn trust_issuer(&mut self, issuer: &str) -> Result<(), FileError> {
+        self.issuers.push(issuer.to_owned());
+        self.replace()
     }
 
     /// Path of the file.
@@ -202,6 +220,7 @@ impl WalletFile {
             gateway: self.gateway.clone(),
             indexer: self.indexer.clone(),
             registry: self.registry,
+            issuers: self.issuers.clone(),
         };
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
         serde_json::to_writer_pretty(&mut *text, &contents).map_err(|error| self.io(error.into()))?;
@@ -237,6 +256,11 @@ mod tests {
         let opened = WalletFile::open(created.path()).expect("the wallet is opened");
         assert_eq!(opened.key.address(), created.key.address());
         assert_eq!((opened.gateway.as_str(), opened.indexer.as_str()), ("http://gateway", "http://indexer"));
+        let mut opened = opened;
+        opened.trust_issuer("https://id.example").expect("the file is replaced");
+        let opened = WalletFile::open(created.path()).expect("the wallet is opened");
+        assert_eq!(opened.issuers, ["https://id.example"]);
+        assert_eq!(opened.key.address(), created.key.address());
         let files = fs::read_dir(folder.path()).expect("the folder is listed").count();
         assert_eq!(files, 1, "no temporary file is left");
     }

@@ -1,14 +1,21 @@
 //! A sign-in from the authenticator's side: the proof request, and the answer to it. With a whole
 //! authorization URL, it also acts as the browser, through the JSON form of the sign-in interface.
+//!
+//! A proof request has a plain form and a signed one. [`SignInSession::verify`] returns what the
+//! issuer has signed; only that may be shown to the end user, because any page can put other names
+//! into a plain form.
 
 use alloy_primitives::U256;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
 use selfsame_protocol::number;
+use selfsame_protocol::sign_in::proof_request::{Initiator, REQUEST_TYPE};
 use selfsame_protocol::verification::Environment;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{ANSWER_TIMEOUT, ClientError, http, send};
+use crate::client::{ANSWER_TIMEOUT, ClientError, http, send, to_printable};
 
 /// The proof request that the sign-in interface gives to an authenticator.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,6 +39,12 @@ pub struct SignInRequest {
     pub scopes: String,
     /// URL that the answer is posted to.
     pub answer_url: String,
+    /// Host that the response goes to.
+    pub redirect_host: String,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// `allow`, or `deny` when the application takes proofs only from the browser's own device.
+    pub cross_device: String,
 }
 
 impl SignInRequest {
@@ -39,6 +52,48 @@ impl SignInRequest {
     pub fn is_legacy(&self) -> bool {
         self.protocol_versions.iter().any(|version| version == "3.0")
     }
+
+    /// The request with every text made printable, to show it on a terminal.
+    pub(crate) fn printable(&self) -> Self {
+        let Initiator { network, user_agent, time } = &self.initiator;
+        Self {
+            app_id: to_printable(&self.app_id),
+            app_name: to_printable(&self.app_name),
+            scopes: to_printable(&self.scopes),
+            redirect_host: to_printable(&self.redirect_host),
+            initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
+            ..self.clone()
+        }
+    }
+}
+
+/// Why a proof request cannot be trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The issuer's keys cannot be fetched.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The request has no signed form that can be read.
+    #[error("the sign-in request is not signed: {0}")]
+    NotSigned(String),
+    /// The signature is not one of the issuer's, or is of another kind of object.
+    #[error("the sign-in request is not signed by {issuer}: {reason}")]
+    WrongSignature {
+        /// The issuer that is trusted.
+        issuer: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An address of the request is not at the issuer's origin.
+    #[error("{what} of the sign-in request is {url}, which is not at {issuer}; do not answer it")]
+    OtherOrigin {
+        /// Which address.
+        what: &'static str,
+        /// The address.
+        url: String,
+        /// The issuer that is trusted.
+        issuer: String,
+    },
 }
 
 /// The answer to an authorization request in its JSON form.
@@ -48,10 +103,28 @@ struct TransactionStart {
     secret: String,
 }
 
+/// The plain form of a proof request, with the signed one.
+#[derive(Deserialize)]
+struct OpenedRequest {
+    #[serde(flatten)]
+    plain: SignInRequest,
+    request: String,
+}
+
+/// The signed form: the request, and who signed it.
+#[derive(Deserialize)]
+struct SignedRequest {
+    iss: String,
+    #[serde(flatten)]
+    request: SignInRequest,
+}
+
 /// A sign-in that has begun and is not complete.
 pub struct SignInSession {
     http: reqwest::Client,
+    request_url: String,
     request: SignInRequest,
+    signed: String,
     /// URL and secret for completing the sign-in, when this session acts as the browser.
     browser: Option<(String, String)>,
 }
@@ -74,20 +147,90 @@ impl SignInSession {
                 (request_url, Some((format!("{base}/complete"), secret)))
             }
         };
-        let request = send(&request_url, get(&request_url)).await?;
-        Ok(Self { http, request, browser })
+        let OpenedRequest { plain, request: signed } = send(&request_url, get(&request_url)).await?;
+        Ok(Self { http, request_url, request: plain, signed, browser })
     }
 
-    /// The proof request.
+    /// The plain form of the proof request, which is not verified.
     pub fn request(&self) -> &SignInRequest {
         &self.request
     }
 
-    /// Answers with a proof: `body` is a verification request.
+    /// Whether this session acts as the browser.
+    pub fn is_browser(&self) -> bool {
+        self.browser.is_some()
+    }
+
+    /// The issuer that the signed request names. It is a claim of the request until the end user
+    /// or the configuration trusts this issuer and [`verify`](Self::verify) has succeeded.
+    ///
+    /// # Errors
+    /// [`RequestError::NotSigned`].
+    pub fn claimed_issuer(&self) -> Result<String, RequestError> {
+        let token = jsonwebtoken::dangerous::insecure_decode::<SignedRequest>(&self.signed);
+        let claims = token.map_err(|error| RequestError::NotSigned(error.to_string()))?.claims;
+        Ok(to_printable(&claims.iss))
+    }
+
+    /// The request as `issuer` has signed it.
+    ///
+    /// # Errors
+    /// A [`RequestError`]: the request must not be shown or answered.
+    pub async fn verify(&self, issuer: &str) -> Result<SignInRequest, RequestError> {
+        let wrong =
+            |reason: &str| RequestError::WrongSignature { issuer: issuer.to_owned(), reason: reason.to_owned() };
+        let header = jsonwebtoken::decode_header(&self.signed).map_err(|error| wrong(&error.to_string()))?;
+        if header.typ.as_deref() != Some(REQUEST_TYPE) {
+            return Err(wrong("it is another kind of object"));
+        }
+        let jwks_url = format!("{issuer}/jwks");
+        let keys: Value =
+            send(&jwks_url, self.http.get(&jwks_url).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT))
+                .await?;
+        let published = keys["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let key =
+            published.iter().find(|key| key["kid"].as_str().is_some_and(|kid| Some(kid) == header.kid.as_deref()));
+        let key = key.ok_or_else(|| wrong("its key is not published there"))?;
+        let part = |name: &str| key[name].as_str().unwrap_or_default();
+        let key = DecodingKey::from_rsa_components(part("n"), part("e")).map_err(|error| wrong(&error.to_string()))?;
+        let mut validation = Validation::new(Algorithm::RS256);
+        // The service refuses an answer to an expired request, by its own clock.
+        validation.validate_exp = false;
+        validation.required_spec_claims.clear();
+        validation.set_issuer(&[issuer]);
+        let token = jsonwebtoken::decode::<SignedRequest>(&self.signed, &key, &validation);
+        let SignedRequest { request, .. } = token.map_err(|error| wrong(&error.to_string()))?.claims;
+        for (what, url) in [("the address", &self.request_url), ("answer_url", &request.answer_url)] {
+            if origin(url).is_none() || origin(url) != origin(issuer) {
+                let (url, issuer) = (to_printable(url), issuer.to_owned());
+                return Err(RequestError::OtherOrigin { what, url, issuer });
+            }
+        }
+        Ok(request)
+    }
+
+    /// Answers with a proof: `body` is a verification request. The answer does not say where the
+    /// request came from, so it counts as one from another device.
     pub async fn answer(&self, body: &Value) -> Result<(), ClientError> {
         let url = &self.request.answer_url;
         let _: Value = send(url, self.http.post(url).json(body).timeout(ANSWER_TIMEOUT)).await?;
         Ok(())
+    }
+
+    /// Answers a verified request with a proof and says whether it was opened on the browser's own
+    /// device. Returns the URL that is to be opened there.
+    pub async fn answer_from(
+        &self,
+        request: &SignInRequest,
+        body: &Value,
+        is_same_device: bool,
+    ) -> Result<Option<String>, ClientError> {
+        let mut body = body.clone();
+        body["mode"] = json!(if is_same_device { "same_device" } else { "cross_device" });
+        let url = &request.answer_url;
+        let answer: Value = send(url, self.http.post(url).json(&body).timeout(ANSWER_TIMEOUT)).await?;
+        let return_url = answer["return_url"].as_str();
+        Ok(return_url.filter(|url| origin(url) == origin(&request.answer_url)).map(str::to_owned))
     }
 
     /// Refuses the sign-in (`access_denied`).
@@ -99,9 +242,15 @@ impl SignInSession {
     /// session does not act as the browser. For responses that the browser posts, returns the
     /// answer's body, which holds the address and the fields.
     pub async fn complete(&self) -> Result<Option<String>, ClientError> {
+        self.complete_at(None).await
+    }
+
+    /// The same at the return URL of an answer from the browser's own device.
+    pub async fn complete_at(&self, return_url: Option<&str>) -> Result<Option<String>, ClientError> {
         let Some((url, secret)) = &self.browser else { return Ok(None) };
+        let url = return_url.unwrap_or(url);
         let request = self.http.get(url).bearer_auth(secret).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT);
-        let unreachable = |source| ClientError::Unreachable { url: url.clone(), source };
+        let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
         let response = request.try_clone().ok_or_else(|| unreadable_answer(url))?.send().await.map_err(unreachable)?;
         if let Some(location) = response.headers().get(LOCATION) {
             return location.to_str().map(|location| Some(location.to_owned())).map_err(|_| unreadable_answer(url));
@@ -114,6 +263,12 @@ impl SignInSession {
         let refused: Value = send(url, request).await?;
         Ok(Some(refused.to_string()))
     }
+}
+
+/// Scheme, host and port of an http or https URL.
+fn origin(url: &str) -> Option<String> {
+    let origin = Url::parse(url).ok()?.origin();
+    origin.is_tuple().then(|| origin.ascii_serialization())
 }
 
 fn unreadable_answer(url: &str) -> ClientError {

@@ -3,6 +3,7 @@
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::{IdToken, Person, Scopes};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{AccessToken, AuthorizationCode};
 use selfsame_protocol::sign_in::response::{Delivery, ResponseType};
 use selfsame_storage::{Decision, RecordWrite};
@@ -28,12 +29,18 @@ impl SignInHandle {
     /// The subject that a request's `id_token_hint` names; `None` without a hint.
     pub async fn expected_subject(&self, request: &AuthorizationRequest) -> Result<Option<String>, SignInError> {
         let Some(hint) = &request.id_token_hint else { return Ok(None) };
-        let subject = self.state.signing_keys().await?.subject_of(hint);
+        let subject = self.read_hint(hint).await?.map(|hint| hint.subject);
         let wrong = || {
             let detail = "id_token_hint was not issued here, or so long ago that its key is gone";
             SignInRejection::of("id_token_hint", ErrorKind::InvalidRequest, detail)
         };
         Ok(Some(subject.ok_or_else(wrong)?))
+    }
+
+    /// The audience and subject of an ID token that this provider signed, even when the token has
+    /// expired; `None` for every other text. A token whose signing key is gone is not recognized.
+    pub async fn read_hint(&self, token: &str) -> Result<Option<IdTokenHint>, SignInError> {
+        Ok(self.state.signing_keys().await?.read_hint(token))
     }
 
     /// Answers a request for a person whom the browser's session holds.
@@ -42,6 +49,7 @@ impl SignInHandle {
         request: AuthorizationRequest,
         person: Person,
     ) -> Result<Delivery, SignInError> {
+        self.count_unprotected(&request);
         let request = request.into_kept(None);
         let mut writes = Vec::new();
         let fields = self.grant(&request, person, &mut writes).await?;

@@ -7,9 +7,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use selfsame_protocol::sign_in::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::Provider;
+use selfsame_protocol::sign_in::records::UnknownKey;
 
 use super::error::SignInError;
 use super::follower_limits::{FollowerLimits, FollowerPermit};
@@ -30,9 +33,35 @@ pub struct SignInHandle {
     pub(super) verification: VerificationHandle,
 }
 
+/// What sign-in counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInStatistics {
+    /// Authorization requests since the start that ask for a code with neither `code_challenge` nor
+    /// `nonce`.
+    pub unprotected_code_requests: u64,
+}
+
 impl SignInHandle {
     pub(crate) fn new(state: Arc<SignInState>, verification: VerificationHandle) -> Self {
         Self { state, verification }
+    }
+
+    /// The counts since the start.
+    pub fn statistics(&self) -> SignInStatistics {
+        let unprotected_code_requests = self.state.unprotected_code_requests.load(Ordering::Relaxed);
+        SignInStatistics { unprotected_code_requests }
+    }
+
+    /// Counts a valid authorization request, if its code is not protected.
+    pub(super) fn count_unprotected(&self, request: &AuthorizationRequest) {
+        if request.has_unprotected_code() {
+            self.state.unprotected_code_requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How long an authorization request waits for an answer.
+    pub fn transaction_lifetime(&self) -> Duration {
+        self.state.settings.transaction_lifetime
     }
 
     /// The provider's issuer and claims.
@@ -105,6 +134,17 @@ impl SignInHandle {
         let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
         Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+    }
+
+    /// Removes a signing key at once; when it is the current one, the next key signs from now on.
+    /// Nothing that it signed is recognized as a hint any more. Clients accept its tokens until
+    /// they fetch the keys again. With `end_sessions`, all sign-ins up to now end: their codes,
+    /// access tokens and browser sessions are worth nothing. The revocation continues when the
+    /// caller is cancelled.
+    pub async fn revoke_key(&self, id: &str, end_sessions: bool) -> Result<Result<(), UnknownKey>, SignInError> {
+        let id = id.to_owned();
+        let message = |reply| SessionRegistryMessage::RevokeKey { id, end_sessions, reply };
+        self.state.call(message, KEY_PATIENCE).await?
     }
 
     /// Promotes the next signing key. Without `force`, this is refused while clients may not have

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{RecordKey, RecordKind};
+use selfsame_storage::{Decision, RecordKey, RecordKind};
 use tokio::sync::Mutex;
 use tracing::Instrument;
 
 use super::error::SignInError;
-use super::messages::{KeysChanged, Rotation, SessionRegistryMessage};
+use super::messages::{KeysChanged, Revocation, Rotation, SessionRegistryMessage};
 use super::signing_keys::{LoadedKeys, SigningError, generate};
 use super::state::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 
@@ -55,6 +55,11 @@ impl KeyKeeper {
     /// Begins to rotate the keys. [`KeysChanged::Rotated`] reports the outcome.
     pub fn rotate(&self, force: bool, reply: Option<ractor::RpcReplyPort<Rotation>>) {
         self.spawn(move |state| async move { KeysChanged::Rotated(rotate(&state, force).await, reply) });
+    }
+
+    /// Begins to revoke a key. [`KeysChanged::Revoked`] reports the outcome.
+    pub fn revoke(&self, id: String, end_sessions: bool, reply: ractor::RpcReplyPort<Revocation>) {
+        self.spawn(move |state| async move { KeysChanged::Revoked(revoke(&state, &id, end_sessions).await, reply) });
     }
 
     /// Whether the current key has signed for as long as the settings allow. `false` while no keys
@@ -106,9 +111,7 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
     if !force && let Err(error) = stored.value.check_due(state.clock.unix_seconds()) {
         return Ok(Err(error));
     }
-    let random = Arc::clone(&state.random);
-    let made = state.blocking.run(move || generate(&*random, UnixSeconds(0))).await;
-    let new = made.map_err(|error| SigningError::Generate(error.to_string()))??;
+    let new = make_key(state).await?;
     // The time is read after the new key was made: until then the old key has signed, and no client
     // could fetch the new key.
     let now = state.clock.unix_seconds();
@@ -122,4 +125,30 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
     // When another writer has stored keys first, those keys are used.
     state.write(vec![write(KEYS, Some(&stored), &rotated, UnixSeconds::NEVER)]).await?;
     Ok(Ok(()))
+}
+
+async fn revoke(state: &SignInState, id: &str, end_sessions: bool) -> Revocation {
+    make_first(state).await?;
+    let new = make_key(state).await?;
+    loop {
+        let ReadRecord { value, stored } =
+            stored_keys(state)?.ok_or_else(|| SignInError::from(SigningError::Missing))?;
+        let now = state.clock.unix_seconds();
+        let new = SigningKey { published_at: now, ..new.clone() };
+        let left = match value.revoke(id, new, now, end_sessions) {
+            Ok(left) => left,
+            Err(error) => return Ok(Err(error)),
+        };
+        if state.write(vec![write(KEYS, Some(&stored), &left, UnixSeconds::NEVER)]).await? == Decision::Written {
+            return Ok(Ok(()));
+        }
+        // A rotation came in between.
+    }
+}
+
+/// Makes a key, whose time of publication the caller sets.
+async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
+    let random = Arc::clone(&state.random);
+    let made = state.blocking.run(move || generate(&*random, UnixSeconds(0))).await;
+    Ok(made.map_err(|error| SigningError::Generate(error.to_string()))??)
 }

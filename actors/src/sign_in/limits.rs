@@ -7,24 +7,22 @@ use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows,
 use selfsame_protocol::time::RetryAfter;
 
 use super::error::SignInError;
-use super::state::TRANSACTION_LIFETIME;
 use crate::support::rate::{RateLimiter, SourceRateLimiter, TooManyRequests};
-
-/// How long a sign-in counts as open, even after it was completed, because its record is stored for
-/// that time.
-const OPEN_FOR: Duration = Duration::from_secs(TRANSACTION_LIFETIME);
 
 /// The sign-ins that were begun within a transaction's lifetime: all of them, and those of each
 /// source address. Their number is limited because each has a record and any client can begin one.
 pub(super) struct OpenSignIns {
+    /// How long a sign-in counts as open, even after it was completed, because its record is stored
+    /// for that time: the lifetime of a transaction.
+    open_for: Duration,
     all: RateLimiter<()>,
     of_source: SourceRateLimiter,
 }
 
 impl OpenSignIns {
-    /// No sign-in is open.
-    pub fn new() -> Self {
-        Self { all: RateLimiter::new(), of_source: SourceRateLimiter::new(NetworkMultiples::QUARTERS) }
+    /// No sign-in is open. `open_for` is the lifetime of a transaction.
+    pub fn new(open_for: Duration) -> Self {
+        Self { open_for, all: RateLimiter::new(), of_source: SourceRateLimiter::new(NetworkMultiples::QUARTERS) }
     }
 
     /// Counts a sign-in that `source` begins at `now` (time since the Unix epoch), if fewer than
@@ -58,11 +56,11 @@ impl OpenSignIns {
     }
 
     fn all(&mut self, limit: usize) -> Option<&mut SlidingWindows<()>> {
-        self.all.under(Some(RateLimit { count: limit, window: OPEN_FOR }))
+        self.all.under(Some(RateLimit { count: limit, window: self.open_for }))
     }
 
     fn of_source(&mut self, limit: usize) -> Option<&mut SourceWindows> {
-        self.of_source.under(Some(RateLimit { count: limit.div_ceil(4), window: OPEN_FOR }))
+        self.of_source.under(Some(RateLimit { count: limit.div_ceil(4), window: self.open_for }))
     }
 }
 
@@ -70,9 +68,11 @@ impl OpenSignIns {
 mod tests {
     use super::*;
 
+    const OPEN_FOR: Duration = Duration::from_secs(300);
+
     #[test]
     fn a_source_can_open_a_quarter_of_the_sign_ins() {
-        let mut open = OpenSignIns::new();
+        let mut open = OpenSignIns::new(OPEN_FOR);
         let [one, two] = ["192.0.2.1", "192.0.2.2"].map(|text| Some(text.parse().expect("an address")));
         let at = Duration::from_secs(1_800_000_000);
         assert!(open.open(one, 8, at).is_ok() && open.open(one, 8, at).is_ok());

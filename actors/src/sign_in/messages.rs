@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
-use selfsame_protocol::sign_in::records::KeyTooYoung;
+use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_storage::StoreError;
 use tokio::sync::watch;
 
@@ -23,12 +23,14 @@ pub(crate) enum SessionRegistryMessage {
     Follow(TransactionId, RpcReplyPort<watch::Receiver<()>>),
     /// A follower of a transaction was dropped.
     Unfollow(TransactionId),
-    /// A transaction was answered: wake its followers.
-    Answered(TransactionId),
+    /// A transaction was opened or answered: wake its followers.
+    Changed(TransactionId),
     /// Load the signing keys, and make the first ones if no keys are stored.
     LoadKeys(RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
     /// Promote the next signing key; with `force` even when clients may not have fetched it yet.
     RotateKeys { force: bool, reply: RpcReplyPort<Rotation> },
+    /// Remove a signing key at once; with `end_sessions` all sign-ins up to now end too.
+    RevokeKey { id: String, end_sessions: bool, reply: RpcReplyPort<Revocation> },
     /// A task that changes the signing keys has ended.
     KeysChanged(KeysChanged),
     /// Delete expired records, and rotate the signing keys when they are due.
@@ -42,12 +44,17 @@ pub(crate) enum SessionRegistryMessage {
 /// The outcome of rotating the signing keys.
 pub(crate) type Rotation = Result<Result<(), KeyTooYoung>, SignInError>;
 
+/// The outcome of revoking a signing key.
+pub(crate) type Revocation = Result<Result<(), UnknownKey>, SignInError>;
+
 /// The outcome of a task that changes the signing keys.
 pub(crate) enum KeysChanged {
     /// The task made the first keys, if there were none.
     Made(Result<(), SignInError>, RpcReplyPort<Result<Arc<LoadedKeys>, SignInError>>),
     /// The task rotated the keys. There is no reply port when the sweep began the rotation.
     Rotated(Rotation, Option<RpcReplyPort<Rotation>>),
+    /// The task revoked a key.
+    Revoked(Revocation, RpcReplyPort<Revocation>),
 }
 
 impl Ping for SessionRegistryMessage {

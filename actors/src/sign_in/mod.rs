@@ -10,8 +10,9 @@
 //! | [`limits`], [`follower_limits`] | counts of open sign-ins and of their followers |
 //! | [`keys`] | changes of the signing keys |
 //! | [`session_registry`] | the actor |
-//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `progress`, `sessions`, `grants`, `tokens` |
+//! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
+pub(crate) mod binding;
 pub(crate) mod error;
 pub(crate) mod follower_limits;
 pub(crate) mod grants;

@@ -17,12 +17,24 @@ use crate::support::slot::RESTART_PATIENCE;
 /// Where a transaction stands, for a caller that has its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The person has not answered yet.
+    /// No authenticator has opened the request yet.
     Waiting,
+    /// An authenticator has opened the request, and the person has not answered yet.
+    Opened,
     /// A proof was accepted, or the person refused: the caller can complete the transaction.
     Answered,
+    /// A proof from the browser's own device was accepted: the caller can complete the transaction
+    /// with the return URL, which the authenticator opens.
+    AnsweredOnSameDevice,
     /// The transaction was completed, has expired, or never existed.
     Over,
+}
+
+impl Progress {
+    /// Whether the transaction waits for the person's answer.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Waiting | Self::Opened)
+    }
 }
 
 impl SignInHandle {
@@ -34,23 +46,32 @@ impl SignInHandle {
         check_secret(&value, secret)?;
         Ok(match value.answer {
             _ if value.is_done => Progress::Over,
+            Some(_) if value.return_hash.is_some() => Progress::AnsweredOnSameDevice,
             Some(_) => Progress::Answered,
+            None if value.opened.is_some() => Progress::Opened,
             None => Progress::Waiting,
         })
     }
 
-    /// Waits until a transaction is no longer [`Progress::Waiting`], or until `deadline`.
-    pub async fn follow(&self, id: TransactionId, secret: &str, deadline: Instant) -> Result<Progress, SignInError> {
+    /// Waits while a transaction waits for its answer and its progress is still the one that the
+    /// caller has `seen`, or until `deadline`.
+    pub async fn follow(
+        &self,
+        id: TransactionId,
+        secret: &str,
+        seen: Progress,
+        deadline: Instant,
+    ) -> Result<Progress, SignInError> {
         // Only a caller that has the secret may become a follower.
         let progress = self.progress(id, secret)?;
-        if progress != Progress::Waiting {
+        if progress != seen || !progress.is_waiting() {
             return Ok(progress);
         }
         loop {
             let mut follower = Follower::register(&self.state, id).await?;
             loop {
                 let progress = self.progress(id, secret)?;
-                if progress != Progress::Waiting {
+                if progress != seen {
                     return Ok(progress);
                 }
                 match timeout_at(deadline, follower.changes.changed()).await {

@@ -67,7 +67,7 @@ impl Actor for SessionRegistry {
             tracing::error!(%error, "the signing keys cannot be loaded");
         }
         myself.send_interval(SWEEP_INTERVAL, || SessionRegistryMessage::Sweep.into());
-        let (followers, open) = (Notifiers::default(), OpenSignIns::new());
+        let (followers, open) = (Notifiers::default(), OpenSignIns::new(shared.settings.transaction_lifetime));
         Ok(SessionRegistryState { shared, followers, open, keys, is_rotating: false, is_sweeping: false })
     }
 
@@ -100,9 +100,10 @@ impl SessionRegistryState {
             SessionRegistryMessage::GiveBackSignIn(source) => self.open.refund(source, limit()),
             SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
             SessionRegistryMessage::Unfollow(id) => self.followers.release(&id),
-            SessionRegistryMessage::Answered(id) => self.followers.notify(&id),
+            SessionRegistryMessage::Changed(id) => self.followers.notify(&id),
             SessionRegistryMessage::LoadKeys(reply) => self.load_keys(reply),
             SessionRegistryMessage::RotateKeys { force, reply } => self.keys.rotate(force, Some(reply)),
+            SessionRegistryMessage::RevokeKey { id, end_sessions, reply } => self.keys.revoke(id, end_sessions, reply),
             SessionRegistryMessage::KeysChanged(changed) => self.publish_keys(changed),
             SessionRegistryMessage::Sweep => self.sweep(),
             SessionRegistryMessage::Swept(swept) => self.finish_sweep(swept, myself),
@@ -128,6 +129,9 @@ impl SessionRegistryState {
             KeysChanged::Made(made, reply) => {
                 let loaded = made.and(published).and_then(|keys| Ok(keys.ok_or(SigningError::Missing)?));
                 drop(reply.send(loaded));
+            }
+            KeysChanged::Revoked(revocation, reply) => {
+                drop(reply.send(revocation.and_then(|revocation| published.map(|_| revocation))));
             }
             KeysChanged::Rotated(rotation, Some(reply)) => {
                 drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));

@@ -3,7 +3,8 @@
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
-use selfsame_storage::{RecordWrite, StoreError};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Decision, RecordWrite, StoreError};
 
 use super::error::SignInError;
 use super::handle::SignInHandle;
@@ -13,12 +14,29 @@ use super::state::{ReadRecord, write};
 /// The session cookie of the caller that completes a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionCookie<'a> {
-    /// The cookie of a browser.
-    Given(&'a str),
+    /// The cookie of a browser, which only this service can have set (prefix `__Host-`): its
+    /// sign-ins were made in this browser.
+    HostOnly(&'a str),
+    /// The cookie of a browser, which a sibling host or, over plain HTTP, the network may have
+    /// planted: its sign-ins may be another person's.
+    Plain(&'a str),
     /// A browser without a session cookie.
     Missing,
     /// A program, which has no session.
     Unwanted,
+}
+
+/// A client that a browser's session is signed in to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSignIn {
+    /// Id of the client.
+    pub client_id: String,
+    /// Name of the client, for the person; its id when it is no longer configured.
+    pub client_name: String,
+    /// The person's subject at that client.
+    pub subject: String,
+    /// When the person gave the proof.
+    pub auth_time: UnixSeconds,
 }
 
 impl SignInHandle {
@@ -31,18 +49,64 @@ impl SignInHandle {
         session: &str,
     ) -> Result<Option<Person>, StoreError> {
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };
-        let Some(ReadRecord { value, .. }) = self.state.get::<BrowserSession>(&session_key(session))? else {
-            return Ok(None);
-        };
         let now = self.state.clock.unix_seconds();
+        let Some(value) = self.session(session)? else { return Ok(None) };
         let known = value.of(&request.client_id, client.proof, client.environment);
-        let known = known.filter(|known| request.is_answered_by(known.person.auth_time, known.scopes, now));
-        let person = known.map(|known| known.person);
+        let person = known.filter(|known| known.answers(request, now)).map(|known| known.person).last();
         Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
     }
 
-    /// Adds the writes that put a person into the browser's session. Returns the secret of the new
-    /// session; `None` for a program, and when the client is no longer configured.
+    /// Where a browser's session is signed in, the oldest sign-in first and each client once; empty
+    /// without a session.
+    pub fn session_sign_ins(&self, session: &str) -> Result<Vec<SessionSignIn>, StoreError> {
+        let mut sign_ins: Vec<SessionSignIn> = Vec::new();
+        for known in self.session(session)?.unwrap_or_default().clients {
+            sign_ins.retain(|other| other.client_id != known.client_id);
+            let client = self.client(&known.client_id);
+            sign_ins.push(SessionSignIn {
+                client_name: client.map_or_else(|| known.client_id.clone(), |client| client.name.clone()),
+                subject: known.person.subject(),
+                auth_time: known.person.auth_time,
+                client_id: known.client_id,
+            });
+        }
+        Ok(sign_ins)
+    }
+
+    /// Ends a browser's session, if there is one. When this returns, its cookie is worth nothing.
+    /// Access tokens that were issued in the session stay valid until they expire.
+    pub async fn end_session(&self, session: &str) -> Result<(), SignInError> {
+        let key = session_key(session);
+        while let Some(ReadRecord { stored, .. }) = self.state.get::<BrowserSession>(&key)? {
+            let delete = RecordWrite { key, before: Some(stored), after: None };
+            if self.state.write(vec![delete]).await? == Decision::Written {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sign-ins of a browser's session that have not ended; `None` without a session.
+    fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
+        let now = self.state.clock.unix_seconds();
+        let read = self.state.get::<BrowserSession>(&session_key(session))?;
+        Ok(read.map(|read| self.live_sign_ins(read.value, now)))
+    }
+
+    /// The sign-ins of a session that have not ended by `now`.
+    fn live_sign_ins(&self, session: BrowserSession, now: UnixSeconds) -> BrowserSession {
+        let mut live = session.without_ended(now, self.session_lifetime().as_secs());
+        live.clients.retain(|known| !self.state.has_ended(&known.person));
+        live
+    }
+
+    /// Adds the writes of a fresh session that holds the person for the request's client. Returns
+    /// the session's secret; `None` for a program, and when the client is no longer configured.
+    ///
+    /// The old session ends. Its sign-ins are carried over when its cookie is
+    /// [`SessionCookie::HostOnly`]. An attacker can plant any other cookie, with the sign-ins of
+    /// their own browser; then only those of the person who has just given a proof are carried
+    /// over.
     pub(super) fn add_session_writes(
         &self,
         request: &KeptRequest,
@@ -57,30 +121,27 @@ impl SignInHandle {
             environment: client.environment,
             person,
             scopes: request.scopes,
+            redirect_uri: request.target.redirect_uri.clone(),
+            response_type: request.response_type,
         };
-        let existing = match session {
+        let (now, lifetime) = (self.state.clock.unix_seconds(), self.session_lifetime().as_secs());
+        let old = match session {
             SessionCookie::Unwanted => return Ok(None),
             SessionCookie::Missing => None,
-            SessionCookie::Given(secret) => {
+            SessionCookie::HostOnly(secret) | SessionCookie::Plain(secret) => {
                 let key = session_key(secret);
                 self.state.get::<BrowserSession>(&key)?.map(|read| (key, read))
             }
         };
-        // Every sign-in gives the session a new secret, against session fixation: a secret that
-        // another party planted or read is useless afterwards.
+        let mut kept = BrowserSession::default();
+        if let Some((key, ReadRecord { value, stored })) = old {
+            writes.push(RecordWrite { key, before: Some(stored), after: None });
+            let value = self.live_sign_ins(value, now);
+            let is_own = matches!(session, SessionCookie::HostOnly(_));
+            kept = if is_own { value } else { value.only_same_person(&known) };
+        }
         let secret = self.state.new_secret();
-        let (before, expires_at) = match existing {
-            Some((key, ReadRecord { value, stored })) => {
-                let expires_at = stored.expires_at;
-                writes.push(RecordWrite { key, before: Some(stored), after: None });
-                (value, expires_at)
-            }
-            None => {
-                let lifetime = self.session_lifetime().as_secs();
-                (BrowserSession::default(), self.state.clock.unix_seconds().plus(lifetime))
-            }
-        };
-        writes.push(write(session_key(&secret), None, &before.with(known), expires_at));
+        writes.push(write(session_key(&secret), None, &kept.with(known), now.plus(lifetime)));
         Ok(Some(secret))
     }
 }

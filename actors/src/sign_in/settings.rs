@@ -16,6 +16,8 @@ pub struct SignInSettings {
     pub provider: Provider,
     /// The applications that end users can sign in to.
     pub clients: Vec<SignInClient>,
+    /// How long an authorization request waits for an answer.
+    pub transaction_lifetime: Duration,
     /// How long an authorization code can be used.
     pub code_lifetime: Duration,
     /// How long a signing key signs.
@@ -35,8 +37,8 @@ pub struct SignInLimits {
     /// Limit, by source address (IPv6 by /64), of sign-ins begun or answered and of wrong secrets;
     /// `None` is off.
     pub per_source: Option<RateLimit>,
-    /// The most sign-ins that are begun within [`crate::TRANSACTION_LIFETIME`]. One source address
-    /// may begin a quarter of them (rounded up).
+    /// The most sign-ins that are begun within [`SignInSettings::transaction_lifetime`]. One source
+    /// address may begin a quarter of them (rounded up).
     pub open_sign_ins: usize,
     /// The most transactions that one source address (IPv6: a /64) follows at a time.
     pub followers_per_source: usize,
@@ -62,7 +64,8 @@ impl Default for SignInSettings {
                 family_name: text("User"),
             },
             clients: Vec::new(),
-            code_lifetime: Duration::from_secs(600),
+            transaction_lifetime: Duration::from_secs(300),
+            code_lifetime: Duration::from_secs(60),
             key_rotation: Duration::from_secs(30 * 24 * 3600),
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
@@ -78,12 +81,22 @@ pub struct SignInClient {
     pub client: Client,
     /// The name that end users see.
     pub name: String,
-    /// The client secret; `None` for a public client.
-    pub secret: Option<ClientSecret>,
+    /// The client secrets, any of which is accepted: two while a secret is changed. Empty for a
+    /// public client.
+    pub secrets: Vec<ClientSecret>,
     /// The environment of the proofs that it accepts.
     pub environment: Environment,
     /// The kind of proof that it accepts. The two kinds give different subjects.
     pub proof: ProofKind,
+    /// Whether a person may answer with an authenticator on another device than the browser.
+    pub allows_cross_device: bool,
+}
+
+impl SignInClient {
+    /// Whether `secret` is one of the client's secrets. Every secret is compared, in constant time.
+    pub fn has_secret(&self, secret: &str) -> bool {
+        self.secrets.iter().fold(false, |is_found, stored| stored.is(secret) | is_found)
+    }
 }
 
 /// A client secret as it is stored: never in plain text.

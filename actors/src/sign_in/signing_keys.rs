@@ -7,6 +7,7 @@ use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey};
 use rsa::rand_core::{CryptoRng, Error as RandomError, RngCore};
 use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
+use selfsame_protocol::sign_in::logout::IdTokenHint;
 use selfsame_protocol::sign_in::records::{SigningKey, SigningKeys};
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
@@ -90,23 +91,35 @@ impl LoadedKeys {
         Ok(Self { stored, published, current })
     }
 
-    /// The subject of an ID token that one of these keys signed, even when the token has expired.
-    pub fn subject_of(&self, token: &str) -> Option<String> {
-        let id = jsonwebtoken::decode_header(token).ok()?.kid?;
-        let key = self.published.iter().find(|key| key.kid == id)?;
+    /// The audience and subject of an ID token that one of these keys signed, even when the token
+    /// has expired.
+    pub fn read_hint(&self, token: &str) -> Option<IdTokenHint> {
+        let header = jsonwebtoken::decode_header(token).ok()?;
+        // The same keys sign other objects, which have a type of their own.
+        if header.typ.is_some_and(|kind| !kind.eq_ignore_ascii_case("JWT")) {
+            return None;
+        }
+        let key = self.published.iter().find(|key| Some(&key.kid) == header.kid.as_ref())?;
         let key = DecodingKey::from_rsa_components(&key.n, &key.e).ok()?;
         let mut validation = Validation::new(Algorithm::RS256);
         validation.validate_exp = false;
         validation.validate_aud = false;
         validation.required_spec_claims.clear();
         let claims = jsonwebtoken::decode::<Value>(token, &key, &validation).ok()?.claims;
-        claims["sub"].as_str().map(str::to_owned)
+        let text = |name: &str| claims[name].as_str().map(str::to_owned);
+        Some(IdTokenHint { subject: text("sub")?, client_id: text("aud")? })
     }
 
     /// Signs claims as an ID token (RS256). Blocks the thread for about a millisecond.
     pub fn sign(&self, claims: &Map<String, Value>) -> Result<String, SigningError> {
+        self.sign_as("JWT", claims)
+    }
+
+    /// The same with another type in the header.
+    pub fn sign_as(&self, kind: &str, claims: &Map<String, Value>) -> Result<String, SigningError> {
         let (id, key) = self.current.as_ref().ok_or(SigningError::Missing)?;
-        let header = Header { kid: Some(id.clone()), ..Header::new(Algorithm::RS256) };
+        let typ = Some(kind.to_owned());
+        let header = Header { kid: Some(id.clone()), typ, ..Header::new(Algorithm::RS256) };
         jsonwebtoken::encode(&header, claims, key).map_err(|error| SigningError::Sign(error.to_string()))
     }
 }

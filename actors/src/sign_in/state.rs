@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -10,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ractor::RpcReplyPort;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
+use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::{Decision, RecordKey, RecordWrite, Records, StoreError, StoredRecord};
 use tokio::sync::oneshot;
@@ -28,10 +30,6 @@ use crate::support::slot::{CallError, Slot};
 /// Lifetime of an access token and of an ID token, in seconds (interface description, section 8.1).
 pub const TOKEN_LIFETIME: u64 = 3600;
 
-/// Lifetime of a transaction, in seconds: how long an authorization request waits for an answer
-/// (interface description, section 8.1).
-pub const TRANSACTION_LIFETIME: u64 = 600;
-
 /// How long a caller waits for signing keys: making the first keys takes seconds on a slow machine.
 pub(super) const KEY_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,6 +44,8 @@ pub(crate) struct SignInState {
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
     pub followers: Arc<FollowerLimits>,
+    /// Authorization requests since the start whose code is not protected.
+    pub unprotected_code_requests: AtomicU64,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
@@ -83,6 +83,7 @@ impl SignInState {
             limits: ArcSwap::from_pointee(limits),
             per_source: SourceLimiter::new(limits.per_source),
             followers: Arc::default(),
+            unprotected_code_requests: AtomicU64::new(0),
             keys: ArcSwapOption::empty(),
         }
     }
@@ -127,6 +128,11 @@ impl SignInState {
             Some(keys) => Ok(keys),
             None => self.call(SessionRegistryMessage::LoadKeys, KEY_PATIENCE).await?,
         }
+    }
+
+    /// Whether a person's sign-in was ended with a signing key.
+    pub fn has_ended(&self, person: &Person) -> bool {
+        self.keys.load().as_ref().is_some_and(|keys| keys.stored.has_ended(person))
     }
 
     /// Sends a message to the session registry, and waits up to `patience` for the answer.

@@ -61,6 +61,9 @@ impl SignInHandle {
                 self.revoke(token_hash).await?;
                 return Err(invalid_code("the code was used before; its token is revoked").into());
             }
+            if self.state.has_ended(&record.person) {
+                return Err(invalid_code("the sign-in was ended by the operator").into());
+            }
             if record.valid_until <= self.state.clock.unix_seconds() {
                 return Err(invalid_code("the code has expired").into());
             }
@@ -126,6 +129,24 @@ impl SignInHandle {
         self.state.write(vec![write(key, Some(&stored), &used, expires_at)]).await
     }
 
+    /// Revokes an access token of a client. Another client's token, and an unknown one, stay as
+    /// they are, and the outcome is the same.
+    ///
+    /// # Errors
+    /// `token` is an ID token, which cannot be revoked: clients check it without the provider.
+    pub async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), SignInError> {
+        let token_hash = hash_of(token);
+        match self.state.get::<AccessToken>(&token_key(token_hash))? {
+            Some(read) if read.value.client_id == client_id => Ok(self.revoke(token_hash).await?),
+            Some(_) => Ok(()),
+            None if self.read_hint(token).await?.is_some() => {
+                let detail = "an ID token cannot be revoked; revoke the access token";
+                Err(SignInRejection::of("token", ErrorKind::UnsupportedTokenType, detail).into())
+            }
+            None => Ok(()),
+        }
+    }
+
     async fn revoke(&self, token_hash: B256) -> Result<(), StoreError> {
         let key = token_key(token_hash);
         let Some(before) = self.state.records.get(&key)? else { return Ok(()) };
@@ -138,6 +159,7 @@ impl SignInHandle {
         let read = self.state.get::<AccessToken>(&token_key(hash_of(token)))?;
         // The tokens of a client that is no longer configured are invalid.
         let read = read.filter(|read| self.client(&read.value.client_id).is_some());
+        let read = read.filter(|read| !self.state.has_ended(&read.value.person));
         Ok(read.map(|ReadRecord { value, stored }| LiveToken { token: value, expires_at: stored.expires_at }))
     }
 }

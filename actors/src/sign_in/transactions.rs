@@ -7,6 +7,7 @@ use std::sync::Arc;
 use selfsame_protocol::sign_in::authorize::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, Initiator};
 use selfsame_protocol::sign_in::records::{Answer, Transaction};
 use selfsame_protocol::sign_in::response::Delivery;
 use selfsame_protocol::time::UnixSeconds;
@@ -19,6 +20,7 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::Decision;
 use serde_json::Value;
 
+use super::binding::{check_mode, check_return};
 use super::error::SignInError;
 use super::handle::SignInHandle;
 use super::ids::{TransactionId, hash_of};
@@ -26,7 +28,7 @@ use super::messages::SessionRegistryMessage;
 use super::progress::{Progress, check_secret};
 use super::sessions::SessionCookie;
 use super::settings::SignInClient;
-use super::state::{ReadRecord, TRANSACTION_LIFETIME, write};
+use super::state::{ReadRecord, write};
 use crate::support::slot::RESTART_PATIENCE;
 
 /// Greatest age of the root of a legacy proof for sign-in, in seconds, inclusive. The newest root
@@ -40,7 +42,8 @@ pub struct NewTransaction {
     pub id: TransactionId,
     /// The secret that the browser or program presents in later requests. Only its hash is stored.
     pub secret: String,
-    /// When the transaction expires: [`TRANSACTION_LIFETIME`] after it was begun.
+    /// When the transaction expires: [`crate::SignInSettings::transaction_lifetime`] after it was
+    /// begun.
     pub expires_at: UnixSeconds,
 }
 
@@ -67,6 +70,12 @@ pub struct ProofRequest {
     pub expires_at: UnixSeconds,
     /// Whether a proof or a refusal was accepted. Every later answer is rejected.
     pub is_answered: bool,
+    /// Where the response goes, for the end user.
+    pub redirect_uri: String,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// Whether the person may answer with an authenticator on another device.
+    pub allows_cross_device: bool,
 }
 
 /// A completed transaction.
@@ -82,15 +91,18 @@ pub struct CompletedTransaction {
 impl SignInHandle {
     /// Keeps an authorization request until a person has answered it. If `source` is known, the
     /// sign-in counts against that address, which may begin a quarter of
-    /// [`crate::SignInLimits::open_sign_ins`] (rounded up).
+    /// [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator shows the network of
+    /// `source` and the browser's own words, its `user_agent`.
     pub async fn begin(
         &self,
         request: AuthorizationRequest,
         expected_subject: Option<String>,
         source: Option<IpAddr>,
+        user_agent: Option<&str>,
     ) -> Result<NewTransaction, SignInError> {
         let state = &self.state;
         state.call(|reply| SessionRegistryMessage::OpenSignIn(source, reply), RESTART_PATIENCE).await??;
+        self.count_unprotected(&request);
         let mut id = TransactionId([0; 16]);
         state.random.fill(&mut id.0);
         let mut signal = B256::ZERO;
@@ -100,10 +112,13 @@ impl SignInHandle {
             request: request.into_kept(expected_subject),
             secret_hash: hash_of(&secret),
             signal,
+            initiator: Initiator::new(source, user_agent, state.clock.unix_seconds()),
+            opened: None,
             answer: None,
+            return_hash: None,
             is_done: false,
         };
-        let expires_at = state.clock.unix_seconds().plus(TRANSACTION_LIFETIME);
+        let expires_at = state.clock.unix_seconds().plus(state.settings.transaction_lifetime.as_secs());
         match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
             Ok(Decision::Written) => Ok(NewTransaction { id, secret, expires_at }),
             Ok(Decision::Changed) => {
@@ -131,6 +146,9 @@ impl SignInHandle {
             scopes: value.request.scopes,
             expires_at: stored.expires_at,
             is_answered: value.answer.is_some(),
+            redirect_uri: value.request.target.redirect_uri,
+            initiator: value.initiator,
+            allows_cross_device: client.allows_cross_device,
         })
     }
 
@@ -138,9 +156,19 @@ impl SignInHandle {
     /// one proof, which must be made for the transaction's own action, signal, nonce and
     /// environment. The first accepted proof answers the transaction. A source address may have a
     /// quarter of the places of proofs that answer sign-ins.
-    pub async fn answer(&self, id: TransactionId, body: &Value, source: Option<IpAddr>) -> Result<(), SignInError> {
+    ///
+    /// Returns the secret of the return URL for an answer from the browser's own device: the
+    /// transaction is then completed only with it.
+    pub async fn answer(
+        &self,
+        id: TransactionId,
+        body: &Value,
+        mode: AnswerMode,
+        source: Option<IpAddr>,
+    ) -> Result<Option<String>, SignInError> {
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
+        check_mode(&client, mode)?;
         let BoundRequest { request, identifier, nullifier } = read_answer(body, &client, &value.signal)?;
         check_unanswered(&value)?;
         let deadline = self.verification.deadline();
@@ -148,34 +176,38 @@ impl SignInHandle {
         verdict.map_err(SignInError::Proof)?;
         let level = VerificationLevel::of_identifier(&identifier);
         let person = Person { nullifier, level, auth_time: self.state.clock.unix_seconds() };
-        self.settle(id, Answer::Proved(person)).await
+        let return_secret = (mode == AnswerMode::SameDevice).then(|| self.state.new_secret());
+        self.settle(id, Answer::Proved(person), return_secret.as_deref().map(hash_of)).await?;
+        Ok(return_secret)
     }
 
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
-        self.settle(id, Answer::Refused).await
+        self.settle(id, Answer::Refused, None).await
     }
 
-    async fn settle(&self, id: TransactionId, answer: Answer) -> Result<(), SignInError> {
-        let ReadRecord { mut value, stored } = self.transaction(id)?;
-        check_unanswered(&value)?;
-        value.answer = Some(answer);
-        match self.state.write(vec![write(id.key(), Some(&stored), &value, stored.expires_at)]).await? {
-            Decision::Written => {
-                self.state.session_registry.cast(SessionRegistryMessage::Answered(id));
-                Ok(())
+    async fn settle(&self, id: TransactionId, answer: Answer, return_hash: Option<B256>) -> Result<(), SignInError> {
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            check_unanswered(&value)?;
+            let answered = Transaction { answer: Some(answer), return_hash, ..value };
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &answered, stored.expires_at)]).await?;
+            if written == Decision::Written {
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                return Ok(());
             }
-            // Another answer came first.
-            Decision::Changed => Err(SignInError::already_answered()),
+            // An authenticator opened the request, or another answer came first.
         }
     }
 
     /// Returns the response to an answered transaction, once. Unless the caller is a program, the
-    /// browser's session then holds the person for this client.
+    /// browser's session then holds the person for this client. An answer from the browser's own
+    /// device needs the secret of its return URL too.
     pub async fn complete(
         &self,
         id: TransactionId,
         secret: &str,
+        return_secret: Option<&str>,
         session: SessionCookie<'_>,
     ) -> Result<CompletedTransaction, SignInError> {
         let ReadRecord { mut value, stored } = self.transaction(id)?;
@@ -186,6 +218,9 @@ impl SignInHandle {
             return Err(SignInError::no_transaction("its redirect URI is no longer registered"));
         }
         let answer = match value.answer {
+            Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
+                return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
+            }
             Some(answer) if !value.is_done => answer,
             Some(_) => return Err(SignInError::no_transaction("it was completed before")),
             None => {
@@ -193,6 +228,7 @@ impl SignInHandle {
                 return Err(SignInRejection::new(ErrorKind::InvalidRequest, detail).into());
             }
         };
+        check_return(&value, return_secret)?;
         value.is_done = true;
         let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
         let target = value.request.target.clone();
@@ -217,14 +253,14 @@ impl SignInHandle {
             }
             // Another caller completed the transaction, or another tab of the browser changed the
             // session.
-            Decision::Changed if self.progress(id, secret)? == Progress::Answered => {
+            Decision::Changed if self.progress(id, secret)? != Progress::Over => {
                 Err(SignInError::unavailable("this browser is signing in elsewhere at the same time"))
             }
             Decision::Changed => Err(SignInError::no_transaction("another caller completed it")),
         }
     }
 
-    fn transaction(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
+    pub(super) fn transaction(&self, id: TransactionId) -> Result<ReadRecord<Transaction>, SignInError> {
         let missing = || SignInError::no_transaction("there is no such transaction");
         self.state.get::<Transaction>(&id.key())?.ok_or_else(missing)
     }

@@ -3,6 +3,8 @@
 //! Until the redirect URI is known to be registered for the client, a rejection is a page and the
 //! browser is not redirected. After that a rejection is sent to the redirect URI.
 
+use std::net::IpAddr;
+
 use super::claims::Scopes;
 use super::error::{ErrorKind, SignInRejection};
 use super::parameters::Parameters;
@@ -44,6 +46,11 @@ pub struct Client {
     pub id: String,
     /// Absolute URIs; a request's URI is compared with them byte for byte.
     pub redirect_uris: Vec<String>,
+    /// Absolute URIs to which a browser may be sent after its session has ended; compared byte for
+    /// byte.
+    pub post_logout_redirect_uris: Vec<String>,
+    /// The response types that the client may use.
+    pub response_types: Vec<ResponseType>,
     /// Whether the client has no secret.
     pub is_public: bool,
     /// Whether the client must use PKCE. A public client must use it in any case.
@@ -69,7 +76,9 @@ pub struct AuthorizationRequest {
     /// `prompt=none`: the provider answers without asking the person, or with `login_required`.
     pub is_silent: bool,
     /// `prompt=login`, `consent` or `select_account`: the provider asks the person even when the
-    /// browser session has a sign-in that would answer the request.
+    /// browser session has a sign-in that would answer the request. Also set for a public client
+    /// at a loopback redirect URI, because any program of the device can pose as that client (RFC
+    /// 8252, section 8.6).
     pub is_fresh: bool,
     /// The greatest age of a sign-in, in seconds, inclusive.
     pub max_age: Option<u64>,
@@ -100,6 +109,12 @@ pub struct KeptRequest {
 encode_fields!(KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject } version 1 of "authorization request");
 
 impl AuthorizationRequest {
+    /// Whether the client cannot recognize a code that an attacker put into its response: it gets a
+    /// code, and the request has neither a PKCE challenge nor a nonce (RFC 9700, section 4.5).
+    pub fn has_unprotected_code(&self) -> bool {
+        self.response_type.code && self.code_challenge.is_none() && self.nonce.is_none()
+    }
+
     /// The part that is stored. `expected_subject` is the subject of the request's `id_token_hint`.
     pub fn into_kept(self, expected_subject: Option<String>) -> KeptRequest {
         let Self { client_id, target, response_type, scopes, nonce, code_challenge, .. } = self;
@@ -108,8 +123,10 @@ impl AuthorizationRequest {
 
     /// Whether an earlier sign-in answers this request without the person (OpenID Connect Core,
     /// section 3.1.2.1). `auth_time` is the time of that sign-in, and `approved` are the scopes
-    /// that the person approved. It does when the request does not ask for a fresh sign-in, the
+    /// that the person approved. It does when the request does not need a fresh sign-in, the
     /// sign-in is not older than `max_age`, and all scopes of the request are approved.
+    /// [`ClientSession::answers`](super::records::ClientSession::answers) also compares the rest
+    /// of the request.
     pub fn is_answered_by(&self, auth_time: UnixSeconds, approved: Scopes, now: UnixSeconds) -> bool {
         let is_young = self.max_age.is_none_or(|max_age| now.since(auth_time) <= max_age);
         // `max_age=0` has the meaning of `prompt=login`.
@@ -180,6 +197,7 @@ impl AuthorizationRequest {
             }
         }
         let response_type = response_type(parameters)?;
+        check_may_use(client, response_type)?;
         let mode = response_mode(parameters, response_type)?;
         let scopes = parameters.get("scope").ok_or_else(|| SignInRejection::required("scope"))?;
         let scopes = Scopes::parse(scopes)
@@ -196,6 +214,8 @@ impl AuthorizationRequest {
             return Err(SignInRejection::of("prompt", ErrorKind::InvalidRequest, detail));
         }
         let max_age = parameters.get("max_age").map(max_age).transpose()?;
+        let asks_again = prompts.iter().any(|prompt| ["login", "consent", "select_account"].contains(prompt));
+        let is_fresh = asks_again || (client.is_public && is_loopback(&target.redirect_uri));
         Ok(Self {
             client_id: client.id.clone(),
             target: Target { mode, ..target },
@@ -204,11 +224,23 @@ impl AuthorizationRequest {
             nonce,
             code_challenge,
             is_silent,
-            is_fresh: prompts.iter().any(|prompt| ["login", "consent", "select_account"].contains(prompt)),
+            is_fresh,
             max_age,
             id_token_hint: parameters.get("id_token_hint").map(str::to_owned),
         })
     }
+}
+
+/// Whether a redirect URI leads to a program on the person's own device.
+fn is_loopback(redirect_uri: &str) -> bool {
+    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    // A name cannot be parsed as an address; `localhost` is the name of the loopback interface.
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The client and the redirect URI. The URI must be registered for the client.
@@ -254,6 +286,20 @@ fn response_type(parameters: &Parameters) -> Result<ResponseType, SignInRejectio
         let detail = format!("response_type must be one of: {}", ResponseType::SUPPORTED.join(", "));
         SignInRejection::of("response_type", ErrorKind::UnsupportedResponseType, detail)
     })
+}
+
+/// Checks that a client may use a response type. The provider supports the type, as its discovery
+/// document says, and another client may use it; so the error is `unauthorized_client`, and
+/// `unsupported_response_type` stays the error for types that no client may use (RFC 6749, section
+/// 4.1.2.1).
+fn check_may_use(client: &Client, response_type: ResponseType) -> Result<(), SignInRejection> {
+    if client.response_types.contains(&response_type) {
+        return Ok(());
+    }
+    let listed: Vec<String> = client.response_types.iter().map(|listed| listed.text()).collect();
+    let (given, listed) = (response_type.text(), listed.join(", "));
+    let detail = format!("the application may not use response_type '{given}'; its settings list: {listed}");
+    Err(SignInRejection::of("response_type", ErrorKind::UnauthorizedClient, detail))
 }
 
 fn response_mode(parameters: &Parameters, response_type: ResponseType) -> Result<ResponseMode, SignInRejection> {

@@ -22,6 +22,11 @@ pub struct Discovery {
     pub jwks_uri: String,
     /// URL of the endpoint that describes access tokens (RFC 7662).
     pub introspection_endpoint: String,
+    /// URL of the endpoint that revokes access tokens (RFC 7009).
+    pub revocation_endpoint: String,
+    /// URL of the endpoint that ends the session of a browser (OpenID Connect RP-Initiated Logout
+    /// 1.0).
+    pub end_session_endpoint: String,
     /// The supported scopes; other scopes in a request are ignored.
     pub scopes_supported: [&'static str; 3],
     /// The supported values of `response_type`; a request can have their words in any order.
@@ -39,6 +44,8 @@ pub struct Discovery {
     pub token_endpoint_auth_methods_supported: [&'static str; 3],
     /// How a client authenticates at the introspection endpoint.
     pub introspection_endpoint_auth_methods_supported: [&'static str; 2],
+    /// How a client authenticates at the revocation endpoint; `none` is for public clients.
+    pub revocation_endpoint_auth_methods_supported: [&'static str; 3],
     /// The supported PKCE methods (RFC 7636).
     pub code_challenge_methods_supported: [&'static str; 1],
     /// The claims that ID tokens and user-info can have.
@@ -69,6 +76,7 @@ impl Discovery {
             "at_hash",
             "c_hash",
             "email",
+            "email_verified",
             "name",
             "given_name",
             "family_name",
@@ -81,6 +89,8 @@ impl Discovery {
             userinfo_endpoint: at("/userinfo"),
             jwks_uri: at("/jwks"),
             introspection_endpoint: at("/introspect"),
+            revocation_endpoint: at("/revoke"),
+            end_session_endpoint: at("/logout"),
             scopes_supported: Scopes::SUPPORTED,
             response_types_supported: ResponseType::SUPPORTED,
             response_modes_supported: ResponseMode::SUPPORTED,
@@ -89,6 +99,7 @@ impl Discovery {
             id_token_signing_alg_values_supported: ["RSA", "RS256"],
             token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post", "none"],
             introspection_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
+            revocation_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post", "none"],
             code_challenge_methods_supported: ["S256"],
             claims_supported: claims.into_iter().map(str::to_owned).chain(own).collect(),
             authorization_response_iss_parameter_supported: true,

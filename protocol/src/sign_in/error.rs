@@ -59,14 +59,20 @@ pub enum ErrorKind {
     InvalidGrant,
     /// The token is unknown or expired.
     InvalidToken,
+    /// The token is of a kind that cannot be revoked.
+    UnsupportedTokenType,
     /// A parameter is malformed, contradicts another or is given twice.
     InvalidRequest,
     /// The response type is not supported.
     UnsupportedResponseType,
+    /// The client may not use the response type.
+    UnauthorizedClient,
     /// The scopes do not include `openid`.
     InvalidScope,
     /// The person refused.
     AccessDenied,
+    /// The proof came from another device than the browser, which the application forbids.
+    CrossDeviceDenied,
     /// `prompt=none`, but the person would have to sign in.
     LoginRequired,
     /// `request` (a request object) is not supported.
@@ -96,11 +102,12 @@ impl ErrorKind {
             Self::UnsupportedGrantType | Self::MissingGrantType => "invalid_grant_type",
             Self::RateLimited => "rate_limit",
             Self::NotFound => "not_found",
+            Self::CrossDeviceDenied => "cross_device_denied",
             other => other.standard_code(),
         }
     }
 
-    /// The code of RFC 6749, RFC 6750 or OpenID Connect Core.
+    /// The code of RFC 6749, RFC 6750, RFC 7009 or OpenID Connect Core.
     pub fn standard_code(self) -> &'static str {
         match self {
             Self::MethodNotAllowed
@@ -116,9 +123,11 @@ impl ErrorKind {
             Self::UnsupportedGrantType => "unsupported_grant_type",
             Self::InvalidGrant => "invalid_grant",
             Self::InvalidToken => "invalid_token",
+            Self::UnsupportedTokenType => "unsupported_token_type",
+            Self::UnauthorizedClient => "unauthorized_client",
             Self::UnsupportedResponseType => "unsupported_response_type",
             Self::InvalidScope => "invalid_scope",
-            Self::AccessDenied => "access_denied",
+            Self::AccessDenied | Self::CrossDeviceDenied => "access_denied",
             Self::LoginRequired => "login_required",
             Self::RequestNotSupported => "request_not_supported",
             Self::RequestUriNotSupported => "request_uri_not_supported",

@@ -6,6 +6,8 @@
 //! | [`parameters`] | form and query parameters, each at most once |
 //! | [`authorize`] | which authorization requests are valid, and where rejections are sent |
 //! | [`response`] | response types and modes, and the delivery of a response to the redirect URI |
+//! | [`logout`] | which requests may end a browser's session, and where the browser goes then |
+//! | [`proof_request`] | what an authenticator is told about what began a sign-in |
 //! | [`records`] | the stored records of the provider |
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
@@ -16,8 +18,10 @@ pub mod authorize;
 pub mod claims;
 pub mod discovery;
 pub mod error;
+pub mod logout;
 pub mod parameters;
 pub mod pkce;
+pub mod proof_request;
 pub mod records;
 pub mod response;
 #[cfg(test)]

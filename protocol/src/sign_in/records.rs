@@ -1,7 +1,9 @@
 //! The stored records of the provider, and how each can change. The caller passes the time.
 
-use super::authorize::KeptRequest;
+use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
+use super::proof_request::Initiator;
+use super::response::ResponseType;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
 use crate::{B256, encode_fields};
@@ -17,13 +19,32 @@ pub struct Transaction {
     /// The signal that the proof must be bound to: 32 random bytes. The first accepted proof uses
     /// it up.
     pub signal: B256,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// The request as an authenticator first opened it; `None` until then.
+    pub opened: Option<OpenedRequest>,
     /// The person's answer; `None` while the request waits for it.
     pub answer: Option<Answer>,
+    /// SHA-256 of the secret in the return URL, when the answer came from the browser's own device.
+    /// The response is then given out only to a caller with both secrets.
+    pub return_hash: Option<B256>,
     /// Whether the response was given out.
     pub is_done: bool,
 }
 
-encode_fields!(Transaction { request, secret_hash, signal, answer, is_done } version 1 of "transaction");
+encode_fields!(Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done } version 1 of "transaction");
+
+/// A proof request that an authenticator has opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedRequest {
+    /// When an authenticator first opened it.
+    pub at: UnixSeconds,
+    /// The signed request, a JWS in the compact form. It is signed once, so that opening it again
+    /// costs no signature.
+    pub signed: String,
+}
+
+encode_fields!(OpenedRequest { at, signed });
 
 /// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +119,14 @@ encode_fields!(AccessToken { client_id, person, scopes, issued_at } version 1 of
 /// does not see that entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrowserSession {
-    /// The sign-ins, the oldest first: at most one for each client, and at most [`MOST_CLIENTS`].
+    /// The sign-ins, the oldest first: at most one for each client, redirect URI and response type,
+    /// and at most [`MOST_SIGN_INS`]. All sign-ins to one client are of the same person.
     pub clients: Vec<ClientSession>,
 }
 
 encode_fields!(BrowserSession { clients } version 1 of "browser session");
 
-/// The person who signed in to a client, and the scopes that the person approved.
+/// The person who signed in to a client, and the request that the person approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
     /// The client that the person signed in to.
@@ -117,26 +139,74 @@ pub struct ClientSession {
     pub person: Person,
     /// The scopes that the person approved.
     pub scopes: Scopes,
+    /// Where the approved response went.
+    pub redirect_uri: String,
+    /// What the approved response carried.
+    pub response_type: ResponseType,
 }
 
-encode_fields!(ClientSession { client_id, proof, environment, person, scopes });
+encode_fields!(ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type });
 
-/// The most clients of one browser session. A further sign-in drops the oldest entry.
-pub const MOST_CLIENTS: usize = 64;
+/// The most sign-ins of one browser session. A further sign-in drops the oldest.
+pub const MOST_SIGN_INS: usize = 64;
 
-impl BrowserSession {
-    /// The sign-in to a client with this kind of proof, in this environment.
-    pub fn of(&self, client_id: &str, proof: ProofKind, environment: Environment) -> Option<&ClientSession> {
-        let mut sessions = self.clients.iter().filter(|session| session.client_id == client_id);
-        sessions.find(|session| session.proof == proof && session.environment == environment)
+impl ClientSession {
+    /// Whether this sign-in answers a request of its client without the person: the request has the
+    /// approved redirect URI and response type, and
+    /// [`is_answered_by`](AuthorizationRequest::is_answered_by) the sign-in.
+    pub fn answers(&self, request: &AuthorizationRequest, now: UnixSeconds) -> bool {
+        self.client_id == request.client_id
+            && self.redirect_uri == request.target.redirect_uri
+            && self.response_type == request.response_type
+            && request.is_answered_by(self.person.auth_time, self.scopes, now)
     }
 
-    /// The session after a sign-in to a client. The new entry replaces the client's earlier one;
-    /// with more than [`MOST_CLIENTS`] entries the oldest is dropped.
+    /// Whether two sign-ins are of the same person at the same client. Another kind of proof gives
+    /// another subject, so it counts as another person.
+    fn is_same_person(&self, other: &Self) -> bool {
+        let parts = |session: &Self| (session.proof, session.environment, session.person.nullifier);
+        self.client_id == other.client_id && parts(self) == parts(other)
+    }
+
+    fn is_same_request(&self, other: &Self) -> bool {
+        self.redirect_uri == other.redirect_uri && self.response_type == other.response_type
+    }
+}
+
+impl BrowserSession {
+    /// The sign-ins to a client with this kind of proof, in this environment.
+    pub fn of<'s>(
+        &'s self,
+        client_id: &'s str,
+        proof: ProofKind,
+        environment: Environment,
+    ) -> impl Iterator<Item = &'s ClientSession> {
+        let sessions = self.clients.iter().filter(move |session| session.client_id == client_id);
+        sessions.filter(move |session| session.proof == proof && session.environment == environment)
+    }
+
+    /// The sign-ins that have not ended by `now`. A sign-in ends `lifetime` seconds after its
+    /// proof, however often the session was renewed.
+    pub fn without_ended(mut self, now: UnixSeconds, lifetime: u64) -> Self {
+        self.clients.retain(|session| session.person.auth_time.plus(lifetime) > now);
+        self
+    }
+
+    /// The sign-ins of the same person to the same client as `known`.
+    pub fn only_same_person(mut self, known: &ClientSession) -> Self {
+        self.clients.retain(|session| session.is_same_person(known));
+        self
+    }
+
+    /// The session after a sign-in to a client. The new entry replaces the client's earlier one for
+    /// the same request, and all of the client's entries of another person; with more than
+    /// [`MOST_SIGN_INS`] entries the oldest is dropped.
     pub fn with(mut self, new: ClientSession) -> Self {
-        self.clients.retain(|session| session.client_id != new.client_id);
+        self.clients.retain(|session| {
+            session.client_id != new.client_id || (session.is_same_person(&new) && !session.is_same_request(&new))
+        });
         self.clients.push(new);
-        let surplus = self.clients.len().saturating_sub(MOST_CLIENTS);
+        let surplus = self.clients.len().saturating_sub(MOST_SIGN_INS);
         self.clients.drain(..surplus);
         self
     }
@@ -148,9 +218,12 @@ impl BrowserSession {
 pub struct SigningKeys {
     /// The keys in the order of their publication.
     pub keys: Vec<SigningKey>,
+    /// Sign-ins whose proof was accepted at this time or before have ended, with all their codes,
+    /// tokens and sessions.
+    pub sessions_ended_at: Option<UnixSeconds>,
 }
 
-encode_fields!(SigningKeys { keys } version 1 of "signing keys");
+encode_fields!(SigningKeys { keys, sessions_ended_at } version 1 of "signing keys");
 
 /// A signing key.
 #[derive(Clone, PartialEq, Eq)]
@@ -186,6 +259,14 @@ pub struct KeyTooYoung {
     pub published_for: u64,
 }
 
+/// No signing key has this id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no signing key has the id {id}; `selfsame keys list` shows the ids")]
+pub struct UnknownKey {
+    /// The id that was asked for.
+    pub id: String,
+}
+
 /// How long a key must be published before it signs, in seconds. A client that caches the key set
 /// for up to an hour then has the key before the first token that it signed.
 pub const LEAST_PUBLICATION: u64 = 3600;
@@ -199,7 +280,7 @@ impl SigningKeys {
     /// The first keys of a new provider. `current` signs at once, because no client has fetched a
     /// key set yet.
     pub fn first(current: SigningKey, next: SigningKey, now: UnixSeconds) -> Self {
-        Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next] }
+        Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next], sessions_ended_at: None }
     }
 
     /// Retires the current key, promotes the next one and publishes `new` after it. Removes the
@@ -227,7 +308,36 @@ impl SigningKeys {
             }
         }
         keys.push(new);
-        Ok(Self { keys })
+        Ok(Self { keys, ..*self })
+    }
+
+    /// Removes a key at once: clients that fetch the keys from now on accept nothing that it
+    /// signed. When it is the current key, the next one is promoted, however young it is; `new`
+    /// becomes the next key when there is none. With `end_sessions` all sign-ins up to `now` end.
+    ///
+    /// # Errors
+    /// No key has this id.
+    pub fn revoke(&self, id: &str, new: SigningKey, now: UnixSeconds, end_sessions: bool) -> Result<Self, UnknownKey> {
+        if self.keys.iter().all(|key| key.id != id) {
+            return Err(UnknownKey { id: id.to_owned() });
+        }
+        let keys = self.keys.iter().filter(|key| key.id != id).cloned().collect();
+        let sessions_ended_at = if end_sessions { Some(now) } else { self.sessions_ended_at };
+        let mut left = Self { keys, sessions_ended_at };
+        if left.next().is_none() {
+            left.keys.push(new.clone());
+        }
+        if left.current().is_none() {
+            let next = left.keys.iter_mut().find(|key| key.promoted_at.is_none());
+            next.into_iter().for_each(|key| key.promoted_at = Some(now));
+            left.keys.push(new);
+        }
+        Ok(left)
+    }
+
+    /// Whether a person's sign-in was ended with a signing key.
+    pub fn has_ended(&self, person: &Person) -> bool {
+        self.sessions_ended_at.is_some_and(|ended_at| person.auth_time <= ended_at)
     }
 
     /// Checks that the next key was published long enough for clients to have fetched it.
@@ -247,7 +357,7 @@ impl SigningKeys {
     /// The keys without those whose last token has expired. `token_lifetime` is in seconds.
     pub fn without_expired(&self, now: UnixSeconds, token_lifetime: u64) -> Self {
         let is_needed = |key: &&SigningKey| key.retired_at.is_none_or(|retired| retired.plus(token_lifetime) >= now);
-        Self { keys: self.keys.iter().filter(is_needed).cloned().collect() }
+        Self { keys: self.keys.iter().filter(is_needed).cloned().collect(), ..*self }
     }
 }
 
@@ -262,6 +372,29 @@ mod tests {
 
     fn ids(keys: &SigningKeys) -> Vec<&str> {
         keys.keys.iter().map(|key| key.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_revoked_key_is_gone_and_another_signs() {
+        let keys = SigningKeys::first(key("a", 0), key("b", 0), UnixSeconds(0));
+        let keys = keys.rotate(key("c", 3600), UnixSeconds(3600), 3600, false).expect("the next key is old enough");
+        let now = UnixSeconds(3700);
+        for (revoked, left, current, next) in [
+            ("a", vec!["b", "c"], "b", "c"),
+            ("b", vec!["a", "c", "d"], "c", "d"),
+            ("c", vec!["a", "b", "d"], "b", "d"),
+        ] {
+            let keys = keys.revoke(revoked, key("d", 3700), now, false).expect("a known key");
+            assert_eq!(ids(&keys), left, "{revoked}");
+            assert_eq!(
+                (keys.current().map(|key| &*key.id), keys.next().map(|key| &*key.id)),
+                (Some(current), Some(next))
+            );
+            assert_eq!(keys.sessions_ended_at, None);
+        }
+        assert!(keys.revoke("x", key("d", 3700), now, false).is_err());
+        let ended = keys.revoke("a", key("d", 3700), now, true).expect("a known key");
+        assert_eq!(ended.sessions_ended_at, Some(now));
     }
 
     #[test]

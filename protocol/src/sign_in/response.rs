@@ -21,6 +21,17 @@ impl ResponseType {
     pub const SUPPORTED: [&'static str; 6] =
         ["code", "id_token", "id_token token", "code id_token", "code token", "code id_token token"];
 
+    /// The type `code`, which a client may use without a setting (the default of OpenID Connect
+    /// Dynamic Client Registration 1.0).
+    pub const CODE: Self = Self { code: true, id_token: false, token: false };
+
+    /// The words in the order of [`ResponseType::SUPPORTED`].
+    pub fn text(self) -> String {
+        let words = [(self.code, "code"), (self.id_token, "id_token"), (self.token, "token")];
+        let words: Vec<&str> = words.iter().filter(|(has, _)| *has).map(|(_, word)| *word).collect();
+        words.join(" ")
+    }
+
     /// Reads words in any order; `None` when the combination is not supported.
     pub fn parse(text: &str) -> Option<Self> {
         let mut response_type = Self { code: false, id_token: false, token: false };

@@ -21,6 +21,8 @@ fn client() -> Client {
         redirect_uris: vec![CALLBACK.to_owned(), LOCAL.to_owned()],
         is_public: false,
         require_pkce: false,
+        post_logout_redirect_uris: Vec::new(),
+        response_types: ResponseType::SUPPORTED.into_iter().filter_map(ResponseType::parse).collect(),
     }
 }
 
@@ -278,7 +280,7 @@ fn claims_follow_the_scopes_and_the_verification_level() {
         "sub": subject,
         "https://id.example:8443/x/beta": {"likely_human": "strong", "credential_type": "orb"},
         "https://id.example:8443/x/v1": {"verification_level": "orb"},
-        "email": format!("{subject}@id.example"),
+        "email": format!("{subject}@id.example"), "email_verified": false,
         "name": "World ID User", "given_name": "World ID", "family_name": "User",
     });
     assert_eq!(serde_json::Value::Object(claims), expected);

@@ -24,9 +24,10 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_CLIENTS, SigningKey, SigningKeys,
-    Transaction,
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, OpenedRequest, SigningKey,
+    SigningKeys, Transaction,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
@@ -177,6 +178,8 @@ records! {
     targets: Target,
     kept_requests: KeptRequest,
     answers: Answer,
+    initiators: Initiator,
+    opened_requests: OpenedRequest,
     transactions: Transaction,
     authorization_codes: AuthorizationCode,
     access_tokens: AccessToken,
@@ -267,8 +270,9 @@ proptest! {
         last in ClientSession::any(),
     ) {
         let session = BrowserSession { clients: sessions }.with(last.clone());
-        prop_assert!(session.clients.len() <= MOST_CLIENTS);
-        prop_assert_eq!(session.of(&last.client_id, last.proof, last.environment), Some(&last));
+        prop_assert!(session.clients.len() <= MOST_SIGN_INS);
+        let kept = session.of(&last.client_id, last.proof, last.environment).last();
+        prop_assert_eq!(kept, Some(&last));
     }
 
     /// Ages of roots, validity windows and counters do not overflow.

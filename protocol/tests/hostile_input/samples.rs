@@ -27,8 +27,10 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
+use selfsame_protocol::sign_in::proof_request::Initiator;
 use selfsame_protocol::sign_in::records::{
-    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, SigningKey, SigningKeys, Transaction,
+    AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, OpenedRequest, SigningKey, SigningKeys,
+    Transaction,
 };
 use selfsame_protocol::sign_in::response::{ResponseMode, ResponseType, Target};
 use selfsame_protocol::signature::Signature;
@@ -275,13 +277,15 @@ fields! {
     Person { nullifier, level, auth_time }
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
-    Transaction { request, secret_hash, signal, answer, is_done }
+    Initiator { network, user_agent, time }
+    OpenedRequest { at, signed }
+    Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
     AccessToken { client_id, person, scopes, issued_at }
-    ClientSession { client_id, proof, environment, person, scopes }
+    ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
     SigningKey { id, private_key, published_at, promoted_at, retired_at }
-    SigningKeys { keys }
+    SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }
     ConfigResponse {
         chain_id, registry_address, registry_version, max_authenticators, tree_depth, root_validity_window, create_account,

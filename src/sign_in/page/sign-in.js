@@ -22,13 +22,18 @@ function tick() {
 const ticking = setInterval(tick, 1000);
 tick();
 
-function show(state) {
-  if (state === "answered") {
+function show({ state, opened, same_device }) {
+  if (state === "answered" && same_device) {
+    // The response is given out only at the address that the authenticator opens.
+    end("Thank you. Your authenticator opens the way back to the application.");
+  } else if (state === "answered") {
     end("Thank you. Going back to the application.");
     // In this page's place: going back leads to the application, and not into a request that was answered.
     location.replace(base + "/complete");
   } else if (state === "over") {
     end("This sign-in is over. Go back to the application to begin again.");
+  } else if (opened) {
+    progress.textContent = "An authenticator has opened this request. Waiting for your answer there.";
   }
   return state !== "waiting";
 }
@@ -47,15 +52,15 @@ async function ask() {
   }
   // Anything but an end, an overload say, passes.
   if (!answer.ok && answer.status !== 404) return again(Number(answer.headers.get("retry-after")) || 1);
-  const state = answer.ok ? (await answer.json()).state : "over";
-  if (!show(state)) again();
+  const event = answer.ok ? await answer.json() : { state: "over" };
+  if (!show(event)) again();
 }
 
 function follow() {
   if (!window.EventSource) return ask();
   const events = new EventSource(base + "/events");
   events.onmessage = (event) => {
-    if (show(JSON.parse(event.data).state)) events.close();
+    if (show(JSON.parse(event.data))) events.close();
   };
   events.onerror = () => {
     // The browser tries again by itself as long as it may; when it gives up, we ask.

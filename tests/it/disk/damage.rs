@@ -222,7 +222,7 @@ async fn fsck_finds_damage_in_every_family() {
         "{}/authorize?client_id={APP}&redirect_uri=http://localhost:3000/callback&response_type=code&scope=openid",
         process.sign_in
     );
-    let (signed_in, text) = run(&[&["wallet", "sign-in", &url][..], &of_daemon].concat());
+    let (signed_in, text) = run(&[&["wallet", "sign-in", "--yes", &url][..], &of_daemon].concat());
     assert!(signed_in, "{text}");
     daemon.kill();
     std::fs::remove_file(&wallet).expect("removed");

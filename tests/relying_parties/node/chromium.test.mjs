@@ -191,6 +191,46 @@ browserTest("without scripts a link goes on", { javaScriptEnabled: false }, asyn
   assert.match((await claims(page)).sub, /^0x[0-9a-f]{64}$/);
 });
 
+browserTest("a wallet on the same device goes on at its return URL", {}, async (page) => {
+  await begin(page);
+  const returnUrl = daemon.answerOnSameDevice(await requestUrl(page));
+  await page.getByText("Your authenticator opens the way back to the application.").waitFor();
+  const opened = await page.context().newPage();
+  await opened.goto(returnUrl);
+  assert.match((await claims(opened)).sub, /^0x[0-9a-f]{64}$/);
+});
+
+browserTest("the page says when an authenticator has opened the request", {}, async (page) => {
+  await begin(page);
+  await fetch(await requestUrl(page), { headers: { accept: "application/json" } });
+  await page.getByText("An authenticator has opened this request.").waitFor();
+});
+
+browserTest("a person signs out on the page of the session", {}, async (page) => {
+  await begin(page);
+  daemon.answer(await requestUrl(page));
+  await claims(page);
+  await page.goto(new URL("/session", daemon.issuer).href);
+  await page.getByText("Example application").waitFor();
+  await page.getByRole("button", { name: "Sign out everywhere" }).click();
+  await page.getByRole("heading", { name: "You are signed out" }).waitFor();
+  await begin(page);
+  await page.getByRole("heading", { name: "Sign in to Example application" }).waitFor();
+});
+
+browserTest("an application without an ID token asks to sign out", {}, async (page) => {
+  await begin(page);
+  daemon.answer(await requestUrl(page));
+  await claims(page);
+  const logout = new URL("/logout", daemon.issuer);
+  logout.search = new URLSearchParams({ client_id: CLIENT_ID, post_logout_redirect_uri: APPLICATION.href, state: "mine" });
+  await page.goto(logout.href);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(new URL("/?state=mine", APPLICATION).href);
+  await begin(page);
+  await page.getByRole("heading", { name: "Sign in to Example application" }).waitFor();
+});
+
 browserTest("a redirect URI that is not registered is not followed", {}, async (page) => {
   const url = authorizationUrl({ redirect_uri: "https://elsewhere.example/callback" });
   const response = await page.goto(url);

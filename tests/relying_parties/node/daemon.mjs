@@ -39,8 +39,13 @@ export async function start() {
     // Returns where the browser is sent after the wallet has answered; for form_post, what it
     // posts.
     answer(url) {
-      const lines = run("sign-in", String(url), "--operator", urls.operator, "--data", data).trim().split("\n");
+      const lines = run("sign-in", "--yes", String(url), "--operator", urls.operator, "--data", data).trim().split("\n");
       return lines.at(-1);
+    },
+    // The wallet is on the device of the browser: returns the address that it opens there.
+    answerOnSameDevice(url) {
+      const words = ["sign-in", "--yes", "--same-device", String(url), "--operator", urls.operator, "--data", data];
+      return run(...words).trim().split("this device: ").at(-1);
     },
     refuse(url) {
       return run("sign-in", String(url), "--refuse", "--operator", urls.operator, "--data", data).trim().split("\n").at(-1);

@@ -102,3 +102,25 @@ test("a refusal and a used code are errors", async () => {
     (error) => error.error === "invalid_grant",
   );
 });
+
+test("a token is revoked, and logout leads back to the application", async () => {
+  const config = await discovered();
+  const { url, checks } = await begun(config);
+  const tokens = await client.authorizationCodeGrant(config, new URL(daemon.answer(url)), checks);
+  await client.tokenRevocation(config, tokens.access_token);
+  await assert.rejects(client.fetchUserInfo(config, tokens.access_token, tokens.claims().sub));
+  const logout = client.buildEndSessionUrl(config, {
+    id_token_hint: tokens.id_token,
+    post_logout_redirect_uri: "http://localhost:3000/",
+    state: "s",
+  });
+  const answer = await fetch(logout, { redirect: "manual" });
+  assert.equal(answer.status, 303);
+  assert.equal(answer.headers.get("location"), "http://localhost:3000/?state=s");
+});
+
+test("the metadata is found where RFC 8414 has it", async () => {
+  const execute = [client.allowInsecureRequests];
+  const config = await client.discovery(daemon.issuer, CLIENT_ID, CLIENT_SECRET, undefined, { algorithm: "oauth2", execute });
+  assert.equal(config.serverMetadata().revocation_endpoint, `${daemon.issuer.origin}/revoke`);
+});

@@ -56,7 +56,7 @@ class Daemon:
 
     def answer(self, url):
         """Returns where the browser is sent after the wallet has answered."""
-        output = self.run("sign-in", url, "--operator", self.urls["operator"], "--data", str(self.data))
+        output = self.run("sign-in", "--yes", url, "--operator", self.urls["operator"], "--data", str(self.data))
         return output.strip().splitlines()[-1]
 
     def stop(self):

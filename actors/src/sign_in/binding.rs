@@ -1,0 +1,71 @@
+//! What ties a proof to the browser that began the sign-in: the signed proof request, and the
+//! return URL of an answer from the browser's own device.
+
+use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE};
+use selfsame_protocol::sign_in::records::{OpenedRequest, Transaction};
+use selfsame_storage::Decision;
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq;
+
+use super::error::SignInError;
+use super::handle::SignInHandle;
+use super::ids::{TransactionId, hash_of};
+use super::messages::SessionRegistryMessage;
+use super::settings::SignInClient;
+use super::signing_keys::SigningError;
+use super::state::{ReadRecord, write};
+
+impl SignInHandle {
+    /// Opens a transaction's proof request for an authenticator and returns it signed: a JWS of
+    /// type [`REQUEST_TYPE`]. The first call signs `claims` and records the time; later calls
+    /// return the same JWS.
+    pub async fn open_request(&self, id: TransactionId, claims: Map<String, Value>) -> Result<String, SignInError> {
+        let mut made = None;
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            if let Some(opened) = value.opened {
+                return Ok(opened.signed);
+            }
+            let signed = match made.take() {
+                Some(signed) => signed,
+                None => self.sign_request(claims.clone()).await?,
+            };
+            let at = self.state.clock.unix_seconds();
+            let opened = Transaction { opened: Some(OpenedRequest { at, signed: signed.clone() }), ..value };
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &opened, stored.expires_at)]).await?;
+            if written == Decision::Written {
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                return Ok(signed);
+            }
+            made = Some(signed);
+        }
+    }
+
+    async fn sign_request(&self, claims: Map<String, Value>) -> Result<String, SignInError> {
+        let keys = self.state.signing_keys().await?;
+        let signed = self.state.blocking.run(move || keys.sign_as(REQUEST_TYPE, &claims)).await;
+        Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
+    }
+}
+
+/// Checks that the application lets a person answer this way.
+pub(super) fn check_mode(client: &SignInClient, mode: AnswerMode) -> Result<(), SignInRejection> {
+    if mode == AnswerMode::SameDevice || client.allows_cross_device {
+        return Ok(());
+    }
+    let detail = "this application takes proofs only from the device where the browser is; open the page's link there";
+    Err(SignInRejection::of("mode", ErrorKind::CrossDeviceDenied, detail))
+}
+
+/// Checks the secret of the return URL, where the answer came from the browser's own device. Only
+/// that device has got the URL, so a sign-in that a browser elsewhere began cannot be completed.
+pub(super) fn check_return(transaction: &Transaction, given: Option<&str>) -> Result<(), SignInRejection> {
+    let Some(expected) = &transaction.return_hash else { return Ok(()) };
+    if bool::from(hash_of(given.unwrap_or_default()).as_slice().ct_eq(expected.as_slice())) {
+        return Ok(());
+    }
+    let detail = "the proof came from the device where the sign-in was opened; it goes on there, at the address that \
+                  the authenticator opened";
+    Err(SignInRejection::of("return", ErrorKind::InvalidRequest, detail))
+}

@@ -1,0 +1,161 @@
+//! `GET` and `POST /logout` (OpenID Connect RP-Initiated Logout 1.0), and `GET` and `POST
+//! /session`: the end of a browser's session.
+//!
+//! A request with an ID token of a person whom the session holds ends the session at once. Every
+//! other request shows a page that asks. Its form carries a confirmation that is derived from the
+//! session's secret, so another site cannot make it.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION, ORIGIN};
+use hyper::{Method, StatusCode};
+use selfsame_protocol::sign_in::Parameters;
+use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::accept::accepts_json;
+use super::cookies::{remove_session, session_secret};
+use super::error::SignInEndpointError;
+use super::form::read_form;
+use super::page;
+use super::state::SignIn;
+use crate::http::{InterfaceError, Request, Response, empty};
+
+/// The field of a page's form that shows that the form is of this browser's session.
+const CONFIRMATION: &str = "confirmation";
+
+/// The parameters that the page's form repeats.
+const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Ends the session of the browser, or asks the person first.
+pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let wants_json = accepts_json(&request);
+    let parameters = match *request.method() == Method::POST {
+        true => read_form(&mut request, &[]).await?,
+        false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
+    };
+    let hint = match parameters.get("id_token_hint") {
+        Some(token) => sign_in.handle.read_hint(token).await?,
+        None => None,
+    };
+    let registered = |id: &str| Some(sign_in.handle.client(id)?.client.post_logout_redirect_uris.clone());
+    match LogoutRequest::read(&parameters, hint, registered).map_err(SignInEndpointError::from) {
+        Ok(logout) => end_or_ask(&sign_in, &request, &parameters, logout).await,
+        Err(error) if wants_json => Err(error),
+        Err(error) => {
+            tracing::debug!(reason = error.reason(), "rejected");
+            Ok(page::sign_out_error(sign_in.root(), &error.to_client_error()))
+        }
+    }
+}
+
+async fn end_or_ask(
+    sign_in: &SignIn,
+    request: &Request,
+    parameters: &Parameters,
+    LogoutRequest { hint, redirect }: LogoutRequest,
+) -> Result<Response, SignInEndpointError> {
+    let secret = session_secret(sign_in, request);
+    let may_be_withheld = *request.method() == Method::POST && !is_same_origin(sign_in, request);
+    let Some(secret) = secret.filter(|secret| has_session(sign_in, secret)) else {
+        // A browser sends the cookie neither with a form of another site nor without a session.
+        // A form of this service finds out.
+        return Ok(match may_be_withheld && parameters.get(CONFIRMATION).is_none() {
+            true => ask(sign_in, parameters, ""),
+            false => signed_out(sign_in, redirect.as_deref()),
+        });
+    };
+    if is_confirmed(sign_in, request, parameters, secret) || holds(sign_in, secret, hint.as_ref())? {
+        sign_in.handle.end_session(secret).await?;
+        tracing::info!("a person signed out");
+        return Ok(signed_out(sign_in, redirect.as_deref()));
+    }
+    Ok(ask(sign_in, parameters, secret))
+}
+
+/// The page that shows where the browser is signed in.
+pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
+    let secret = session_secret(&sign_in, &request).unwrap_or_default();
+    let sign_ins = sign_in.handle.session_sign_ins(secret).map_err(selfsame_actors::SignInError::from)?;
+    Ok(page::session(sign_in.root(), &sign_ins, &confirmation(secret)))
+}
+
+/// Ends the session from the button of that page.
+pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    let form = read_form(&mut request, &[CONFIRMATION]).await?;
+    match session_secret(&sign_in, &request) {
+        Some(secret) if is_confirmed(&sign_in, &request, &form, secret) => {
+            sign_in.handle.end_session(secret).await?;
+            tracing::info!("a person signed out");
+            Ok(signed_out(&sign_in, None))
+        }
+        // The form is of another session, or of another site: the person sees the present state.
+        _ => session(sign_in, request).await,
+    }
+}
+
+fn has_session(sign_in: &SignIn, secret: &str) -> bool {
+    // A store that cannot be read is reported by the attempt to end the session.
+    sign_in.handle.session_sign_ins(secret).map_or(true, |sign_ins| !sign_ins.is_empty())
+}
+
+/// Whether the session holds the person of an ID token at the token's client.
+fn holds(sign_in: &SignIn, secret: &str, hint: Option<&IdTokenHint>) -> Result<bool, SignInEndpointError> {
+    let Some(IdTokenHint { subject, client_id }) = hint else { return Ok(false) };
+    let sign_ins = sign_in.handle.session_sign_ins(secret).map_err(selfsame_actors::SignInError::from)?;
+    Ok(sign_ins.iter().any(|known| known.client_id == *client_id && known.subject == *subject))
+}
+
+/// Whether a form was sent by a page of this service in the browser of this session.
+fn is_confirmed(sign_in: &SignIn, request: &Request, form: &Parameters, secret: &str) -> bool {
+    let given = form.get(CONFIRMATION).unwrap_or_default();
+    let is_right: bool = given.as_bytes().ct_eq(confirmation(secret).as_bytes()).into();
+    *request.method() == Method::POST && is_right && is_same_origin(sign_in, request)
+}
+
+/// The confirmation of a session: it can be computed from the session's secret, and does not reveal
+/// it.
+fn confirmation(secret: &str) -> String {
+    let hash = Sha256::new().chain_update("end of the browser session ").chain_update(secret).finalize();
+    URL_SAFE_NO_PAD.encode(hash)
+}
+
+/// Whether a page of this service sent the request, as far as the browser says. A client that says
+/// nothing counts as the same origin: only browsers carry the requests of other sites.
+fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
+    let text = |name: &HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
+    match (text(&SEC_FETCH_SITE), text(&ORIGIN)) {
+        (Some(site), _) => site == "same-origin",
+        (None, Some(origin)) => origin == sign_in.origin(),
+        (None, None) => true,
+    }
+}
+
+fn ask(sign_in: &SignIn, parameters: &Parameters, secret: &str) -> Response {
+    let mut fields: Vec<(&str, &str)> =
+        REPEATED.into_iter().filter_map(|name| Some((name, parameters.get(name)?))).collect();
+    let confirmation = confirmation(secret);
+    fields.push((CONFIRMATION, &confirmation));
+    page::sign_out(sign_in.root(), &fields)
+}
+
+/// Sends the browser on, or says that it is signed out. The cookie is removed in any case.
+fn signed_out(sign_in: &SignIn, redirect: Option<&str>) -> Response {
+    let mut response = match redirect.map(HeaderValue::from_str) {
+        // Registered URIs are printable ASCII, and the state behind them is encoded.
+        Some(Ok(location)) => {
+            let mut response = empty(StatusCode::SEE_OTHER);
+            response.headers_mut().insert(LOCATION, location);
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+        _ => page::signed_out(sign_in.root()),
+    };
+    remove_session(sign_in, &mut response);
+    response
+}

@@ -1,0 +1,266 @@
+//! What ties a proof to the browser that began the sign-in: the attacker who sends their own
+//! sign-in to a victim, the return URL, and the signed request that the wallet checks.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE, USER_AGENT};
+use selfsame::config::CrossDevice;
+use selfsame_wallet::sign_in::{RequestError, SignInSession};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::harness::{DaemonProcess, folder, run};
+use crate::sign_in_client::{
+    APP, CALLBACK, SignInAnswer, SignInTestClient, accept_current_proofs, current_proof, fragment_or_query,
+};
+
+async fn start(cross_device: CrossDevice) -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        config.apps[0].cross_device = cross_device;
+    })
+    .await
+}
+
+/// A sign-in in the browser of the person who began it.
+struct BegunSignIn {
+    base: String,
+    cookie: String,
+}
+
+async fn begin(client: &SignInTestClient) -> BegunSignIn {
+    let (cookie, base) = client.transaction_of_page(&client.browse(&[], "").await);
+    BegunSignIn { base, cookie }
+}
+
+/// The victim's wallet answers a sign-in that it got as `mode` says.
+async fn answer_as(client: &SignInTestClient, base: &str, mode: Option<&str>) -> SignInAnswer {
+    let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
+    let mut proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, "victim").await;
+    if let Some(mode) = mode {
+        proof["mode"] = json!(mode);
+    }
+    client.send(client.http.post(format!("{base}/proof")).json(&proof)).await
+}
+
+async fn complete(client: &SignInTestClient, url: &str, cookie: &str) -> SignInAnswer {
+    let request = client.http.get(url).header(ACCEPT, "application/json").header("Cookie", cookie);
+    client.send(request).await
+}
+
+async fn progress(client: &SignInTestClient, begun: &BegunSignIn) -> Value {
+    let request = client.http.get(format!("{}/progress", begun.base)).header("Cookie", &begun.cookie);
+    client.send(request).await.body
+}
+
+/// The attacker begins a sign-in and sends its link to the victim, whose wallet opens it. The
+/// attacker has the cookie, and the victim's browser gets the return URL: neither can complete.
+#[tokio::test]
+async fn a_link_that_an_attacker_sends_completes_nowhere() {
+    for cross_device in [CrossDevice::Allow, CrossDevice::Deny] {
+        let client = start(cross_device).await;
+        let attack = begin(&client).await;
+        let answered = answer_as(&client, &attack.base, Some("same_device")).await;
+        let return_url = answered.text("return_url").to_owned();
+        assert!(return_url.starts_with(&format!("{}/complete?return=", attack.base)), "{answered:?}");
+        assert_eq!(progress(&client, &attack).await, json!({"state": "answered", "same_device": true}));
+        let complete_url = format!("{}/complete", attack.base);
+        for guess in ["", "?return=", "?return=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+            let refused = complete(&client, &format!("{complete_url}{guess}"), &attack.cookie).await;
+            refused.expect_error(400, "invalid_request", "invalid_request");
+            assert_eq!(refused.body["attribute"], "return");
+            assert_eq!(refused.headers.get(SET_COOKIE), None, "no session");
+        }
+        let victims = complete(&client, &return_url, "").await;
+        victims.expect_error(404, "not_found", "invalid_request");
+        // The browser that began the sign-in completes at the return URL, once.
+        let done = complete(&client, &return_url, &attack.cookie).await;
+        assert!(done.header(LOCATION).starts_with(&format!("{CALLBACK}?code=")), "{done:?}");
+        assert_eq!(complete(&client, &return_url, &attack.cookie).await.status, 404);
+        client.stop().await;
+    }
+}
+
+/// The attacker shows the victim the code of their own sign-in. Nothing but the person's attention
+/// to what the wallet shows stops this, so an application can forbid it.
+#[tokio::test]
+async fn a_code_that_an_attacker_shows_works_unless_the_application_forbids_it() {
+    for mode in [None, Some("cross_device")] {
+        let client = start(CrossDevice::Allow).await;
+        let attack = begin(&client).await;
+        let answered = answer_as(&client, &attack.base, mode).await;
+        assert_eq!((answered.status, &answered.body), (200, &json!({"success": true})));
+        let done = complete(&client, &format!("{}/complete", attack.base), &attack.cookie).await;
+        assert!(fragment_or_query(done.header(LOCATION)).contains_key("code"), "{done:?}");
+        client.stop().await;
+
+        let client = start(CrossDevice::Deny).await;
+        let attack = begin(&client).await;
+        let refused = answer_as(&client, &attack.base, mode).await;
+        refused.expect_error(400, "cross_device_denied", "access_denied");
+        assert_eq!(refused.body["attribute"], "mode");
+        let nothing = complete(&client, &format!("{}/complete", attack.base), &attack.cookie).await;
+        nothing.expect_error(400, "invalid_request", "invalid_request");
+        // The page has no code to scan, and the sign-in is still open for the person's own device.
+        let page = client.browse(&[], "").await.text().await.expect("text");
+        assert!(!page.contains("<svg") && page.contains("on this device"), "{page}");
+        assert!(answer_as(&client, &attack.base, Some("same_device")).await.body["return_url"].is_string());
+        client.stop().await;
+    }
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let wrong = answer_as(&client, &begun.base, Some("both")).await;
+    wrong.expect_error(400, "invalid_request", "invalid_request");
+    client.stop().await;
+}
+
+/// In the JSON form the secret takes the cookie's place.
+#[tokio::test]
+async fn a_program_completes_an_answer_of_its_own_device_with_both_secrets() {
+    let client = start(CrossDevice::Deny).await;
+    let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
+    let request = session.verify(&client.issuer()).await.expect("signed by the issuer");
+    let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &session, "alice").await;
+    let denied = session.answer_from(&request, &proof, false).await.expect_err("another device");
+    assert_eq!(denied.code(), Some("cross_device_denied"));
+    let return_url = session.answer_from(&request, &proof, true).await.expect("accepted");
+    assert!(session.complete().await.is_err(), "without the return URL");
+    let target = session.complete_at(return_url.as_deref()).await.expect("completed").expect("a target");
+    assert_eq!(client.exchange(&fragment_or_query(&target)["code"]).await.status, 200);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_proof_request_says_what_began_it_and_is_signed_once() {
+    let client = start(CrossDevice::Allow).await;
+    let agent = format!("Browser/1 (X; Y) {}", "w".repeat(500));
+    let page = client.http.get(client.authorization_url(&[])).header(ACCEPT, "text/html").header(USER_AGENT, &agent);
+    let (cookie, base) = client.transaction_of_page(&page.send().await.expect("an answer"));
+    let begun = BegunSignIn { base, cookie };
+    // A browser that opens the address for authenticators does not count.
+    client.get(&format!("{}/request", begun.base), "text/html").await;
+    let mut events = client.http.get(format!("{}/events", begun.base)).header("Cookie", &begun.cookie);
+    events = events.header(ACCEPT, "text/event-stream");
+    let mut events = events.send().await.expect("an answer");
+    let mut next = async || events.chunk().await.expect("read").expect("an event");
+    assert_eq!(next().await, "data: {\"state\":\"waiting\"}\n\n");
+    let asked = SignInAnswer::of(client.get(&format!("{}/request", begun.base), "*/*").await).await.body;
+    assert_eq!(next().await, "data: {\"opened\":true,\"state\":\"waiting\"}\n\n");
+    assert_eq!(asked["redirect_host"], "localhost:3000");
+    assert_eq!(asked["cross_device"], "allow");
+    assert_eq!(
+        asked["initiator"],
+        json!({"network": "127.0.0.0/24", "user_agent": &agent[..200], "time": client.now()})
+    );
+
+    // The signed form has the same members and the issuer.
+    let signed = asked["request"].as_str().expect("a JWS");
+    let header = jsonwebtoken::decode_header(signed).expect("a header");
+    assert_eq!(header.typ.as_deref(), Some("selfsame-request+jwt"));
+    let claims = URL_SAFE_NO_PAD.decode(signed.split('.').nth(1).expect("claims")).expect("base64url");
+    let claims: Value = serde_json::from_slice(&claims).expect("JSON");
+    let mut expected = asked.clone();
+    let members = expected.as_object_mut().expect("an object");
+    members.retain(|name, _| !["answered", "request"].contains(&name.as_str()));
+    members.insert("iss".to_owned(), client.issuer().into());
+    assert_eq!(claims, expected);
+    let again = SignInAnswer::of(client.get(&format!("{}/request", begun.base), "*/*").await).await.body;
+    assert_eq!(again, asked);
+    // It is no ID token.
+    let url = client.authorization_url(&[("id_token_hint", signed)]);
+    let refused = SignInAnswer::of(client.get(&url, "application/json").await).await;
+    refused.expect_error(400, "invalid_request", "invalid_request");
+    client.stop().await;
+}
+
+/// An address of another origin that answers every request with `body`.
+async fn impostor(body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let _ = connection.read(&mut head).await;
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = connection.write_all(format!("{head}{body}").as_bytes()).await;
+        }
+    });
+    format!("http://{address}/authorize/x/request")
+}
+
+#[tokio::test]
+async fn the_wallet_believes_only_what_the_trusted_issuer_signed() {
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let url = format!("{}/request", begun.base);
+    let genuine = SignInAnswer::of(client.get(&url, "*/*").await).await.body;
+    let session = SignInSession::open(&url).await.expect("a request");
+    assert_eq!(session.claimed_issuer().expect("signed"), client.issuer());
+    assert_eq!(session.verify(&client.issuer()).await.expect("genuine").app_name, genuine["app_name"]);
+
+    // Another site repeats the request with a name and an address of its own.
+    let mut forged = genuine.clone();
+    forged["app_name"] = json!("Free cinema");
+    forged["answer_url"] = json!("http://evil.example/proof");
+    let session = SignInSession::open(&impostor(forged.to_string()).await).await.expect("a request");
+    let error = session.verify(&client.issuer()).await.expect_err("another origin");
+    assert!(matches!(error, RequestError::OtherOrigin { .. }), "{error}");
+    assert!(!error.to_string().contains("Free cinema"), "{error}");
+    // The signed form is changed too, or is an ID token.
+    let location = client.sign_in("alice", &[("response_type", "id_token")]).await;
+    let id_token = fragment_or_query(&location)["id_token"].clone();
+    let signed = genuine["request"].as_str().expect("a JWS");
+    let (head, rest) = signed.split_once('.').expect("a header");
+    let (claims, signature) = rest.split_once('.').expect("claims");
+    let claims = URL_SAFE_NO_PAD.decode(claims).expect("base64url");
+    let claims = String::from_utf8(claims).expect("text").replace("Example application", "Free cinema");
+    let changed = format!("{head}.{}.{signature}", URL_SAFE_NO_PAD.encode(claims));
+    for request in [changed.as_str(), &id_token, "", "a.b.c"] {
+        forged["request"] = json!(request);
+        let session = SignInSession::open(&impostor(forged.to_string()).await).await.expect("a request");
+        let error = session.verify(&client.issuer()).await.expect_err("not signed");
+        assert!(matches!(error, RequestError::WrongSignature { .. }), "{error}");
+    }
+    // Another issuer than the trusted one, with keys of its own.
+    let session = SignInSession::open(&url).await.expect("a request");
+    let other = impostor(json!({"keys": []}).to_string()).await;
+    let error = session.verify(other.trim_end_matches("/authorize/x/request")).await.expect_err("another issuer");
+    assert!(matches!(error, RequestError::WrongSignature { .. }), "{error}");
+    client.stop().await;
+}
+
+#[test]
+fn the_wallet_command_asks_and_remembers_the_issuer() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let wallet = folder.path().join("wallet.json");
+    let (data_text, wallet_text) = (data.to_str().expect("text"), wallet.to_str().expect("text"));
+    let daemon = DaemonProcess::start(&data, &[], &[]);
+    assert!(run(&["wallet", "new", "--wallet", wallet_text]).0);
+    let url = format!(
+        "{}/authorize?client_id={APP}&redirect_uri={CALLBACK}&response_type=code&scope=openid&nonce=n",
+        daemon.sign_in
+    );
+    let of_daemon = ["--wallet", wallet_text, "--operator", &daemon.operator, "--data", data_text];
+    let sign_in = |more: &[&str]| run(&[&["wallet", "sign-in", &url][..], more, &of_daemon].concat());
+
+    let (is_done, text) = sign_in(&[]);
+    assert!(!is_done && text.contains("there is no terminal; give --yes"), "{text}");
+    let (is_done, text) = sign_in(&["--yes", "--issuer", "http://127.0.0.1:9"]);
+    assert!(!is_done && !text.contains("Example application"), "a name that is not verified is not shown: {text}");
+    assert!(!std::fs::read_to_string(&wallet).expect("the file").contains("issuers"));
+
+    let (is_done, text) = sign_in(&["--yes"]);
+    assert!(is_done && text.starts_with("Example application asks for: openid\n"), "{text}");
+    assert!(text.contains(&format!("application {APP}, answer to localhost:3000\n")), "{text}");
+    assert!(text.contains(" from 127.0.0.0/24 with "), "{text}");
+    assert!(text.trim().lines().last().is_some_and(|line| line.starts_with(CALLBACK)), "{text}");
+    assert!(std::fs::read_to_string(&wallet).expect("the file").contains(&daemon.sign_in));
+    let (is_done, text) = sign_in(&["--refuse"]);
+    assert!(is_done && text.contains("error=access_denied"), "{text}");
+    assert!(daemon.terminate().success());
+}

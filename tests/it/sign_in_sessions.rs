@@ -1,0 +1,181 @@
+//! Browser sessions: what they answer without the person, and how they end.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::SET_COOKIE;
+use selfsame::interface::Interface;
+use selfsame_wallet::sign_in::SignInSession;
+
+use crate::sign_in_client::{
+    APP, CALLBACK, CHALLENGE, OTHER_APP, SignInTestClient, accept_current_proofs, add_other_app, current_proof, pair,
+    two_applications,
+};
+
+/// A cookie of the attacker's own session, planted in the victim's browser before she signs in
+/// elsewhere, must not sign her in as the attacker.
+#[tokio::test]
+async fn a_planted_session_cookie_leaves_no_identity_in_the_next_session() {
+    let client = two_applications().await;
+    let (_, planted) = client.sign_in_by_page("mallory", &[("client_id", APP)], "").await;
+    let planted = pair(planted);
+    let (_, session) = client.sign_in_by_page("alice", &[("client_id", OTHER_APP)], &planted).await;
+    let session = pair(session);
+    let silent = client.browse_silently(&[("client_id", APP), ("prompt", "none")], &session).await;
+    assert_eq!(silent.get("error").map(String::as_str), Some("login_required"), "{silent:?}");
+    assert_eq!(client.browse(&[("client_id", APP)], &session).await.status(), 200, "the person is asked");
+    // Her own sign-in is there, and the planted cookie is worth nothing.
+    assert!(client.browse_silently(&[("client_id", OTHER_APP)], &session).await.contains_key("code"));
+    let old = client.browse_silently(&[("client_id", APP), ("prompt", "none")], &planted).await;
+    assert_eq!(old["error"], "login_required");
+    client.stop().await;
+}
+
+/// A daemon whose issuer is https at the root of its host, as behind a proxy that ends TLS.
+async fn behind_https() -> SignInTestClient {
+    SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        add_other_app(config);
+        config.urls[Interface::SignIn] = Some("https://id.example".to_owned());
+    })
+    .await
+}
+
+/// The cookies that an answer sets, whole.
+fn set_cookies(answer: &Response) -> Vec<String> {
+    answer.headers().get_all(SET_COOKIE).iter().map(|cookie| cookie.to_str().expect("text").to_owned()).collect()
+}
+
+/// Signs `person` in through the page behind https, with these cookies; returns the last answer.
+async fn sign_in_behind_https(
+    client: &SignInTestClient,
+    person: &str,
+    changes: &[(&str, &str)],
+    cookies: &str,
+) -> Response {
+    let page = client.browse(changes, cookies).await;
+    assert_eq!(page.status(), 200, "the page is shown");
+    let transaction = pair(set_cookies(&page).first().cloned());
+    let name = transaction.split('=').next().expect("a name");
+    let id = name.strip_prefix("__Host-selfsame_transaction_").expect("a name with the transaction's id");
+    let base = client.daemon.sign_in(&format!("/authorize/{id}"));
+    let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
+    let proof = current_proof(&client.daemon.operator(""), &client.daemon.client(), &opened, person).await;
+    let answered = client.http.post(format!("{base}/proof")).json(&proof).send().await.expect("an answer");
+    assert_eq!(answered.status(), 200);
+    let complete = client.http.get(format!("{base}/complete")).header("Cookie", format!("{transaction}; {cookies}"));
+    complete.send().await.expect("an answer")
+}
+
+#[tokio::test]
+async fn sessions_of_an_https_issuer_are_host_cookies_and_hold_several_clients() {
+    let client = behind_https().await;
+    let page = client.browse(&[], "").await;
+    let transaction = set_cookies(&page).remove(0);
+    assert!(transaction.starts_with("__Host-selfsame_transaction_"), "{transaction}");
+    assert!(transaction.contains("; Path=/;") && transaction.ends_with("; Secure"), "{transaction}");
+
+    let done = sign_in_behind_https(&client, "alice", &[], "").await;
+    let cookies = set_cookies(&done);
+    assert_eq!(cookies.len(), 2, "the session, and the end of the transaction: {cookies:?}");
+    assert!(cookies[0].starts_with("__Host-selfsame_session="), "{cookies:?}");
+    assert!(cookies[0].contains("; Path=/;") && cookies[0].ends_with("; Secure"), "{cookies:?}");
+    let is_removal = cookies[1].starts_with("__Host-selfsame_transaction_") && cookies[1].contains("=; ");
+    assert!(is_removal && cookies[1].contains("; Max-Age=0;"), "{cookies:?}");
+    let session = pair(cookies.first().cloned());
+
+    // A second sign-in in this browser keeps the first, under a new secret.
+    let other = [("client_id", OTHER_APP), ("scope", "openid")];
+    let done = sign_in_behind_https(&client, "alice", &other, &session).await;
+    let both = pair(set_cookies(&done).first().cloned());
+    assert_ne!(both, session);
+    for changes in [&[][..], &other[..]] {
+        assert!(client.browse_silently(changes, &both).await.contains_key("code"), "{changes:?}");
+    }
+    let ended = client.browse_silently(&[("prompt", "none")], &session).await;
+    assert_eq!(ended["error"], "login_required", "the old secret is worth nothing");
+
+    // A cookie that a sibling host can set is not read.
+    let plain = both.replace("__Host-", "");
+    assert_eq!(client.browse_silently(&[("prompt", "none")], &plain).await["error"], "login_required");
+    // A carried-over sign-in ends a day after its proof, also in a session that was renewed since.
+    client.daemon.clock.advance(Duration::from_secs(12 * 3600));
+    let done = sign_in_behind_https(&client, "alice", &[&other[..], &[("prompt", "login")]].concat(), &both).await;
+    let renewed = pair(set_cookies(&done).first().cloned());
+    client.daemon.clock.advance(Duration::from_secs(12 * 3600));
+    assert_eq!(client.browse_silently(&[("prompt", "none")], &renewed).await["error"], "login_required");
+    assert!(client.browse_silently(&other, &renewed).await.contains_key("code"));
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_browser_keeps_the_cookies_of_sixteen_transactions() {
+    let client = behind_https().await;
+    let mut kept: Vec<String> = Vec::new();
+    for _ in 0..40 {
+        let page = client.browse(&[], &kept.join("; ")).await;
+        let cookies = set_cookies(&page);
+        kept.push(pair(cookies.first().cloned()));
+        for removed in &cookies[1..] {
+            let name = removed.split('=').next().expect("a name");
+            assert_eq!(kept.remove(0).split('=').next(), Some(name), "the oldest");
+        }
+        assert!(kept.len() <= 16, "{}", kept.len());
+    }
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_answer_needs_the_approved_redirect_uri_and_response_type() {
+    let client = two_applications().await;
+    let (_, session) = client.sign_in_by_page("alice", &[], "").await;
+    let session = pair(session);
+    assert!(client.browse_silently(&[("prompt", "none")], &session).await.contains_key("code"));
+    for changes in [
+        [("redirect_uri", "http://127.0.0.1:3000/callback")],
+        [("response_type", "id_token")],
+        [("response_type", "code id_token")],
+    ] {
+        let silent = client.browse_silently(&[&changes[..], &[("prompt", "none")]].concat(), &session).await;
+        assert_eq!(silent["error"], "login_required", "{changes:?}");
+        assert_eq!(client.browse(&changes, &session).await.status(), 200, "{changes:?}: the person is asked");
+    }
+    // The same person approves another request: the first approval stays.
+    let (_, session) = client.sign_in_by_page("alice", &[("response_type", "id_token")], &session).await;
+    let session = pair(session);
+    assert!(client.browse_silently(&[], &session).await.contains_key("code"));
+    assert!(client.browse_silently(&[("response_type", "id_token")], &session).await.contains_key("id_token"));
+    // Another person signs in to the same application: nothing of the first stays.
+    let asked_again = [("response_type", "id_token"), ("prompt", "login")];
+    let (_, session) = client.sign_in_by_page("bob", &asked_again, &session).await;
+    let silent = client.browse_silently(&[("prompt", "none")], &pair(session)).await;
+    assert_eq!(silent["error"], "login_required");
+    client.stop().await;
+}
+
+/// Any program of a device can open a loopback address, so it can pose as a public client there.
+#[tokio::test]
+async fn a_public_client_at_a_loopback_address_is_never_answered_silently() {
+    let remote = "https://app.example/callback";
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        config.apps[0].public = true;
+        config.apps[0].client_secret_hash = None;
+        config.apps[0].redirect_uris.extend([remote.to_owned(), "http://[::1]:3000/callback".to_owned()]);
+    })
+    .await;
+    let pkce = [("code_challenge", CHALLENGE), ("code_challenge_method", "S256")];
+    for (redirect_uri, is_silent) in [
+        (CALLBACK, false),
+        ("http://127.0.0.1:3000/callback", false),
+        ("http://[::1]:3000/callback", false),
+        (remote, true),
+    ] {
+        let changes = [&pkce[..], &[("redirect_uri", redirect_uri)]].concat();
+        let (_, session) = client.sign_in_by_page("alice", &changes, "").await;
+        let session = pair(session);
+        let silent = client.browse_silently(&[&changes[..], &[("prompt", "none")]].concat(), &session).await;
+        assert_eq!(silent.contains_key("code"), is_silent, "{redirect_uri}: {silent:?}");
+    }
+    client.stop().await;
+}
