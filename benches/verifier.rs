@@ -65,7 +65,7 @@ fn measure() {
         });
         let bad = bad_claims(&claims);
         for (kind, every) in [("good", 0), ("bad", 1), ("good and bad 1:1", 2), ("one of them bad", BATCH)] {
-            for batch in [16, BATCH] {
+            for batch in [16, 32, BATCH] {
                 let claims: Vec<Claim> = std::iter::zip(&claims, &bad)
                     .enumerate()
                     .take(batch)

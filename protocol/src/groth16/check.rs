@@ -24,7 +24,7 @@ use super::proof::Proof;
 /// The fewest proofs that are checked as a batch. The final exponentiation and the pairings with
 /// the key's points are a large part of the cost of a smaller batch; when it fails, each of its
 /// proofs would cost more than 1.3 times as much as alone (`docs/benchmarks.md`).
-pub const SMALLEST_BATCH: usize = 16;
+pub const SMALLEST_BATCH: usize = 32;
 
 /// The lines of a proof's point of G2, which its pairing needs.
 type Lines = G2Prepared<ark_bn254::Config>;
