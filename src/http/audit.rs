@@ -15,6 +15,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::rejection::InterfaceError;
+
 /// The log target of audit events.
 pub const TARGET: &str = "audit";
 
@@ -179,6 +181,13 @@ impl AuditNotes {
     /// The nullifier of the person. The event has a keyed hash of it.
     pub fn person(&self, nullifier: [u8; 32]) {
         self.change(|notes| notes.person = Some(nullifier));
+    }
+
+    /// The request is rejected on a page or at the application, with a status of success.
+    pub fn rejected(&self, error: &impl InterfaceError) {
+        tracing::debug!(reason = error.reason(), "rejected");
+        self.outcome("refused");
+        self.reason(|| error.reason());
     }
 
     /// Why the request is rejected; see [`super::InterfaceError::reason`].

@@ -43,9 +43,13 @@ pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Res
 pub async fn revoke(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let Revoke { kid, end_sessions } = from_object(&body)?;
+    let audit = request.audit();
+    audit.concerns(kid.as_str());
     let sign_in = operator.service.sign_in();
     sign_in.revoke_key(&kid, end_sessions).await?.map_err(|error| OperatorError::Field(error.to_string()))?;
-    tracing::warn!(kid, end_sessions, "the operator revoked a signing key");
+    if end_sessions {
+        audit.outcome("success_sessions_ended");
+    }
     let keys: Vec<Key> = sign_in.signing_keys().await?.into_iter().map(key).collect();
     Ok(json(StatusCode::OK, &keys))
 }

@@ -18,12 +18,12 @@ use super::form::read_form;
 use super::page;
 use super::redirect::{redirect_error, respond_delivery};
 use super::state::SignIn;
-use crate::http::{InterfaceError, Request, Response, json};
+use crate::http::{AuditNotes, Request, Response, json};
 
 /// Checks an authorization request, stores it as a transaction, and answers with the sign-in page;
 /// a program gets JSON instead.
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let wants_json = accepts_json(&request);
+    let (wants_json, audit) = (accepts_json(&request), request.audit().clone());
     let source = request.source();
     let user_agent =
         request.headers().get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -37,17 +37,26 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
             };
             // A program has no session.
             let session = if wants_json { None } else { session_secret(&sign_in, &request) };
+            if let Some(client) = parameters.get("client_id").and_then(|id| sign_in.handle.client(id)) {
+                audit.client(&client.client.id);
+            }
             begin(&sign_in, &parameters, session, &Origin { source, user_agent }).await
         }
     };
+    if let Ok(Outcome::ProofRequested { begun, .. }) = &outcome {
+        audit.concerns(begun.id.to_string());
+    }
     match outcome {
         Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
         Ok(Outcome::ProofRequested { begun, client_name }) => {
             transaction_page(&sign_in, &begun, &client_name, &surplus)
         }
-        Ok(Outcome::SessionUsed(delivery)) => Ok(respond_delivery(&sign_in, delivery)),
+        Ok(Outcome::SessionUsed(delivery)) => {
+            audit.outcome("granted_from_session");
+            Ok(respond_delivery(&sign_in, delivery))
+        }
         Err(error) if wants_json => Err(error.error().into()),
-        Err(error) => Ok(error.render(&sign_in)),
+        Err(error) => Ok(error.render(&sign_in, &audit)),
     }
 }
 
@@ -76,13 +85,13 @@ impl BeginError {
     }
 
     /// The answer for a browser, after the reason is logged.
-    fn render(self, sign_in: &SignIn) -> Response {
+    fn render(self, sign_in: &SignIn, audit: &AuditNotes) -> Response {
         let (target, error) = match self {
             Self::Redirect { target, error } => (Some(target), error),
             Self::Page(error) => (None, error),
         };
         let error = SignInEndpointError::from(error);
-        tracing::debug!(reason = error.reason(), "rejected");
+        audit.rejected(&error);
         match (target, error) {
             (_, SignInEndpointError::Failed(SignInError::TooMany(too_many))) => {
                 page::too_many(sign_in.root(), too_many.retry_after)

@@ -75,6 +75,7 @@ pub fn authenticate(
         }
     };
     let client = sign_in.client(&id).ok_or_else(|| unauthenticated("no application has this client_id"))?;
+    request.audit().client(&client.client.id);
     match (client.secrets.is_empty(), secret) {
         (false, Some(given)) if client.has_secret(&given) => Ok(client),
         (false, Some(_)) => Err(unauthenticated("the client secret is wrong").into()),

@@ -22,7 +22,7 @@ use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page;
 use super::state::SignIn;
-use crate::http::{InterfaceError, Request, Response, empty};
+use crate::http::{Request, Response, empty};
 
 /// The field of a page's form that shows that the form is of this browser's session.
 const CONFIRMATION: &str = "confirmation";
@@ -48,7 +48,7 @@ pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
         Ok(logout) => end_or_ask(&sign_in, &request, &parameters, logout).await,
         Err(error) if wants_json => Err(error),
         Err(error) => {
-            tracing::debug!(reason = error.reason(), "rejected");
+            request.audit().rejected(&error);
             Ok(page::sign_out_error(sign_in.root(), &error.to_client_error()))
         }
     }
@@ -66,16 +66,15 @@ async fn end_or_ask(
         // A browser sends the cookie neither with a form of another site nor without a session.
         // A form of this service finds out.
         return Ok(match may_be_withheld && parameters.get(CONFIRMATION).is_none() {
-            true => ask(sign_in, parameters, ""),
+            true => ask(sign_in, request, parameters, ""),
             false => signed_out(sign_in, redirect.as_deref()),
         });
     };
     if is_confirmed(sign_in, request, parameters, secret) || holds(sign_in, secret, hint.as_ref())? {
         sign_in.handle.end_session(secret).await?;
-        tracing::info!("a person signed out");
         return Ok(signed_out(sign_in, redirect.as_deref()));
     }
-    Ok(ask(sign_in, parameters, secret))
+    Ok(ask(sign_in, request, parameters, secret))
 }
 
 /// The page that shows where the browser is signed in.
@@ -91,11 +90,13 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
     match session_secret(&sign_in, &request) {
         Some(secret) if is_confirmed(&sign_in, &request, &form, secret) => {
             sign_in.handle.end_session(secret).await?;
-            tracing::info!("a person signed out");
             Ok(signed_out(&sign_in, None))
         }
         // The form is of another session, or of another site: the person sees the present state.
-        _ => session(sign_in, request).await,
+        _ => {
+            request.audit().outcome("asked");
+            session(sign_in, request).await
+        }
     }
 }
 
@@ -136,7 +137,8 @@ fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
     }
 }
 
-fn ask(sign_in: &SignIn, parameters: &Parameters, secret: &str) -> Response {
+fn ask(sign_in: &SignIn, request: &Request, parameters: &Parameters, secret: &str) -> Response {
+    request.audit().outcome("asked");
     let mut fields: Vec<(&str, &str)> =
         REPEATED.into_iter().filter_map(|name| Some((name, parameters.get(name)?))).collect();
     let confirmation = confirmation(secret);

@@ -3,19 +3,25 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_actors::CODE_REUSED;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use super::state::SignIn;
-use crate::http::{Request, Response, json};
+use crate::http::{InterfaceError, Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
 /// Exchanges a code. The checks run in this order: form, client, grant type, code.
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    guard(&sign_in, request.source(), exchange(&sign_in, request)).await
+    let audit = request.audit().clone();
+    let outcome = guard(&sign_in, request.source(), exchange(&sign_in, request)).await;
+    if outcome.as_ref().is_err_and(|error| error.reason() == CODE_REUSED) {
+        audit.alarm("code_reused");
+    }
+    outcome
 }
 
 async fn exchange(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {

@@ -23,7 +23,7 @@ use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
 use super::state::SignIn;
-use crate::http::{InterfaceError, Request, Response, json};
+use crate::http::{Request, Response, json};
 
 /// The longest body of an authenticator's answer, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -102,6 +102,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
             return Err(wrong("error must be access_denied").into());
         }
         sign_in.handle.refuse(id).await?;
+        request.audit().outcome("refused_by_person");
         return Ok(json(StatusCode::OK, &value!({"success": true})));
     }
     let mode = AnswerMode::read(body.remove("mode").as_ref())?;
@@ -160,11 +161,11 @@ pub(super) fn state(progress: Progress) -> Value {
 
 /// Sends the browser back to the application, once.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let is_person = accepts_html(&request);
+    let (is_person, audit) = (accepts_html(&request), request.audit().clone());
     let path = format!("{}{}", sign_in.root(), request.path());
     complete_transaction(&sign_in, request).await.or_else(|error| match error.rejection() {
         Some(rejection) if is_person => {
-            tracing::debug!(reason = error.reason(), "rejected");
+            audit.rejected(&error);
             let is_early = rejection.kind == ErrorKind::InvalidRequest;
             let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
             Ok(page::not_yet(sign_in.root(), status, rejection, is_early.then_some(path.as_str())))
@@ -198,12 +199,15 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
     Ok(response)
 }
 
+/// The transaction that the path names, also for the audit event.
 pub(super) fn transaction_id(request: &Request) -> Result<TransactionId, SignInEndpointError> {
     let not_found = |_: InvalidTransactionId| {
         let detail = "no such sign-in is under way; it may have expired";
-        SignInRejection::new(ErrorKind::NotFound, detail).with_reason("the id is malformed").into()
+        SignInRejection::new(ErrorKind::NotFound, detail).with_reason("the id is malformed")
     };
-    request.param("transaction")?.parse().map_err(not_found)
+    let id: TransactionId = request.param("transaction")?.parse().map_err(not_found)?;
+    request.audit().concerns(id.to_string());
+    Ok(id)
 }
 
 /// The transaction's secret: from its cookie, or from a program's Bearer header.

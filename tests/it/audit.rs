@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::operator_token;
 use crate::logs::{LoggingDaemon, lines};
+use crate::sign_in_client::{Form, fragment_or_query};
 use crate::test_accounts::PATIENCE;
 use crate::verification_client::{DEV_APP, legacy};
 
@@ -117,21 +118,153 @@ async fn verifications_have_one_event_each_without_the_nullifier() {
     assert!(!log.iter().any(|line| line.to_string().contains(digits)), "a nullifier in clear: {log:#?}");
 }
 
+/// The file of a new wallet, made by the program.
+fn wallet(daemon: &LoggingDaemon) -> String {
+    let wallet = daemon.data.path().join("wallet.json").to_str().expect("text").to_owned();
+    let process = &daemon.process;
+    let services = ["--gateway", &process.gateway, "--indexer", &process.indexer, "--wallet", &wallet];
+    let (made, text) = crate::harness::run(&[&["wallet", "new"], &services[..]].concat());
+    assert!(made, "{text}");
+    wallet
+}
+
 /// A current proof of a new wallet, made by the program.
 fn prove(daemon: &LoggingDaemon, action: &str) -> Value {
     use crate::harness::run;
 
-    let wallet = daemon.data.path().join("wallet.json").to_str().expect("text").to_owned();
-    let process = &daemon.process;
+    let (process, wallet) = (&daemon.process, wallet(daemon));
     let data = daemon.data.path().to_str().expect("text");
-    let services = ["--gateway", &process.gateway, "--indexer", &process.indexer, "--wallet", &wallet];
-    let (made, text) = run(&[&["wallet", "new"], &services[..]].concat());
-    assert!(made, "{text}");
     let arguments = ["wallet", "prove", "--wallet", &wallet, "--app", DEV_APP, "--kind", "uniqueness"];
     let daemon = ["--action", action, "--operator", &process.operator, "--data", data];
     let (proved, text) = run(&[&arguments[..], &daemon].concat());
     assert!(proved, "{text}");
     serde_json::from_str(&text).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_sign_in_leaves_one_event_for_each_step() {
+    let daemon = LoggingDaemon::start(&[]);
+    let base = daemon.process.sign_in.clone();
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+    let query = [
+        ("client_id", DEV_APP),
+        ("redirect_uri", "http://localhost:3000/callback"),
+        ("response_type", "code"),
+        ("scope", "openid"),
+        ("state", SECRET),
+        ("nonce", SECRET),
+    ];
+    let authorize = |name: &'static str, changed: &[(&'static str, &'static str)]| {
+        let kept = query.iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+        let parameters: Vec<_> = kept.chain(changed).copied().collect();
+        let url = reqwest::Url::parse_with_params(&format!("{base}/authorize"), parameters).expect("a URL");
+        http.get(url).header("x-request-id", name)
+    };
+    // A sign-in that its person refuses, as programs see it.
+    let begun = authorize("begun", &[]).header("accept", "application/json").send().await.expect("an answer");
+    let begun: Value = begun.json().await.expect("JSON");
+    let transaction = begun["transaction"].as_str().expect("an id").to_owned();
+    let secret = begun["secret"].as_str().expect("a secret").to_owned();
+    let of = |path: &str| format!("{base}/authorize/{transaction}/{path}");
+    let about = json!({"concerns": transaction});
+    let form = |path: &str, pairs: &[(&str, &str)]| http.post(format!("{base}{path}")).form(pairs);
+    let code =
+        [("grant_type", "authorization_code"), ("code", SECRET), ("redirect_uri", "http://localhost:3000/callback")];
+    let client = json!({"client": DEV_APP, "status": 401, "reason": "the client secret is wrong"});
+    let requests = vec![
+        ("malformed", http.post(of("proof")).json(&json!({"a": 1})), "sign_in_answered", "refused", about.clone()),
+        ("early", http.get(of("complete")).bearer_auth(&secret), "sign_in_completed", "refused", about.clone()),
+        (
+            "refused",
+            http.post(of("proof")).json(&json!({"error": "access_denied"})),
+            "sign_in_answered",
+            "refused_by_person",
+            about.clone(),
+        ),
+        ("complete", http.get(of("complete")).bearer_auth(&secret), "sign_in_completed", "success", about.clone()),
+        ("page", authorize("page", &[]), "sign_in_begun", "success", json!({"client": DEV_APP})),
+        (
+            "unknown",
+            authorize("unknown", &[("client_id", "app_none")]),
+            "sign_in_begun",
+            "refused",
+            json!({"client": Value::Null}),
+        ),
+        (
+            "silent",
+            authorize("silent", &[("prompt", "none")]),
+            "sign_in_begun",
+            "refused",
+            json!({"client": DEV_APP, "status": 303}),
+        ),
+        ("guess", form("/token", &code).basic_auth(DEV_APP, Some(SECRET)), "tokens_issued", "refused", client.clone()),
+        (
+            "code",
+            form("/token", &code).basic_auth(DEV_APP, Some("sk_dev_only")),
+            "tokens_issued",
+            "refused",
+            json!({"client": DEV_APP, "reason": "the code is unknown"}),
+        ),
+        (
+            "introspect",
+            form("/introspect", &[("token", SECRET)]).basic_auth(DEV_APP, Some(SECRET)),
+            "token_introspected",
+            "refused",
+            client,
+        ),
+        (
+            "userinfo",
+            http.get(format!("{base}/userinfo")).bearer_auth(SECRET),
+            "userinfo_read",
+            "refused",
+            json!({"status": 401}),
+        ),
+        (
+            "revoke",
+            form("/revoke", &[("token", SECRET)]).basic_auth(DEV_APP, Some("sk_dev_only")),
+            "token_revoked",
+            "success",
+            json!({"client": DEV_APP}),
+        ),
+        ("logout", http.get(format!("{base}/logout")), "session_ended", "success", json!({})),
+    ];
+    let log = expect_events(daemon, requests).await;
+    let begun = events(&log).into_iter().find(|line| line["span"]["request_id"] == "begun").expect("an event");
+    assert_eq!((&begun["fields"]["concerns"], &begun["fields"]["client"]), (&json!(transaction), &json!(DEV_APP)));
+    assert!(!log.iter().any(|line| line.to_string().contains(&secret)), "{log:#?}");
+}
+
+/// The client that was given the token, or the one that uses the code again, is not to be trusted.
+#[tokio::test]
+async fn a_code_that_is_used_again_is_an_alarm() {
+    let daemon = LoggingDaemon::start(&[]);
+    let process = &daemon.process;
+    let wallet = wallet(&daemon);
+    let callback = "http://localhost:3000/callback";
+    let url = format!(
+        "{}/authorize?client_id={DEV_APP}&redirect_uri={callback}&response_type=code&scope=openid&state=s",
+        process.sign_in
+    );
+    let data = daemon.data.path().to_str().expect("text");
+    let arguments = ["wallet", "sign-in", &url, "--yes", "--wallet", &wallet, "--operator", &process.operator];
+    let (signed_in, text) = crate::harness::run(&[&arguments[..], &["--data", data]].concat());
+    assert!(signed_in, "{text}");
+    let target = text.lines().last().expect("a target").to_owned();
+    let code = fragment_or_query(&target)["code"].clone();
+    let http = reqwest::Client::new();
+    let exchange = || {
+        let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", callback)];
+        http.post(format!("{}/token", process.sign_in)).form(&form).basic_auth(DEV_APP, Some("sk_dev_only"))
+    };
+    let client = json!({"client": DEV_APP});
+    let requests = vec![
+        ("first", exchange(), "tokens_issued", "success", client.clone()),
+        ("second", exchange(), "tokens_issued", "code_reused", client),
+    ];
+    let log = expect_events(daemon, requests).await;
+    let second = events(&log).into_iter().find(|line| line["span"]["request_id"] == "second").expect("an event");
+    assert_eq!(second["level"], "WARN");
+    assert!(!log.iter().any(|line| line.to_string().contains(&code)), "{log:#?}");
 }
 
 #[tokio::test]

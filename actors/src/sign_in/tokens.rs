@@ -15,6 +15,10 @@ use super::handle::SignInHandle;
 use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
+/// The reason of the rejection of a code that was used before: the code or the client's secret is
+/// in other hands, or the client is faulty.
+pub const CODE_REUSED: &str = "the code was used before; its token is revoked";
+
 /// The answer of the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
@@ -59,7 +63,7 @@ impl SignInHandle {
             }
             if let Some(token_hash) = record.used_for {
                 self.revoke(token_hash).await?;
-                return Err(invalid_code("the code was used before; its token is revoked").into());
+                return Err(invalid_code(CODE_REUSED).into());
             }
             if self.state.has_ended(&record.person) {
                 return Err(invalid_code("the sign-in was ended by the operator").into());
