@@ -108,7 +108,8 @@ impl Wallet<'_> {
     /// sent.
     pub fn sign_in(&self, authorization_url: &str) -> String {
         let data = self.daemon.data.path().to_str().expect("a path of ASCII");
-        let printed = self.run(&["sign-in", "--yes", authorization_url, "--operator", &self.daemon.operator, "--data", data]);
+        let printed =
+            self.run(&["sign-in", "--yes", authorization_url, "--operator", &self.daemon.operator, "--data", data]);
         printed.lines().last().expect("the last line is the redirect").to_owned()
     }
 
