@@ -92,7 +92,8 @@ impl TestDaemon {
 
     /// Stops the daemon as SIGTERM does. When this returns, the store is closed.
     pub async fn stop(self) {
-        drop(self.registry);
+        // A stopping daemon waits until its handles are dropped.
+        drop((self.registry, self.reloading));
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
     }
