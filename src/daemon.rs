@@ -80,6 +80,9 @@ pub enum DaemonError {
     /// A file of secrets in the data folder cannot be read or created.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
+    /// Sign-in cannot be set up.
+    #[error(transparent)]
+    SignIn(#[from] sign_in::setup::SetupError),
     /// The server of an address ended before the shutdown; the text is its panic, if it panicked.
     #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
     Server(Option<String>),
@@ -178,7 +181,7 @@ impl Daemon {
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let urls = config.public_urls(&addresses);
-        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn]);
+        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
         let settings = Settings { verification, sign_in, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);

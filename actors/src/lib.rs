@@ -67,6 +67,7 @@ pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
+pub use sign_in::key_cipher::KeyCipher;
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};

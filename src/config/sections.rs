@@ -244,6 +244,9 @@ pub struct SignIn {
     /// Time between two rotations of the signing key.
     #[serde(deserialize_with = "values::duration")]
     pub key_rotation: Duration,
+    /// The file of the key that encrypts the private signing keys in the store; `None` stores them
+    /// as they are.
+    pub key_encryption_key_file: Option<PathBuf>,
     /// Status of the introspection answer for a token that is not active: 401, or 200 as in RFC
     /// 7662.
     pub introspection_inactive_status: InactiveStatus,
@@ -265,6 +268,7 @@ impl Default for SignIn {
             code_lifetime,
             session_lifetime,
             key_rotation,
+            key_encryption_key_file: None,
             introspection_inactive_status: InactiveStatus::default(),
             name: provider.name,
             given_name: provider.given_name,

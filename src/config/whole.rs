@@ -145,7 +145,8 @@ impl Config {
         compare!(insecure_http);
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {
-            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, introspection_inactive_status, name, given_name, family_name
+            transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
+            introspection_inactive_status, name, given_name, family_name
         });
         compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(trusted_roots);

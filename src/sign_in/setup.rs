@@ -1,16 +1,39 @@
 //! Makes the settings of sign-in from the configuration.
 
-use selfsame_actors::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use alloy_primitives::hex;
+use selfsame_actors::{ClientSecret, KeyCipher, SignInClient, SignInLimits, SignInSettings};
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::Environment;
+use zeroize::Zeroizing;
 
 use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash, Status};
+use crate::secret_file::{SecretFileError, read_secret};
+
+/// Why sign-in cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The file of the encryption key cannot be read.
+    #[error("sign_in.key_encryption_key_file: {0}")]
+    Unreadable(#[from] SecretFileError),
+    /// The file contains something else than a key.
+    #[error("sign_in.key_encryption_key_file: {}: it has to contain 64 hex digits; make one with: openssl rand -hex 32", path.display())]
+    NotAKey {
+        /// The path in the setting.
+        path: PathBuf,
+    },
+}
 
 /// The settings of sign-in for a provider at `id_url`.
-pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
+///
+/// # Errors
+/// The key that encrypts the signing keys cannot be read.
+pub fn settings(config: &Config, id_url: &str) -> Result<SignInSettings, SetupError> {
     let sign_in = &config.sign_in;
-    SignInSettings {
+    Ok(SignInSettings {
         provider: Provider {
             issuer: id_url.to_owned(),
             name: sign_in.name.clone(),
@@ -21,10 +44,19 @@ pub fn settings(config: &Config, id_url: &str) -> SignInSettings {
         transaction_lifetime: sign_in.transaction_lifetime,
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
+        key_cipher: sign_in.key_encryption_key_file.as_deref().map(key_cipher).transpose()?,
         session_lifetime: sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
         limits: limits(config),
-    }
+    })
+}
+
+fn key_cipher(path: &Path) -> Result<Arc<KeyCipher>, SetupError> {
+    let text = Zeroizing::new(read_secret(path)?);
+    let mut key = Zeroizing::new([0; 32]);
+    let decoded = hex::decode_to_slice(text.as_str(), key.as_mut_slice()).ok();
+    let cipher = decoded.and_then(|()| KeyCipher::new(&key));
+    cipher.map(Arc::new).ok_or_else(|| SetupError::NotAKey { path: path.to_owned() })
 }
 
 /// The limits of sign-in.

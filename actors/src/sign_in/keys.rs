@@ -42,7 +42,7 @@ impl KeyKeeper {
     /// Publishes the stored keys, if there are any.
     pub fn publish_stored(&self) -> Result<Option<Arc<LoadedKeys>>, SignInError> {
         let Some(stored) = stored_keys(&self.state)? else { return Ok(None) };
-        let keys = Arc::new(LoadedKeys::load(stored.value)?);
+        let keys = Arc::new(LoadedKeys::load(stored.value, self.state.settings.key_cipher.as_deref())?);
         self.state.keys.store(Some(Arc::clone(&keys)));
         Ok(Some(keys))
     }
@@ -94,8 +94,11 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
         return Ok(());
     }
     let now = state.clock.unix_seconds();
-    let random = Arc::clone(&state.random);
-    let make = move || Ok::<_, SigningError>([generate(&*random, now)?, generate(&*random, now)?]);
+    let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
+    let make = move || {
+        let make_one = || generate(&*random, cipher.as_deref(), now);
+        Ok::<_, SigningError>([make_one()?, make_one()?])
+    };
     let made = state.blocking.run(make).await.map_err(|error| SigningError::Generate(error.to_string()))?;
     let [current, next] = made?;
     // When another writer has stored keys first, those keys are used.
@@ -148,7 +151,7 @@ async fn revoke(state: &SignInState, id: &str, end_sessions: bool) -> Revocation
 
 /// Makes a key, whose time of publication the caller sets.
 async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
-    let random = Arc::clone(&state.random);
-    let made = state.blocking.run(move || generate(&*random, UnixSeconds(0))).await;
+    let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
+    let made = state.blocking.run(move || generate(&*random, cipher.as_deref(), UnixSeconds(0))).await;
     Ok(made.map_err(|error| SigningError::Generate(error.to_string()))??)
 }

@@ -1,5 +1,6 @@
 //! Settings of sign-in.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::rate_limit::RateLimit;
@@ -8,6 +9,8 @@ use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::verification::{Environment, ProofKind};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use super::key_cipher::KeyCipher;
 
 /// Settings of sign-in.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub struct SignInSettings {
     pub code_lifetime: Duration,
     /// How long a signing key signs.
     pub key_rotation: Duration,
+    /// Encrypts the private signing keys in the store; `None` stores them as they are.
+    pub key_cipher: Option<Arc<KeyCipher>>,
     /// How long a browser's session lasts.
     pub session_lifetime: Duration,
     /// Whether introspection answers an invalid token with status 200, as RFC 7662 says, instead of
@@ -67,6 +72,7 @@ impl Default for SignInSettings {
             transaction_lifetime: Duration::from_secs(300),
             code_lifetime: Duration::from_secs(60),
             key_rotation: Duration::from_secs(30 * 24 * 3600),
+            key_cipher: None,
             session_lifetime: Duration::from_secs(24 * 3600),
             answers_inactive_tokens_plainly: false,
             limits: SignInLimits::default(),

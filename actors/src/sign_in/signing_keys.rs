@@ -13,7 +13,9 @@ use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
+use super::key_cipher::{KeyCipher, is_encrypted};
 use crate::clock::Random;
 
 /// Bits of a key's modulus.
@@ -28,6 +30,12 @@ pub enum SigningError {
     /// A stored key, with this `kid`, is not a valid RSA key.
     #[error("the stored signing key {0} cannot be read")]
     Unreadable(String),
+    /// A stored key, with this `kid`, is encrypted, and there is no key to decrypt it with.
+    #[error("the stored signing key {0} is encrypted; set sign_in.key_encryption_key_file")]
+    Encrypted(String),
+    /// A stored key, with this `kid`, was encrypted with another key, or was changed.
+    #[error("the stored signing key {0} cannot be decrypted with the key in sign_in.key_encryption_key_file")]
+    Decrypt(String),
     /// No current key is stored.
     #[error("there is no signing key")]
     Missing,
@@ -85,9 +93,14 @@ pub(crate) struct LoadedKeys {
 
 impl LoadedKeys {
     /// Prepares stored keys. Blocks the thread for a few milliseconds.
-    pub fn load(stored: SigningKeys) -> Result<Self, SigningError> {
-        let published = stored.keys.iter().map(public_part).collect::<Result<_, _>>()?;
-        let current = stored.current().map(|key| (key.id.clone(), EncodingKey::from_rsa_der(&key.private_key)));
+    ///
+    /// Keys that were stored before a cipher was set are not encrypted, and are read with a cipher
+    /// too.
+    pub fn load(stored: SigningKeys, cipher: Option<&KeyCipher>) -> Result<Self, SigningError> {
+        let published = stored.keys.iter().map(|key| public_part(key, cipher)).collect::<Result<_, _>>()?;
+        let current =
+            stored.current().map(|key| Ok((key.id.clone(), EncodingKey::from_rsa_der(&private_key(key, cipher)?))));
+        let current = current.transpose()?;
         Ok(Self { stored, published, current })
     }
 
@@ -124,8 +137,17 @@ impl LoadedKeys {
     }
 }
 
-fn public_part(key: &SigningKey) -> Result<PublicJwk, SigningError> {
-    let private = RsaPrivateKey::from_pkcs1_der(&key.private_key);
+/// The DER encoding of a private key.
+fn private_key(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<Zeroizing<Vec<u8>>, SigningError> {
+    match cipher {
+        _ if !is_encrypted(&key.private_key) => Ok(Zeroizing::new(key.private_key.clone())),
+        None => Err(SigningError::Encrypted(key.id.clone())),
+        Some(cipher) => cipher.decrypt(&key.id, &key.private_key).ok_or_else(|| SigningError::Decrypt(key.id.clone())),
+    }
+}
+
+fn public_part(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk, SigningError> {
+    let private = RsaPrivateKey::from_pkcs1_der(&private_key(key, cipher)?);
     let public: RsaPublicKey = private.map_err(|_| SigningError::Unreadable(key.id.clone()))?.to_public_key();
     Ok(PublicJwk {
         kty: "RSA",
@@ -137,15 +159,26 @@ fn public_part(key: &SigningKey) -> Result<PublicJwk, SigningError> {
     })
 }
 
-/// Makes a key that is published from `now` on. Blocks the thread for a large part of a second.
-pub(crate) fn generate(random: &dyn Random, now: UnixSeconds) -> Result<SigningKey, SigningError> {
+/// Makes a key that is published from `now` on, encrypted if there is a cipher. Blocks the thread
+/// for a large part of a second.
+pub(crate) fn generate(
+    random: &dyn Random,
+    cipher: Option<&KeyCipher>,
+    now: UnixSeconds,
+) -> Result<SigningKey, SigningError> {
     let failed = |error: String| SigningError::Generate(error);
     let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| failed(error.to_string()))?;
     let der = private.to_pkcs1_der().map_err(|error| failed(error.to_string()))?;
     // The id is a hash of the modulus, so that equal keys have equal ids.
     let name = Sha256::digest(private.to_public_key().n().to_bytes_be());
     let id = URL_SAFE_NO_PAD.encode(&name[..16]);
-    let private_key = der.as_bytes().to_vec();
+    let private_key = match cipher {
+        None => der.as_bytes().to_vec(),
+        Some(cipher) => {
+            let encrypted = cipher.encrypt(&id, der.as_bytes(), random);
+            encrypted.ok_or_else(|| failed("it could not be encrypted".to_owned()))?
+        }
+    };
     Ok(SigningKey { id, private_key, published_at: now, promoted_at: None, retired_at: None })
 }
 
