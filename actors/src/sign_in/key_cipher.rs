@@ -6,7 +6,8 @@ use zeroize::Zeroizing;
 
 use crate::clock::Random;
 
-/// The first byte of an encrypted key. The encoding of a key that is not encrypted begins with 0x30.
+/// The first byte of an encrypted key. The encoding of a key that is not encrypted begins with
+/// 0x30.
 const ENCRYPTED: u8 = 1;
 
 /// Encrypts and decrypts private keys with AES-256-GCM. The id of the signing key is authenticated
@@ -19,8 +20,8 @@ impl KeyCipher {
         UnboundKey::new(&AES_256_GCM, key).ok().map(|key| Self(LessSafeKey::new(key)))
     }
 
-    /// Encrypts the private key of the signing key `id`, under a random nonce. A service makes a few
-    /// keys a month, so no nonce comes twice. `None` when the library fails.
+    /// Encrypts the private key of the signing key `id`, under a random nonce. A service makes a
+    /// few keys a month, so no nonce comes twice. `None` when the library fails.
     pub(crate) fn encrypt(&self, id: &str, private_key: &[u8], random: &dyn Random) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         random.fill(&mut nonce);
