@@ -112,7 +112,7 @@ fn bad_tls_files_are_refused_with_their_key() {
         let (certificate, private_key) = (certificate.display(), private_key.display());
         let data_dir = data.path().join("data");
         let text = format!(
-            "data_dir = '{}'\n[listen]\n{}[tls]\ncertificate = '{certificate}'\nprivate_key = '{private_key}'\n",
+            "data_dir = '{}'\noperator.allow_public = true\n[listen]\n{}[tls]\ncertificate = '{certificate}'\nprivate_key = '{private_key}'\n",
             data_dir.display(),
             listen.concat()
         );

@@ -312,10 +312,12 @@ fn configuration_text() -> String {
         root_validity_window = "7d"
         [sign_in]
         code_lifetime = "1h"
+        transaction_lifetime = "1h"
         [[apps]]
         id = "{APP}"
         client_secret_hash = "{}"
         redirect_uris = ["{CALLBACK}", "{}"]
+        response_types = ["code", "code id_token token"]
         proof = "current"
         [[actions]]
         app_id = "{APP}"

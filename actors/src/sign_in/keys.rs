@@ -114,6 +114,11 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
     if !force && let Err(error) = stored.value.check_due(state.clock.unix_seconds()) {
         return Ok(Err(error));
     }
+    // Without the right cipher the new key would only be one more that cannot be read together with
+    // the others.
+    let (keys, cipher) = (stored.value.clone(), state.settings.key_cipher.clone());
+    let read = state.blocking.run(move || LoadedKeys::load(keys, cipher.as_deref()).map(drop)).await;
+    read.map_err(|error| SigningError::Generate(error.to_string()))??;
     let new = make_key(state).await?;
     // The time is read after the new key was made: until then the old key has signed, and no client
     // could fetch the new key.
