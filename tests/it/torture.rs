@@ -227,7 +227,10 @@ impl CrashTestRun {
             self.lives += 1;
             *lock(&self.context.now) = format!("life {number}, to be ended by {}", life.ending.name());
             let ending = match self.start(&life.ending) {
-                Ok(process) => RunningLife::new(&self.context, life, number, process).live().await,
+                Ok(process) => {
+                    self.wait_for_keys().await;
+                    RunningLife::new(&self.context, life, number, process).live().await
+                }
                 Err(status) => how_it_ended(status, life, false, &[]),
             };
             *self.endings.entry(ending).or_default() += 1;
@@ -237,6 +240,13 @@ impl CrashTestRun {
             }
             self.expect_sound();
         }
+    }
+
+    /// Waits until there are signing keys. On a busy machine making them takes longer than the other
+    /// clients need for all the answers of a life, and no sign-in would get anywhere.
+    async fn wait_for_keys(&self) {
+        // The daemon may end at its fault before it answers.
+        let _ = self.context.http.get(format!("{}/jwks", self.context.addresses.sign_in())).send().await;
     }
 
     /// Starts the daemon on the run's data folder. It may end at its fault before it is ready.
