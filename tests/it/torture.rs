@@ -242,8 +242,8 @@ impl CrashTestRun {
         }
     }
 
-    /// Waits until there are signing keys. On a busy machine making them takes longer than the other
-    /// clients need for all the answers of a life, and no sign-in would get anywhere.
+    /// Waits until there are signing keys. On a busy machine making them takes longer than the
+    /// other clients need for all the answers of a life, and no sign-in would get anywhere.
     async fn wait_for_keys(&self) {
         // The daemon may end at its fault before it answers.
         let _ = self.context.http.get(format!("{}/jwks", self.context.addresses.sign_in())).send().await;
