@@ -16,6 +16,7 @@
 //! | [`ledger`] | blocks, results, receipts |
 //! | [`groth16`] | proofs: reading them strictly, checking them alone and in batches |
 //! | [`verification`] | the verification endpoint: requests, admission, checks, nullifiers |
+//! | [`chain`] | public contracts that trusted data is followed from |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
 //! | [`operator`] | the wire types of the operator interface |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
@@ -25,6 +26,7 @@
 //! | [`proof_of_work`] | a puzzle for each request |
 
 pub mod address;
+pub mod chain;
 pub mod commitment;
 pub mod eip712;
 pub mod encoding;
