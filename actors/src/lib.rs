@@ -48,6 +48,7 @@ macro_rules! blocking_fault_point {
     ($point:ident) => {};
 }
 
+mod chain;
 mod clock;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
@@ -59,6 +60,7 @@ mod supervision;
 mod support;
 mod verification;
 
+pub use chain::endpoint::{ChainNode, NodeError, Refusal};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::state::{AdmissionLimits, BatchLimits};

@@ -32,12 +32,12 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["fsck"],
         ],
     ),
-    ("actors/src", &[&["clock", "support"], &["registry"], &["verification"], &["sign_in"], &["supervision"]]),
+    ("actors/src", &[&["clock", "support"], &["chain", "registry"], &["verification"], &["sign_in"], &["supervision"]]),
     (
         "src",
         &[
             &["durable_fs", "interface", "logging"],
-            &["http"],
+            &["http", "chain"],
             &["config", "health", "openapi", "secret_file"],
             &["operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
             &["daemon", "cli"],
