@@ -1,0 +1,244 @@
+//! A node that is asked through the Ethereum JSON-RPC interface.
+
+use std::path::PathBuf;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use alloy_json_rpc::{BorrowedResponse, Id, ResponsePayload};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use selfsame_actors::{ChainNode, NodeError, Refusal};
+use selfsame_protocol::chain::rpc::{Answer, Question};
+use tokio::time::timeout;
+
+use super::answers::{self, Packet, clean};
+use super::node_url::NodeUrl;
+use super::questions;
+use super::transport::{NodeSetupError, Response, Transport};
+
+/// Code that providers give to a question of a batch when they limit the rate.
+const RATE_LIMITED: i64 = 429;
+
+/// From this length on, in bytes, an answer is read on a thread that may block.
+const LONG: usize = 256 << 10;
+
+/// How a node is asked.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// The node's URL.
+    pub url: NodeUrl,
+    /// How long a round trip may take, from the connection to the last byte of the answer. To a
+    /// node that does not take batches, the time for all questions together.
+    pub time_limit: Duration,
+    /// The longest answer that is read, in bytes.
+    pub longest_answer: usize,
+    /// Whether a node on another machine may be asked over plain HTTP, where every machine on the
+    /// way can change its answers and learns the URL.
+    pub allow_plain_http: bool,
+    /// A PEM file with the certificates that the node's certificate must descend from; `None`
+    /// stands for the certificate authorities of the system.
+    pub authorities: Option<PathBuf>,
+}
+
+impl NodeSettings {
+    /// The defaults: 10 s, 32 MiB, no plain HTTP to other machines, the system's authorities.
+    pub fn new(url: NodeUrl) -> Self {
+        Self {
+            url,
+            time_limit: Duration::from_secs(10),
+            longest_answer: 32 << 20,
+            allow_plain_http: false,
+            authorities: None,
+        }
+    }
+}
+
+/// What a node was asked since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounters {
+    /// HTTP requests that were sent.
+    pub requests: u64,
+    /// Bytes of bodies that were received.
+    pub bytes_received: u64,
+}
+
+/// A node that is asked over HTTP.
+pub struct JsonRpcNode {
+    transport: Transport,
+    time_limit: Duration,
+    next_id: AtomicU64,
+    takes_batches: AtomicBool,
+}
+
+/// The answers in the order of the questions.
+type Answers = Vec<Result<Answer, Refusal>>;
+
+/// How a node answered a batch.
+enum BatchAnswer {
+    Answers(Answers),
+    /// The node refused the batch as a whole.
+    Refused(Refusal),
+}
+
+impl JsonRpcNode {
+    /// Prepares a node to be asked. It connects with the first question.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub fn new(settings: NodeSettings) -> Result<Self, NodeSetupError> {
+        let NodeSettings { url, time_limit, longest_answer, allow_plain_http, authorities } = settings;
+        let transport = Transport::new(url, authorities.as_deref(), allow_plain_http, longest_answer)?;
+        let (next_id, takes_batches) = (AtomicU64::new(1), AtomicBool::new(true));
+        Ok(Self { transport, time_limit, next_id, takes_batches })
+    }
+
+    /// What the node was asked since the start.
+    pub fn counters(&self) -> NodeCounters {
+        let (requests, bytes_received) = self.transport.counters();
+        NodeCounters { requests, bytes_received }
+    }
+
+    async fn ask_all(&self, questions: &[Question]) -> Result<Answers, NodeError> {
+        if questions.len() < 2 || !self.takes_batches.load(Ordering::Relaxed) {
+            return self.ask_one_by_one(questions).await;
+        }
+        match self.ask_batch(questions).await? {
+            BatchAnswer::Answers(answers) => Ok(answers),
+            BatchAnswer::Refused(refusal) => {
+                let answers = self.ask_one_by_one(questions).await?;
+                // A node that refuses everything may take batches at another time.
+                if answers.iter().any(Result::is_ok) && self.takes_batches.swap(false, Ordering::Relaxed) {
+                    let (node, Refusal { code, message }) = (self.name(), refusal);
+                    tracing::info!(node, code, message, "a node refuses batches; it is asked one question at a time");
+                }
+                Ok(answers)
+            }
+        }
+    }
+
+    async fn ask_one_by_one(&self, questions: &[Question]) -> Result<Answers, NodeError> {
+        let mut answers = Vec::with_capacity(questions.len());
+        for question in questions {
+            answers.push(self.ask_one(question).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn ask_one(&self, question: &Question) -> Result<Result<Answer, Refusal>, NodeError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let response = self.post(slice::from_ref(question), id, false).await?;
+        let (question, url) = (question.clone(), self.transport.url().clone());
+        read(response, move |body| read_one(body, &question, id, &url)).await
+    }
+
+    async fn ask_batch(&self, questions: &[Question]) -> Result<BatchAnswer, NodeError> {
+        let first_id = self.next_id.fetch_add(questions.len() as u64, Ordering::Relaxed);
+        let response = self.post(questions, first_id, true).await?;
+        let (questions, url) = (questions.to_vec(), self.transport.url().clone());
+        read(response, move |body| read_batch(body, &questions, first_id, &url)).await
+    }
+
+    async fn post(&self, questions: &[Question], first_id: u64, is_batch: bool) -> Result<Response, NodeError> {
+        let body = questions::body(questions, first_id, is_batch);
+        let body = body.map_err(|_| NodeError::Malformed("the questions cannot be written as JSON".to_owned()))?;
+        self.transport.post(body).await
+    }
+}
+
+impl ChainNode for JsonRpcNode {
+    fn name(&self) -> &str {
+        self.transport.url().name()
+    }
+
+    fn ask<'a>(&'a self, questions: &'a [Question]) -> BoxFuture<'a, Result<Answers, NodeError>> {
+        Box::pin(async move {
+            let answered = timeout(self.time_limit, self.ask_all(questions)).await;
+            answered.unwrap_or(Err(NodeError::TimedOut))
+        })
+    }
+}
+
+/// Reads a response. Nodes also answer questions with an error status; only a body that is no
+/// answer makes the status an error.
+async fn read<T, R>(response: Response, read: R) -> Result<T, NodeError>
+where
+    T: Send + 'static,
+    R: FnOnce(&[u8]) -> Result<T, NodeError> + Send + 'static,
+{
+    let Response { status, body } = response;
+    let read_body = move |body: Bytes| read(&body);
+    let answer = if body.len() < LONG {
+        read_body(body)
+    } else {
+        let read = tokio::task::spawn_blocking(move || read_body(body)).await;
+        read.unwrap_or_else(|_| Err(malformed("reading it failed")))
+    };
+    match answer {
+        Err(NodeError::Malformed(_)) if !status.is_success() => Err(NodeError::Status(status.as_u16())),
+        answer => answer,
+    }
+}
+
+fn read_one(body: &[u8], question: &Question, id: u64, url: &NodeUrl) -> Result<Result<Answer, Refusal>, NodeError> {
+    let packet = answers::read_packet(body, 1).map_err(|error| malformed(&error.to_string()))?;
+    let Packet::Single(response) = packet else { return Err(malformed("a list answers a single request")) };
+    // A node that could not read the request does not know its id.
+    let is_unread = response.id == Id::None && response.is_error();
+    if response.id != Id::Number(id) && !is_unread {
+        return Err(malformed("its id is not the request's"));
+    }
+    read_answer(question, &response, url)
+}
+
+fn read_batch(body: &[u8], questions: &[Question], first_id: u64, url: &NodeUrl) -> Result<BatchAnswer, NodeError> {
+    let packet = answers::read_packet(body, questions.len()).map_err(|error| malformed(&error.to_string()))?;
+    let responses = match packet {
+        Packet::Single(response) => vec![response],
+        Packet::Batch(responses) => responses,
+    };
+    // A node refuses a batch with one error, alone or in a list.
+    if let [BorrowedResponse { payload: ResponsePayload::Failure(error), .. }] = responses.as_slice() {
+        if error.code == RATE_LIMITED {
+            return Err(NodeError::RateLimited { retry_after: None });
+        }
+        let message = clean(&url.redact(&error.message));
+        return Ok(BatchAnswer::Refused(Refusal { code: error.code, message }));
+    }
+    let mut answers: Vec<Option<Result<Answer, Refusal>>> = questions.iter().map(|_| None).collect();
+    for response in &responses {
+        let index = match &response.id {
+            Id::Number(id) => id.checked_sub(first_id).and_then(|index| usize::try_from(index).ok()),
+            _ => None,
+        };
+        let place = index.and_then(|index| Some((questions.get(index)?, answers.get_mut(index)?)));
+        let Some((question, answer)) = place else { return Err(malformed("an id is not one of the requests'")) };
+        if answer.is_some() {
+            return Err(malformed("two answers have the same id"));
+        }
+        *answer = Some(read_answer(question, response, url)?);
+    }
+    let answers: Option<Answers> = answers.into_iter().collect();
+    answers.map(BatchAnswer::Answers).ok_or_else(|| malformed("a question has no answer"))
+}
+
+fn read_answer(
+    question: &Question,
+    response: &BorrowedResponse<'_>,
+    url: &NodeUrl,
+) -> Result<Result<Answer, Refusal>, NodeError> {
+    match &response.payload {
+        ResponsePayload::Success(result) => {
+            let answer = answers::read_result(question, result);
+            answer.map(Ok).map_err(|error| malformed(&format!("{}: {error}", questions::method(question))))
+        }
+        ResponsePayload::Failure(error) if error.code == RATE_LIMITED => {
+            Err(NodeError::RateLimited { retry_after: None })
+        }
+        ResponsePayload::Failure(error) => Ok(answers::read_error(question, error, |text| url.redact(text))),
+    }
+}
+
+fn malformed(reason: &str) -> NodeError {
+    NodeError::Malformed(clean(reason))
+}
