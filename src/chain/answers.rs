@@ -109,7 +109,7 @@ pub(super) fn clean(text: &str) -> String {
 /// Nodes put the bytes into `data` as a string, as `{"data": …}`, or after the word `Reverted`.
 /// Some leave `data` out when there are no bytes.
 fn revert_data(error: &BorrowedErrorPayload<'_>) -> Option<Bytes> {
-    let Some(data) = error.data else {
+    let Some(data) = error.data.filter(|data| data.get() != "null") else {
         let is_revert = error.code == EXECUTION_REVERTED
             || error.message.get(..18).is_some_and(|start| start.eq_ignore_ascii_case("execution reverted"));
         return is_revert.then(Bytes::new);

@@ -8,12 +8,14 @@ mod audit;
 mod bad_input;
 mod bodies;
 mod certification;
+mod chain_node;
 mod claims;
 mod commands;
 mod consistency;
 mod crash;
 mod disk;
 mod fairness;
+mod fake_node;
 #[cfg(feature = "fault-injection")]
 mod faults;
 mod gateway_errors;
