@@ -51,4 +51,4 @@ pub mod trace;
 pub mod tree;
 pub mod verification;
 
-pub use alloy_primitives::{Address, B256, U256, keccak256};
+pub use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
