@@ -27,9 +27,11 @@ pub struct RelyingParty {
     pub accept_legacy: bool,
     /// The credentials that count for the application; `None` for all.
     pub accepted_identifiers: Option<Vec<String>>,
-    /// The relying party's OPRF public key: a public input of current proofs, which are refused
-    /// without it.
+    /// The relying party's OPRF public key as it is configured: a public input of current proofs.
     pub oprf_public_key: Option<PublicKey>,
+    /// The environments in which the OPRF key is followed from a chain when it is not configured.
+    /// In other environments current proofs are refused without a configured key.
+    pub follows_oprf_key_in: Vec<Environment>,
 }
 
 /// An action with an entry in the configuration. Other actions are created by their first verified
@@ -60,8 +62,9 @@ pub struct Issuer {
     pub identifiers: Vec<String>,
     /// The environments in which its credentials count.
     pub environments: Vec<Environment>,
-    /// The key that its credentials are signed with: a public input of current proofs.
-    pub public_key: PublicKey,
+    /// The key that its credentials are signed with: a public input of current proofs. `None` for a
+    /// key that is followed from a chain.
+    pub public_key: Option<PublicKey>,
 }
 
 /// Relying parties, actions and issuers by their keys.
@@ -159,6 +162,18 @@ pub enum AdmissionError {
         /// The relying party.
         rp_id: RelyingPartyId,
     },
+    /// The request has current proofs, and the chain has no OPRF public key of the relying party.
+    #[error("{source_name} has no OPRF public key of relying party {rp_id}: {}", if *.is_deleted { "it was deleted, for good" } else { "it was not made yet; try again when it was" })]
+    NoFollowedOprfKey {
+        /// Id of the application.
+        app_id: String,
+        /// The relying party.
+        rp_id: RelyingPartyId,
+        /// The contract that the keys are followed from.
+        source_name: Arc<str>,
+        /// Whether there was a key that was deleted.
+        is_deleted: bool,
+    },
     /// The request has an integrity bundle, which the daemon does not check.
     #[error("integrity bundles are not checked here; leave integrity_bundle out")]
     IntegrityBundle {
@@ -184,6 +199,9 @@ pub struct Admitted {
     pub relying_party: Arc<RelyingParty>,
     /// The environment whose keys, roots and records the request uses.
     pub environment: Environment,
+    /// The OPRF public key of the relying party; `None` for legacy proofs, and for current ones
+    /// while the caller has not set the followed key.
+    pub oprf_public_key: Option<PublicKey>,
     /// The configured action of the request; `None` when its action is not configured, for sessions
     /// and for sign-ins.
     pub action: Option<Arc<Action>>,
@@ -249,7 +267,7 @@ impl Directory {
     /// # Errors
     /// The first rule of admission that the request breaks.
     pub fn admit(&self, path: &str, request: &VerificationRequest) -> Result<Admitted, AdmissionError> {
-        let Admitted { relying_party, environment, .. } = self.admit_sign_in(path, request)?;
+        let Admitted { relying_party, environment, oprf_public_key, .. } = self.admit_sign_in(path, request)?;
         let app_id = || relying_party.app_id.clone();
         if request.has_integrity_bundle {
             return Err(AdmissionError::IntegrityBundle { app_id: app_id() });
@@ -269,7 +287,7 @@ impl Directory {
                 return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
             }
         }
-        Ok(Admitted { relying_party, environment, action })
+        Ok(Admitted { relying_party, environment, oprf_public_key, action })
     }
 
     /// Decides whether the proof of a sign-in is checked. The rules about integrity bundles and
@@ -297,10 +315,12 @@ impl Directory {
         if !self.keys.contains(&(environment, kind)) {
             return Err(AdmissionError::NoVerificationKey { app_id: app_id(), environment, kind });
         }
-        if kind == ProofKind::Current && relying_party.oprf_public_key.is_none() {
+        let oprf_public_key = relying_party.oprf_public_key.filter(|_| kind == ProofKind::Current);
+        let is_followed = relying_party.follows_oprf_key_in.contains(&environment);
+        if kind == ProofKind::Current && oprf_public_key.is_none() && !is_followed {
             return Err(AdmissionError::NoOprfKey { app_id: app_id(), rp_id });
         }
-        Ok(Admitted { relying_party: Arc::clone(relying_party), environment, action: None })
+        Ok(Admitted { relying_party: Arc::clone(relying_party), environment, oprf_public_key, action: None })
     }
 
     /// The issuer with an id; `None` when no issuer of the environment has it.

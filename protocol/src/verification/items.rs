@@ -1,14 +1,17 @@
 //! The checks of an item before the pairing check: its numbers, root, issuer and time. An item that
 //! passes them becomes a [`Claim`], which the pairing check decides.
 
+use std::sync::Arc;
+
 use ark_bn254::Fr;
 
-use super::directory::{Admitted, Directory, OtherCredential};
+use super::directory::{Admitted, Directory, Issuer, OtherCredential};
 use super::hash::external_nullifier;
 use super::identity::{Environment, LegacyIdentifier};
 use super::request::{CurrentItem, LegacyItem, Proofs, quote};
 use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;
+use crate::commitment::PublicKey;
 use crate::groth16::proof::ProofError;
 use crate::groth16::{Claim, Proof};
 use crate::ids::Nullifier;
@@ -18,12 +21,15 @@ use crate::tree::{DEPTH, Root, field_element};
 /// How long before now a current proof's `expires_at_min` may be, in seconds, inclusive.
 pub const EXPIRATION_TOLERANCE: u64 = 18_000;
 
+/// How long the public system takes to publish a root after a credential was issued, in minutes.
+const MINING_MINUTES: u64 = 60;
+
 /// The most significant byte of a session's action; that of a hashed action is 0.
 const SESSION_PREFIX: u8 = 2;
 
-/// The roots that proofs can be made against.
-pub trait KnownRoots {
-    /// Why the state could not be read.
+/// The roots that proofs can be made against, and the keys that are not configured.
+pub trait TrustedData {
+    /// Why the data cannot be read now.
     type Error;
     /// The age of a legacy root that is trusted for a credential.
     fn legacy(
@@ -31,9 +37,12 @@ pub trait KnownRoots {
         environment: Environment,
         identifier: LegacyIdentifier,
         root: Root,
-    ) -> Result<RootAge, UntrustedRoot>;
+    ) -> Result<Result<RootAge, UntrustedRoot>, Self::Error>;
     /// Whether a current root is valid.
     fn is_current(&self, environment: Environment, root: Root) -> Result<bool, Self::Error>;
+    /// The key of an issuer whose key the configuration leaves to a chain; `None` when the chain
+    /// has none.
+    fn issuer_key(&self, environment: Environment, issuer_schema_id: u64) -> Result<Option<PublicKey>, Self::Error>;
 }
 
 /// Why an item failed.
@@ -62,6 +71,14 @@ pub enum ItemError {
     /// The legacy root is not trusted in this environment.
     #[error("merkle_root is not a known root of {environment}; ask for a new proof", environment = .0.name())]
     UnknownLegacyRoot(Environment),
+    /// The contract that publishes the roots of the credential's tree has not published the root.
+    #[error(
+        "{source_name} has not published merkle_root within seven days; if the credential is new, its root is published within {MINING_MINUTES} minutes: try again then, otherwise ask for a new proof"
+    )]
+    UnpublishedRoot {
+        /// The contract's name.
+        source_name: Arc<str>,
+    },
     /// The legacy root is trusted in this environment, for other credentials.
     #[error(
         "merkle_root is a root of {expected}, not of {given}; identifier must name the credential that the proof is for",
@@ -107,6 +124,14 @@ pub enum ItemError {
         /// The environment of the request.
         environment: Environment,
     },
+    /// The contract that the issuer's key is followed from has no key of it.
+    #[error("issuer {id} of {environment} has no key: it is not registered on the chain, or was removed", environment = .environment.name())]
+    IssuerWithoutKey {
+        /// The issuer schema id that the item names.
+        id: u64,
+        /// The environment of the request.
+        environment: Environment,
+    },
     /// The item's identifier is not one of the issuer's.
     #[error("issuer {id} issues {expected}, not {given}; identifier and issuer_schema_id must belong together")]
     OtherIdentifier {
@@ -139,12 +164,16 @@ impl ItemError {
         match self {
             Self::IdentifierNotAccepted { .. } => "identifier_not_accepted",
             Self::LegacyNumber { .. } | Self::LegacyProof(_) => "invalid_format",
-            Self::UnknownLegacyRoot(_) | Self::RootOfOtherCredential { .. } => "invalid_merkle_root",
+            Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::RootOfOtherCredential { .. } => {
+                "invalid_merkle_root"
+            }
             Self::RootTooOld { .. } => "root_too_old",
             Self::CurrentNumber { .. } => "invalid_public_input",
             Self::NotASessionAction => "invalid_action",
             Self::UnknownCurrentRoot => "invalid_root",
-            Self::UnknownIssuer { .. } | Self::OtherIdentifier { .. } => "invalid_credential_issuer",
+            Self::UnknownIssuer { .. } | Self::IssuerWithoutKey { .. } | Self::OtherIdentifier { .. } => {
+                "invalid_credential_issuer"
+            }
             Self::Expired { .. } => "expiration_too_old",
             Self::CurrentProof(_) | Self::DoesNotHold => "invalid_proof",
         }
@@ -155,26 +184,25 @@ impl ItemError {
 ///
 /// # Errors
 /// When the roots could not be read.
-pub fn check_items<Roots: KnownRoots>(
+pub fn check_items<Data: TrustedData>(
     proofs: &Proofs,
     admitted: &Admitted,
     directory: &Directory,
-    roots: &Roots,
+    trusted: &Data,
     now: UnixSeconds,
-) -> Result<Vec<Result<Claim, ItemError>>, Roots::Error> {
+) -> Result<Vec<Result<Claim, ItemError>>, Data::Error> {
     match proofs {
         Proofs::Legacy { action, items } => {
             let external_nullifier = external_nullifier(&admitted.relying_party.app_id, action);
-            let check = |item| check_legacy(item, external_nullifier, admitted, roots);
-            Ok(items.iter().map(check).collect())
+            items.iter().map(|item| check_legacy(item, external_nullifier, admitted, trusted)).collect()
         }
         Proofs::Uniqueness { nonce, items, .. } => {
-            let checker = CurrentChecker { admitted, directory, roots, now, nonce: *nonce, session: None };
+            let checker = CurrentChecker { admitted, directory, trusted, now, nonce: *nonce, session: None };
             items.iter().map(|item| checker.check(item)).collect()
         }
         Proofs::Session { session_id, nonce, items } => {
             let session = Some(session_id.commitment);
-            let checker = CurrentChecker { admitted, directory, roots, now, nonce: *nonce, session };
+            let checker = CurrentChecker { admitted, directory, trusted, now, nonce: *nonce, session };
             items.iter().map(|item| checker.check(item)).collect()
         }
     }
@@ -182,12 +210,22 @@ pub fn check_items<Roots: KnownRoots>(
 
 /// Checks a legacy item. The claim has the public inputs in the circuit's order: root, nullifier,
 /// signal hash, external nullifier.
-fn check_legacy(
+fn check_legacy<Data: TrustedData>(
     item: &LegacyItem,
     external_nullifier: U256,
     admitted: &Admitted,
-    roots: &impl KnownRoots,
-) -> Result<Claim, ItemError> {
+    trusted: &Data,
+) -> Result<Result<Claim, ItemError>, Data::Error> {
+    let claim = match legacy_claim(item, external_nullifier, admitted) {
+        Ok(claim) => claim,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    let age = trusted.legacy(admitted.environment, item.identifier, item.merkle_root)?;
+    Ok(check_root_age(item, admitted.environment, age).map(|()| claim))
+}
+
+/// The claim of a legacy item, before its root is looked up.
+fn legacy_claim(item: &LegacyItem, external_nullifier: U256, admitted: &Admitted) -> Result<Claim, ItemError> {
     check_identifier(admitted, item.identifier.name())?;
     let inputs = [
         ("merkle_root", item.merkle_root.to_number()),
@@ -200,17 +238,23 @@ fn check_legacy(
         .map(|(field, value)| field_element(value).ok_or(ItemError::LegacyNumber { field }))
         .collect::<Result<_, _>>()?;
     let proof = Proof::from_legacy(&item.proof).map_err(ItemError::LegacyProof)?;
-    match roots.legacy(admitted.environment, item.identifier, item.merkle_root) {
-        Err(UntrustedRoot::Unknown) => return Err(ItemError::UnknownLegacyRoot(admitted.environment)),
-        Err(UntrustedRoot::OtherIdentifiers(expected)) => {
-            return Err(ItemError::RootOfOtherCredential { expected, given: item.identifier });
-        }
-        Ok(RootAge::Seconds(age)) if age > item.max_age => {
-            return Err(ItemError::RootTooOld { age, max_age: item.max_age });
-        }
-        Ok(_) => {}
-    }
     Ok(Claim::new(proof, inputs))
+}
+
+fn check_root_age(
+    item: &LegacyItem,
+    environment: Environment,
+    age: Result<RootAge, UntrustedRoot>,
+) -> Result<(), ItemError> {
+    match age {
+        Err(UntrustedRoot::Unknown) => Err(ItemError::UnknownLegacyRoot(environment)),
+        Err(UntrustedRoot::Unpublished { source_name }) => Err(ItemError::UnpublishedRoot { source_name }),
+        Err(UntrustedRoot::OtherIdentifiers(expected)) => {
+            Err(ItemError::RootOfOtherCredential { expected, given: item.identifier })
+        }
+        Ok(RootAge::Seconds(age)) if age > item.max_age => Err(ItemError::RootTooOld { age, max_age: item.max_age }),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Checks that the application and the action accept an item's credential.
@@ -221,23 +265,32 @@ fn check_identifier(admitted: &Admitted, identifier: &str) -> Result<(), ItemErr
 }
 
 /// The values that all items of a current request share.
-struct CurrentChecker<'a, Roots> {
+struct CurrentChecker<'a, Data> {
     admitted: &'a Admitted,
     directory: &'a Directory,
-    roots: &'a Roots,
+    trusted: &'a Data,
     now: UnixSeconds,
     nonce: U256,
     /// The session's commitment; `None` for uniqueness proofs.
     session: Option<U256>,
 }
 
-impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
-    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemError>, Roots::Error> {
+impl<Data: TrustedData> CurrentChecker<'_, Data> {
+    fn check(&self, item: &CurrentItem) -> Result<Result<Claim, ItemError>, Data::Error> {
         if let Err(failure) = self.check_numbers(item) {
             return Ok(Err(failure));
         }
-        let is_current = self.roots.is_current(self.admitted.environment, item.root)?;
-        Ok(self.check_state(item, is_current))
+        let environment = self.admitted.environment;
+        let is_current = self.trusted.is_current(environment, item.root)?;
+        let issuer = match self.check_root_and_issuer(item, is_current) {
+            Ok(issuer) => issuer,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let issuer_key = match issuer.public_key {
+            Some(key) => Some(key),
+            None => self.trusted.issuer_key(environment, issuer.id)?,
+        };
+        Ok(self.check_state(item, issuer_key))
     }
 
     /// Checks that every number is below the modulus of the scalar field, and that the action is of
@@ -273,10 +326,8 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
         Ok(())
     }
 
-    fn check_state(&self, item: &CurrentItem, is_current: bool) -> Result<Claim, ItemError> {
-        let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
-        let Admitted { relying_party, environment, .. } = self.admitted;
-        let environment = *environment;
+    fn check_root_and_issuer(&self, item: &CurrentItem, is_current: bool) -> Result<&Issuer, ItemError> {
+        let (id, environment) = (item.issuer_schema_id, self.admitted.environment);
         if !is_current {
             return Err(ItemError::UnknownCurrentRoot);
         }
@@ -285,13 +336,22 @@ impl<Roots: KnownRoots> CurrentChecker<'_, Roots> {
             let (expected, given) = (issuer.identifiers.join(" or "), quote(&item.identifier));
             return Err(ItemError::OtherIdentifier { id, expected, given });
         }
+        Ok(issuer)
+    }
+
+    /// Checks the issuer's key and the time, and makes the claim. `issuer_key` is `None` when the
+    /// issuer has no key.
+    fn check_state(&self, item: &CurrentItem, issuer_key: Option<PublicKey>) -> Result<Claim, ItemError> {
+        let CurrentItem { issuer_schema_id: id, expires_at_min, credential_genesis_issued_at_min, .. } = *item;
+        let Admitted { relying_party, oprf_public_key, environment, .. } = self.admitted;
+        let issuer_key = issuer_key.ok_or(ItemError::IssuerWithoutKey { id, environment: *environment })?;
         if expires_at_min.plus(EXPIRATION_TOLERANCE) < self.now {
             return Err(ItemError::Expired { expires_at_min });
         }
         let proof = Proof::from_current(&item.proof).map_err(ItemError::CurrentProof)?;
-        let (issuer_x, issuer_y) = issuer.public_key.coordinates();
-        // Admission refuses a current request of a relying party without an OPRF key.
-        let (oprf_x, oprf_y) = relying_party.oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
+        let (issuer_x, issuer_y) = issuer_key.coordinates();
+        // A current request of a relying party without an OPRF key does not come here.
+        let (oprf_x, oprf_y) = oprf_public_key.map(|key| key.coordinates()).unwrap_or_default();
         let inputs = current_inputs(&CurrentInputs {
             nullifier: item.nullifier.value,
             issuer_schema_id: id,

@@ -1,6 +1,7 @@
 //! Trusted roots: roots that come from the configuration or the operator, not from this registry.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::identity::{Environment, LegacyIdentifier, ProofKind};
 use super::request::MAX_AGE;
@@ -77,6 +78,12 @@ pub enum RootAge {
 pub enum UntrustedRoot {
     /// The root is not trusted in the environment.
     Unknown,
+    /// The root is not trusted in the environment, and the contract that publishes the roots of the
+    /// credential has not published it, or more than seven days ago.
+    Unpublished {
+        /// The contract's name.
+        source_name: Arc<str>,
+    },
     /// The root is trusted, for these other credentials.
     OtherIdentifiers(Vec<LegacyIdentifier>),
 }
@@ -85,6 +92,8 @@ pub enum UntrustedRoot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedRoots {
     roots: HashMap<RootKey, RootTrust>,
+    /// The roots that the operator took back.
+    removed: HashSet<RootKey>,
     /// The latest time of the legacy roots of an environment and identifier.
     newest: HashMap<(Environment, LegacyIdentifier), UnixSeconds>,
     /// The times of the current roots of each environment.
@@ -99,13 +108,17 @@ impl TrustedRoots {
         decisions: impl IntoIterator<Item = (RootKey, RootDecision)>,
     ) -> Self {
         let mut roots: HashMap<_, _> = configured.into_iter().map(|TrustedRoot { key, trust }| (key, trust)).collect();
+        let mut removed = HashSet::new();
         for (key, decision) in decisions {
             match decision.trust {
-                Some(trust) => roots.insert(key, trust),
-                None => roots.remove(&key),
-            };
+                Some(trust) => drop(roots.insert(key, trust)),
+                None => {
+                    roots.remove(&key);
+                    removed.insert(key);
+                }
+            }
         }
-        let mut trusted = Self { roots, ..Self::default() };
+        let mut trusted = Self { roots, removed, ..Self::default() };
         for (RootKey { environment, kind, .. }, RootTrust { time, identifiers }) in &trusted.roots {
             if *kind == ProofKind::Current {
                 trusted.current_times.insert((*environment, *time));
@@ -119,7 +132,8 @@ impl TrustedRoots {
     }
 
     /// The age of a legacy root among those of its environment that are trusted for `identifier`.
-    /// Each of them with the latest time is the newest.
+    /// Each of them with the latest time is the newest, unless a root that is not in this set is
+    /// younger: `newest_followed` is the time of the newest root that a chain has for the identifier.
     ///
     /// # Errors
     /// The root is not trusted in the environment, or not for the identifier.
@@ -129,13 +143,15 @@ impl TrustedRoots {
         identifier: LegacyIdentifier,
         root: Root,
         now: UnixSeconds,
+        newest_followed: Option<UnixSeconds>,
     ) -> Result<RootAge, UntrustedRoot> {
         let key = RootKey { environment, kind: ProofKind::Legacy, root };
         let RootTrust { time, identifiers } = self.roots.get(&key).ok_or(UntrustedRoot::Unknown)?;
         if !identifiers.contains(&identifier) {
             return Err(UntrustedRoot::OtherIdentifiers(identifiers.clone()));
         }
-        let is_newest = self.newest.get(&(environment, identifier)) == Some(time);
+        let is_newest = self.newest.get(&(environment, identifier)) == Some(time)
+            && newest_followed.is_none_or(|newest| newest <= *time);
         Ok(if is_newest { RootAge::Newest } else { RootAge::Seconds(now.since(*time)) })
     }
 
@@ -163,6 +179,11 @@ impl TrustedRoots {
                 now.since(*time) > *MAX_AGE.end() && !identifiers.iter().any(|own| newest(own) == Some(time))
             }
         }
+    }
+
+    /// Whether the operator took a root back, so that it is not trusted wherever it comes from.
+    pub fn is_removed(&self, key: &RootKey) -> bool {
+        self.removed.contains(key)
     }
 
     /// Whether a root is trusted.
@@ -221,14 +242,17 @@ mod tests {
     #[test]
     fn the_age_of_a_legacy_root_is_the_time_since_it_became_known() {
         let roots = TrustedRoots::new([legacy(100, 1, &[Orb]), legacy(200, 2, &[Orb]), legacy(200, 3, &[Orb])], []);
-        let age = |number, now| roots.legacy_age(HERE, Orb, root(number), UnixSeconds(now));
+        let age = |number, now| roots.legacy_age(HERE, Orb, root(number), UnixSeconds(now), None);
         assert_eq!(age(1, 150), Ok(RootAge::Seconds(50)));
         // The clock of this machine may be behind the operator's clock.
         assert_eq!(age(1, 90), Ok(RootAge::Seconds(0)));
         assert_eq!(age(2, 1_000_000), Ok(RootAge::Newest));
         assert_eq!(age(3, 1_000_000), Ok(RootAge::Newest));
         assert_eq!(age(4, 300), Err(UntrustedRoot::Unknown));
-        let elsewhere = roots.legacy_age(Environment::Production, Orb, root(1), UnixSeconds(300));
+        // A younger root that a chain has makes the others age.
+        let beside = |followed| roots.legacy_age(HERE, Orb, root(2), UnixSeconds(250), Some(UnixSeconds(followed)));
+        assert_eq!((beside(200), beside(201)), (Ok(RootAge::Newest), Ok(RootAge::Seconds(50))));
+        let elsewhere = roots.legacy_age(Environment::Production, Orb, root(1), UnixSeconds(300), None);
         assert_eq!(elsewhere, Err(UntrustedRoot::Unknown));
         assert!(!roots.is_current(HERE, root(2), UnixSeconds(300), WINDOW));
     }
@@ -236,7 +260,7 @@ mod tests {
     #[test]
     fn a_legacy_root_counts_for_its_own_credentials_only() {
         let roots = TrustedRoots::new([legacy(100, 1, &[Orb]), legacy(200, 2, &[Device])], []);
-        let age = |identifier, number| roots.legacy_age(HERE, identifier, root(number), UnixSeconds(1_000_000));
+        let age = |identifier, number| roots.legacy_age(HERE, identifier, root(number), UnixSeconds(1_000_000), None);
         assert_eq!(age(Orb, 1), Ok(RootAge::Newest));
         assert_eq!(age(Device, 2), Ok(RootAge::Newest));
         assert_eq!(age(Orb, 2), Err(UntrustedRoot::OtherIdentifiers(vec![Device])));
@@ -262,7 +286,7 @@ mod tests {
         // A root that was taken back does not make another one older.
         let removed = (key(ProofKind::Legacy, 4), RootDecision { trust: None });
         let roots = TrustedRoots::new([legacy(900, 4, &[Orb])], [removed, decided(legacy(50, 3, &[Orb]))]);
-        assert_eq!(roots.legacy_age(HERE, Orb, root(3), UnixSeconds(1_000_000)), Ok(RootAge::Newest));
+        assert_eq!(roots.legacy_age(HERE, Orb, root(3), UnixSeconds(1_000_000), None), Ok(RootAge::Newest));
         assert_eq!(TrustedRoots::new(configured.clone(), []).to_vec(), configured);
     }
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::directory::{Action, AdmissionError, Directory, Issuer, RelyingParty};
-use super::items::{ItemError, KnownRoots, check_items};
+use super::items::{ItemError, TrustedData, check_items};
 use super::request::{MOST_RESPONSES, Proofs, VerificationRequest};
 use super::roots::{RootAge, UntrustedRoot};
 use super::*;
@@ -226,6 +226,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         accept_legacy: true,
         accepted_identifiers: None,
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
+        follows_oprf_key_in: Vec::new(),
     }
 }
 
@@ -239,7 +240,7 @@ fn issuer() -> Issuer {
         id: 1,
         identifiers: vec!["proof_of_human".to_owned()],
         environments: vec![Environment::Production],
-        public_key: key(&named["issuer_pubkey_x"], &named["issuer_pubkey_y"]),
+        public_key: Some(key(&named["issuer_pubkey_x"], &named["issuer_pubkey_y"])),
     }
 }
 
@@ -340,6 +341,7 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
 struct RecordedRoots {
     legacy: (Root, RootAge),
     current: Root,
+    issuer_key: Option<PublicKey>,
 }
 
 impl RecordedRoots {
@@ -347,21 +349,33 @@ impl RecordedRoots {
         let legacy = vector(include_str!("../../vectors/v3_depth30_verify_user.json"));
         let current = vector(include_str!("../../vectors/v4_session.json"));
         let root = |value| Root::from_number(number(value));
-        Self { legacy: (root(&legacy["root"]), RootAge::Newest), current: root(&current["named"]["merkle_root"]) }
+        Self {
+            legacy: (root(&legacy["root"]), RootAge::Newest),
+            current: root(&current["named"]["merkle_root"]),
+            issuer_key: None,
+        }
     }
 }
 
-impl KnownRoots for RecordedRoots {
+impl TrustedData for RecordedRoots {
     type Error = std::convert::Infallible;
-    fn legacy(&self, _: Environment, identifier: LegacyIdentifier, root: Root) -> Result<RootAge, UntrustedRoot> {
-        match (root == self.legacy.0, identifier) {
+    fn legacy(
+        &self,
+        _: Environment,
+        identifier: LegacyIdentifier,
+        root: Root,
+    ) -> Result<Result<RootAge, UntrustedRoot>, Self::Error> {
+        Ok(match (root == self.legacy.0, identifier) {
             (true, LegacyIdentifier::Orb) => Ok(self.legacy.1),
             (true, _) => Err(UntrustedRoot::OtherIdentifiers(vec![LegacyIdentifier::Orb])),
             (false, _) => Err(UntrustedRoot::Unknown),
-        }
+        })
     }
     fn is_current(&self, _: Environment, root: Root) -> Result<bool, Self::Error> {
         Ok(root == self.current)
+    }
+    fn issuer_key(&self, _: Environment, _: u64) -> Result<Option<PublicKey>, Self::Error> {
+        Ok(self.issuer_key)
     }
 }
 

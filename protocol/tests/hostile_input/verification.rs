@@ -15,7 +15,7 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::directory::{AdmissionError, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
-use selfsame_protocol::verification::items::{KnownRoots, check_items};
+use selfsame_protocol::verification::items::{TrustedData, check_items};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -155,13 +155,21 @@ fn check_judgement(request: &Value) -> Result<Option<VerificationRequest>, TestC
 /// Roots that trust every root.
 struct AllRootsTrusted;
 
-impl KnownRoots for AllRootsTrusted {
+impl TrustedData for AllRootsTrusted {
     type Error = Infallible;
-    fn legacy(&self, _: Environment, _: LegacyIdentifier, _: Root) -> Result<RootAge, UntrustedRoot> {
-        Ok(RootAge::Newest)
+    fn legacy(
+        &self,
+        _: Environment,
+        _: LegacyIdentifier,
+        _: Root,
+    ) -> Result<Result<RootAge, UntrustedRoot>, Infallible> {
+        Ok(Ok(RootAge::Newest))
     }
     fn is_current(&self, _: Environment, _: Root) -> Result<bool, Infallible> {
         Ok(true)
+    }
+    fn issuer_key(&self, _: Environment, _: u64) -> Result<Option<PublicKey>, Infallible> {
+        Ok(None)
     }
 }
 
@@ -183,12 +191,13 @@ fn directory() -> &'static Directory {
             accept_legacy: true,
             accepted_identifiers: None,
             oprf_public_key: Some(key("oprf")),
+            follows_oprf_key_in: Vec::new(),
         };
         let issuer = Issuer {
             id: 1,
             identifiers: vec!["proof_of_human".to_owned()],
             environments: Environment::ALL.to_vec(),
-            public_key: key("issuer"),
+            public_key: Some(key("issuer")),
         };
         let parties = [
             relying_party(APP, RelyingPartyId::derived_from(APP)),
