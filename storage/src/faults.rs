@@ -150,6 +150,14 @@ fault_points! {
     SessionRegistryStart = "session-registry.start",
     /// The session registry has taken a message from its mailbox.
     SessionRegistryHandle = "session-registry.handle",
+    /// A follower of a contract starts.
+    ChainFollowerStart = "chain-follower.start",
+    /// A follower of a contract has taken a message from its mailbox.
+    ChainFollowerHandle = "chain-follower.handle",
+    /// What a follower read is about to be written.
+    ChainStoreBefore = "chain-store.before",
+    /// What a follower read is durable; verification does not see it.
+    ChainStoreAfter = "chain-store.after",
     /// A record of sign-in is about to be written: a transaction, a code, a token, a session, the
     /// signing keys.
     RecordsWrite = "records.write",

@@ -28,6 +28,7 @@ macro_rules! fault_point {
 }
 
 mod applied_blocks;
+mod chain;
 mod database;
 mod embedded_ledger;
 mod error;
@@ -47,6 +48,7 @@ mod tests;
 mod verification;
 
 pub use applied_blocks::BlockWriter;
+pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
@@ -56,6 +58,7 @@ pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
 pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
+pub use schema::chain::{KeySourceRecord, RootSourceRecord, SourceId};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use selfsame_protocol::chain::history::{Position, PublishedRoot};
 use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
@@ -13,6 +14,7 @@ use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, Nu
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::{Address, B256};
 
+use super::chain::{KeySourceRecord, RootSourceRecord, SourceId};
 use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
 use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
@@ -78,6 +80,13 @@ pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records
 /// Expiry and key of each record, in the order of expiry.
 pub(crate) const RECORD_EXPIRIES: Family<(UnixSeconds, RecordKey), ()> = Family::new("record_expiries");
 
+/// Source of roots → how far its contract was followed.
+pub(crate) const ROOT_SOURCES: Family<SourceId, RootSourceRecord> = Family::new("root_sources");
+/// Source and position → a root that its contract published there.
+pub(crate) const PUBLISHED_ROOTS: Family<(SourceId, Position), PublishedRoot> = Family::new("published_roots");
+/// Source of keys → the keys of its contract.
+pub(crate) const KEY_SOURCES: Family<SourceId, KeySourceRecord> = Family::new("key_sources");
+
 /// Facts about the store itself; see `store.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
@@ -87,7 +96,7 @@ pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
 /// Every family.
-pub(crate) const ALL: [&str; 22] = [
+pub(crate) const ALL: [&str; 25] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -109,6 +118,9 @@ pub(crate) const ALL: [&str; 22] = [
     TRUSTED_ROOTS.name,
     RECORDS.name,
     RECORD_EXPIRIES.name,
+    ROOT_SOURCES.name,
+    PUBLISHED_ROOTS.name,
+    KEY_SOURCES.name,
     META,
 ];
 

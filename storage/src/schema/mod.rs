@@ -8,7 +8,9 @@
 //! | [`requests`] | requests in the queue, their states, idempotency keys |
 //! | [`registry`] | applied blocks, and where a request stands in the ledger |
 //! | [`records`] | sign-in's records, each with an expiry |
+//! | [`chain`] | what is followed from chains, and how far |
 
+pub(crate) mod chain;
 pub(crate) mod family;
 pub(crate) mod records;
 pub(crate) mod registry;
