@@ -7,6 +7,7 @@
 //! │   ├── tree maintainer   applies blocks; the only writer of accounts and tree
 //! │   ├── batcher           seals waiting requests into blocks
 //! │   └── request tracker   admits requests
+//! ├── chain (one for one)   one follower for each contract that trusted data is followed from
 //! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
 //! └── session registry      followers and counts of sign-ins, expired records, signing keys
 //! ```
@@ -17,8 +18,8 @@
 //! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
 //! copy of anything that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `registry` ← `verification` ←
-//! `sign_in` ← `supervision`.
+//! The modules import one another in one direction: `support` ← `registry`, `chain` ←
+//! `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
@@ -60,7 +61,13 @@ mod supervision;
 mod support;
 mod verification;
 
-pub use chain::endpoint::{ChainNode, NodeError, Refusal};
+pub use chain::error::ChainError;
+pub use chain::handle::{ChainHandle, ChainStatus, KeyStatus, SourceData, SourceStatus};
+pub use chain::node::{ChainNode, NodeError, Refusal};
+pub use chain::nodes::NodeStatus;
+pub use chain::settings::{
+    ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
+};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::state::{AdmissionLimits, BatchLimits};

@@ -9,12 +9,15 @@ use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{EmbeddedRecords, GroupCommit, Ledger, Store, StoreError, VerificationRecords};
+use selfsame_storage::{ChainRecords, EmbeddedRecords, GroupCommit, Ledger, Store, StoreError, VerificationRecords};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::tree::{RESTART_WINDOW, Tree};
+use crate::chain::handle::ChainHandle;
+use crate::chain::settings::ChainSettings;
+use crate::chain::state::ChainState;
 use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::state::{AdmissionLimits, BatchLimits, RegistryParts, RegistryState};
@@ -45,6 +48,8 @@ pub struct Settings {
     pub verification: VerificationSettings,
     /// Settings of sign-in.
     pub sign_in: SignInSettings,
+    /// The chains that trusted data is followed from.
+    pub chains: Vec<ChainSettings>,
 }
 
 impl Settings {
@@ -57,6 +62,7 @@ impl Settings {
             limits: AdmissionLimits::default(),
             verification: VerificationSettings::default(),
             sign_in: SignInSettings::default(),
+            chains: Vec::new(),
         }
     }
 }
@@ -97,6 +103,7 @@ pub struct Service {
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
+    chain: ChainHandle,
     root: ActorRef<SupervisorMsg>,
     heartbeat: Arc<Heartbeat>,
     failure: watch::Receiver<Option<ServiceError>>,
@@ -182,7 +189,7 @@ impl Service {
         let Parts { settings, store, ledger, clock, random } = parts;
         let BlockingParts { group_commit, committing, blocking } = blocking_parts;
         let refused = start_error(&settings);
-        let Settings { instance, rules, batch, limits, verification, sign_in } = settings;
+        let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
         let state = RegistryState::new(RegistryParts {
             instance: instance.clone(),
             rules,
@@ -197,11 +204,15 @@ impl Service {
         });
         let state = state.await?;
         let registry = RegistryHandle::new(&state, group_commit.clone());
+        let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
+        let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
+        let chain = ChainHandle::new(Arc::clone(&chain_state));
         let verifier = Arc::new(VerifierState::new(&instance, &verification, Arc::clone(&random)));
         let verification = VerificationHandle::new(VerificationParts {
             settings: verification,
             verifier: Arc::clone(&verifier),
             registry: registry.clone(),
+            chain: chain.clone(),
             records: VerificationRecords::new(store.clone(), group_commit.clone()),
             clock: Arc::clone(&clock),
             blocking: blocking.clone(),
@@ -216,7 +227,7 @@ impl Service {
         }));
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
-        let tree = Tree::new(instance, &state, &verifier, &sign_in_state);
+        let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state);
         let root = tree.spawn(supervisor).await.map_err(refused)?;
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit));
         let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
@@ -224,6 +235,7 @@ impl Service {
             registry,
             verification,
             sign_in,
+            chain,
             root,
             heartbeat,
             failure,
@@ -246,6 +258,11 @@ impl Service {
     /// The handle of sign-in.
     pub fn sign_in(&self) -> SignInHandle {
         self.sign_in.clone()
+    }
+
+    /// What is followed from chains.
+    pub fn chain(&self) -> ChainHandle {
+        self.chain.clone()
     }
 
     /// The health of the actors.
@@ -297,7 +314,7 @@ impl Service {
     /// still holds keeps the store in use.
     pub async fn stop(self) {
         self.stop_actors().await;
-        drop((self.registry, self.verification, self.sign_in, self.heartbeat));
+        drop((self.registry, self.verification, self.sign_in, self.chain, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
             // The thread ends when the last handle of the group commit is dropped. Every part that

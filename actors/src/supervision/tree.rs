@@ -11,6 +11,8 @@ use ractor_supervisor::{
     ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
 };
 
+use crate::chain::follower::Follower;
+use crate::chain::state::ChainState;
 use crate::registry::batcher::Batcher;
 use crate::registry::request_tracker::RequestTracker;
 use crate::registry::state::RegistryState;
@@ -21,12 +23,11 @@ use crate::support::slot::{MonitoredSlot, Ping, Slot};
 use crate::verification::pool::VerifierPool;
 use crate::verification::state::VerifierState;
 
-/// The most restarts of its actors that the supervisor of the registry's group makes within
-/// [`RESTART_WINDOW`]. At the next failure within the window it gives up.
+/// The most restarts of its actors that the supervisor of a group makes within [`RESTART_WINDOW`]. At the next failure within the window it gives up.
 const MAX_RESTARTS: usize = 10;
 
-/// The most restarts of its children (the registry's group, the verifier pool, the session
-/// registry; counted together) that the root makes within [`RESTART_WINDOW`]. At the next failure
+/// The most restarts of its children (the groups, the verifier pool, the session registry; counted
+/// together) that the root makes within [`RESTART_WINDOW`]. At the next failure
 /// within the window the service ends. Within one window the registry's actors are therefore
 /// restarted at most 4 × 10 times: 10 times by each of four successive supervisors of the group.
 const MAX_GROUP_RESTARTS: usize = 3;
@@ -46,6 +47,8 @@ pub(super) struct Tree {
     /// The registry's group, in the order of its start. When an actor fails, it and those after it
     /// are restarted.
     registry: [Child; 3],
+    /// The followers of contracts, each restarted separately by a supervisor of their own.
+    chain: Vec<Child>,
     /// Actors that are restarted separately.
     others: [Child; 2],
 }
@@ -54,6 +57,7 @@ impl Tree {
     pub fn new(
         instance: String,
         registry: &RegistryState,
+        chain: &ChainState,
         verifier: &Arc<VerifierState>,
         sign_in: &Arc<SignInState>,
     ) -> Self {
@@ -65,6 +69,7 @@ impl Tree {
                 child(&slots.batcher, &registry.sealer, || Batcher),
                 child(&slots.request_tracker, &registry.admitter, || RequestTracker),
             ],
+            chain: chain.sources().map(|source| child(&source.slot, source, || Follower)).collect(),
             others: [
                 child(&verifier.pool, verifier, || VerifierPool),
                 child(&sign_in.session_registry, sign_in, || SessionRegistry),
@@ -74,22 +79,30 @@ impl Tree {
 
     /// The slots of all actors.
     pub fn slots(&self) -> impl Iterator<Item = Arc<dyn MonitoredSlot>> {
-        self.registry.iter().chain(&self.others).map(|child| Arc::clone(&child.slot))
+        self.registry.iter().chain(&self.chain).chain(&self.others).map(|child| Arc::clone(&child.slot))
     }
 
-    /// Starts the root (one for one), which supervises the registry's group (rest for one) and the
-    /// other actors.
+    /// Starts the root (one for one), which supervises the registry's group (rest for one), the
+    /// followers of contracts (one for one) if there are any, and the other actors.
     pub async fn spawn(&self, supervisor: ActorCell) -> Result<ActorRef<SupervisorMsg>, SpawnErr> {
-        let actors: Vec<ChildSpec> = self.registry.iter().map(|child| child.spec.clone()).collect();
-        let group = spec(format!("{}/registry", self.instance), move |supervisor, name| {
-            let arguments = supervise(actors.clone(), SupervisorStrategy::RestForOne, MAX_RESTARTS);
-            async move { Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0.get_cell()) }
-        });
+        let registry = self.group("registry", &self.registry, SupervisorStrategy::RestForOne);
+        let chain = (!self.chain.is_empty()).then(|| self.group("chain", &self.chain, SupervisorStrategy::OneForOne));
         let others = self.others.iter().map(|child| child.spec.clone());
-        let children = std::iter::once(group).chain(others).collect();
+        let children = std::iter::once(registry).chain(chain).chain(others).collect();
         let arguments = supervise(children, SupervisorStrategy::OneForOne, MAX_GROUP_RESTARTS);
         let name = format!("{}/root", self.instance);
         Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0)
+    }
+}
+
+impl Tree {
+    /// A supervisor of actors.
+    fn group(&self, name: &str, actors: &[Child], strategy: SupervisorStrategy) -> ChildSpec {
+        let actors: Vec<ChildSpec> = actors.iter().map(|child| child.spec.clone()).collect();
+        spec(format!("{}/{name}", self.instance), move |supervisor, name| {
+            let arguments = supervise(actors.clone(), strategy, MAX_RESTARTS);
+            async move { Ok(Supervisor::spawn_linked(name, Supervisor, arguments, supervisor).await?.0.get_cell()) }
+        })
     }
 }
 

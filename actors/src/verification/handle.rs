@@ -5,17 +5,21 @@
 //! a blocking thread), the pairings (the verifier pool), and the record of the verified nullifiers
 //! ([`NullifierRecorder`]).
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use selfsame_protocol::chain::contracts::FollowedKey;
+use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
+use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::answer::ItemResult;
-use selfsame_protocol::verification::directory::{ActionKey, Admitted, Directory};
+use selfsame_protocol::verification::directory::{ActionKey, AdmissionError, Admitted, Directory, RelyingParty};
 use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, NullifierText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
@@ -29,9 +33,10 @@ use super::error::VerificationError;
 use super::messages::{Job, VerifierPoolMessage};
 use super::permits::{Origin, Permits, ProofPermit};
 use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNullifier};
-use super::roots::{RootList, RootsAt};
+use super::roots::{RootList, TrustedDataAt, TrustedDataError};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::VerifierState;
+use crate::chain::handle::{ChainHandle, RootUse};
 use crate::clock::Clock;
 use crate::registry::handle::RegistryHandle;
 use crate::support::blocking::Blocking;
@@ -96,6 +101,7 @@ struct Client {
 struct Inner {
     verifier: Arc<VerifierState>,
     registry: RegistryHandle,
+    chain: ChainHandle,
     clock: Arc<dyn Clock>,
     blocking: Blocking,
     keys: Vec<ConfiguredKey>,
@@ -120,6 +126,7 @@ pub(crate) struct VerificationParts {
     pub settings: VerificationSettings,
     pub verifier: Arc<VerifierState>,
     pub registry: RegistryHandle,
+    pub chain: ChainHandle,
     pub records: VerificationRecords,
     pub clock: Arc<dyn Clock>,
     pub blocking: Blocking,
@@ -128,7 +135,7 @@ pub(crate) struct VerificationParts {
 impl VerificationHandle {
     /// Builds the handle, and reads the trusted roots that the operator added.
     pub(crate) fn new(parts: VerificationParts) -> Result<Self, StoreError> {
-        let VerificationParts { settings, verifier, registry, records, clock, blocking } = parts;
+        let VerificationParts { settings, verifier, registry, chain, records, clock, blocking } = parts;
         let VerificationSettings { queue, keys, directory, trusted_roots, limits, .. } = settings;
         let records = Arc::new(records);
         Ok(Self {
@@ -138,6 +145,7 @@ impl VerificationHandle {
                 preparing: Arc::new(Semaphore::new(verifier.workers.len())),
                 verifier,
                 registry,
+                chain,
                 blocking,
                 keys,
                 directory: ArcSwap::from_pointee(directory),
@@ -183,11 +191,11 @@ impl VerificationHandle {
         deadline: Instant,
     ) -> Result<Verification, VerificationError> {
         let directory = self.inner.directory.load_full();
-        let admitted = directory.admit(path, &request)?;
+        let admitted = self.with_followed_key(directory.admit(path, &request)?, request.proofs.kind())?;
         let request = Arc::new(request);
         let verdicts =
             self.check(&request, &admitted, directory, Client { is_sign_in: false, source }, deadline).await?;
-        let Admitted { relying_party, environment, action: configured } = &admitted;
+        let Admitted { relying_party, environment, action: configured, .. } = &admitted;
         let protocol_version = request.proofs.kind().protocol_version();
         let app_id = relying_party.app_id.clone();
         let results = results(&request.proofs, &verdicts);
@@ -228,10 +236,56 @@ impl VerificationHandle {
         deadline: Instant,
     ) -> Result<Verdict, VerificationError> {
         let directory = self.inner.directory.load_full();
-        let admitted = directory.admit_sign_in(app_id, &request)?;
+        let admitted = self.with_followed_key(directory.admit_sign_in(app_id, &request)?, request.proofs.kind())?;
         let client = Client { is_sign_in: true, source };
         let verdicts = self.check(&Arc::new(request), &admitted, directory, client, deadline).await?;
         verdicts.into_iter().next().ok_or_else(|| VerificationError::unavailable("the request has no proof"))
+    }
+
+    /// An admitted request with the OPRF key of its relying party, which a chain has when the
+    /// configuration has none.
+    fn with_followed_key(&self, mut admitted: Admitted, kind: ProofKind) -> Result<Admitted, VerificationError> {
+        if kind == ProofKind::Legacy || admitted.oprf_public_key.is_some() {
+            return Ok(admitted);
+        }
+        let RelyingParty { rp_id, app_id, .. } = &*admitted.relying_party;
+        let (rp_id, app_id, now) = (*rp_id, app_id.clone(), self.inner.clock.unix_seconds());
+        let followed = self.inner.chain.key(admitted.environment, KeyOwner::RelyingParty(rp_id), now);
+        let followed = followed.map_err(|error| VerificationError::unavailable(error.to_string()))?;
+        match followed {
+            Some((FollowedKey::Present(key), _)) => admitted.oprf_public_key = Some(key),
+            Some((state, source_name)) => {
+                let is_deleted = state == FollowedKey::Deleted;
+                return Err(AdmissionError::NoFollowedOprfKey { app_id, rp_id, source_name, is_deleted }.into());
+            }
+            None => return Err(AdmissionError::NoOprfKey { app_id, rp_id }.into()),
+        }
+        Ok(admitted)
+    }
+
+    /// Lets the chains be looked at again for the roots of a request that are unknown.
+    async fn look_for_roots(
+        &self,
+        request: &VerificationRequest,
+        environment: Environment,
+        deadline: Instant,
+    ) -> Result<(), VerificationError> {
+        let Inner { chain, roots, registry, clock, .. } = &*self.inner;
+        if chain.is_empty() {
+            return Ok(());
+        }
+        let data = TrustedDataAt { trusted: &roots.published(), registry, chain, now: clock.unix_seconds() };
+        let mut wanted = HashSet::new();
+        for (of, root) in roots_of(&request.proofs) {
+            let kind = request.proofs.kind();
+            if !data.is_known_here(&RootKey { environment, kind, root })? {
+                wanted.insert((of, root));
+            }
+        }
+        if !wanted.is_empty() {
+            chain.look_for(environment, &wanted, deadline).await;
+        }
+        Ok(())
     }
 
     /// Checks every proof of an admitted request; the verdicts are in the items' order.
@@ -247,6 +301,7 @@ impl VerificationHandle {
         let permits = Permits::take(permits, source, request.proofs.count() as usize);
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
+        self.look_for_roots(request, admitted.environment, deadline).await?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
         let origin = Origin { is_sign_in, network: source.map(network_of) };
         self.check_claims(items, key, origin, deadline).await
@@ -278,8 +333,13 @@ impl VerificationHandle {
             // The permit is released when the work ends, even when the caller no longer waits.
             let _preparing = preparing;
             let now = inner.clock.unix_seconds();
-            let roots = RootsAt { trusted: &inner.roots.published(), registry: &inner.registry, now };
-            let items = check_items(&request.proofs, &admitted, &directory, &roots, now)?;
+            let Inner { roots, registry, chain, .. } = &*inner;
+            let data = TrustedDataAt { trusted: &roots.published(), registry, chain, now };
+            let items =
+                check_items(&request.proofs, &admitted, &directory, &data, now).map_err(|error| match error {
+                    TrustedDataError::Store(error) => VerificationError::from(error),
+                    TrustedDataError::Followed(error) => VerificationError::unavailable(error.to_string()),
+                })?;
             let mut permitted = |claim| PermittedClaim { claim, permit: permits.pop() };
             Ok(items.into_iter().map(|item| item.map(&mut permitted)).collect())
         };
@@ -363,8 +423,22 @@ impl VerificationHandle {
     /// spawned, so it continues when the caller is cancelled.
     pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
         let inner = Arc::clone(&self.inner);
-        let removing = tokio::spawn(async move { inner.roots.remove(root).await });
+        let RootKey { environment, kind, root: value } = root;
+        let is_followed = inner.chain.has_root(environment, kind == ProofKind::Current, value);
+        let removing = tokio::spawn(async move { inner.roots.remove(root, is_followed).await });
         removing.await.unwrap_or(Err(StoreError::Closing))
+    }
+}
+
+/// The roots that the proofs of a request are made against.
+fn roots_of(proofs: &Proofs) -> Vec<(RootUse, Root)> {
+    match proofs {
+        Proofs::Legacy { items, .. } => {
+            items.iter().map(|item| (RootUse::Legacy(item.identifier), item.merkle_root)).collect()
+        }
+        Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
+            items.iter().map(|item| (RootUse::Current, item.root)).collect()
+        }
     }
 }
 

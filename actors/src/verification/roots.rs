@@ -1,20 +1,24 @@
-//! The roots that proofs may be made against: the registry's own, those of the configuration, and
-//! those that the operator added and did not remove.
+//! The roots that proofs may be made against: the registry's own, those of the configuration, those
+//! that the operator added and did not remove, and those that are followed from chains.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use selfsame_protocol::chain::contracts::FollowedKey;
+use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
+use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::number;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::items::KnownRoots;
+use selfsame_protocol::verification::items::TrustedData;
 use selfsame_protocol::verification::roots::{
     RootAge, RootDecision, RootKey, TrustedRoot, TrustedRoots, UntrustedRoot,
 };
-use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_storage::{StoreError, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
+use crate::chain::handle::ChainHandle;
 use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.
@@ -62,10 +66,12 @@ impl RootList {
         self.decide(root.key, RootDecision { trust: Some(root.trust) }, &outdated).await
     }
 
-    /// Does not trust a root from now on, durably. Returns whether it was trusted.
-    pub async fn remove(&self, key: RootKey) -> Result<bool, StoreError> {
+    /// Does not trust a root from now on, durably. Returns whether it was trusted. `is_followed`
+    /// says that a chain has the root.
+    pub async fn remove(&self, key: RootKey, is_followed: bool) -> Result<bool, StoreError> {
         let _deciding = self.deciding.lock().await;
-        if !self.published.load().contains(&key) {
+        let published = self.published();
+        if published.is_removed(&key) || !(published.contains(&key) || is_followed) {
             return Ok(false);
         }
         self.decide(key, RootDecision { trust: None }, &[]).await?;
@@ -86,31 +92,78 @@ impl RootList {
     }
 }
 
-/// The roots as they are known at `now`, which is the service's time.
-pub(super) struct RootsAt<'a> {
+/// Why the trusted data cannot be read now.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum TrustedDataError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What is followed from a chain is too old, or was not read yet.
+    #[error(transparent)]
+    Followed(#[from] Unavailable),
+}
+
+/// The roots and keys as they are known at `now`, which is the service's time.
+pub(super) struct TrustedDataAt<'a> {
     pub trusted: &'a TrustedRoots,
     pub registry: &'a RegistryHandle,
+    pub chain: &'a ChainHandle,
     pub now: UnixSeconds,
 }
 
-impl KnownRoots for RootsAt<'_> {
-    type Error = StoreError;
+impl TrustedDataAt<'_> {
+    /// Whether the root of a proof is known without what is followed from chains.
+    pub fn is_known_here(&self, key: &RootKey) -> Result<bool, StoreError> {
+        let is_own = key.kind == ProofKind::Current && self.registry.is_valid_root(key.root)?;
+        Ok(is_own || self.trusted.contains(key) || self.trusted.is_removed(key))
+    }
+}
 
+impl TrustedData for TrustedDataAt<'_> {
+    type Error = TrustedDataError;
+
+    /// What the operator and the configuration say of a root wins over what a chain says.
     fn legacy(
         &self,
         environment: Environment,
         identifier: LegacyIdentifier,
         root: Root,
-    ) -> Result<RootAge, UntrustedRoot> {
-        self.trusted.legacy_age(environment, identifier, root, self.now)
+    ) -> Result<Result<RootAge, UntrustedRoot>, TrustedDataError> {
+        let key = RootKey { environment, kind: ProofKind::Legacy, root };
+        if self.trusted.is_removed(&key) {
+            return Ok(Err(UntrustedRoot::Unknown));
+        }
+        let newest_followed = self.chain.newest_legacy_time(environment, identifier);
+        let trusted = self.trusted.legacy_age(environment, identifier, root, self.now, newest_followed);
+        if trusted != Err(UntrustedRoot::Unknown) {
+            return Ok(trusted);
+        }
+        Ok(self.chain.legacy_age(environment, identifier, root, self.now)?.unwrap_or(trusted))
     }
 
     /// The registry's own roots are valid in both environments, because there is one registry.
-    fn is_current(&self, environment: Environment, root: Root) -> Result<bool, StoreError> {
+    fn is_current(&self, environment: Environment, root: Root) -> Result<bool, TrustedDataError> {
         if self.registry.is_valid_root(root)? {
             return Ok(true);
         }
         let window = self.registry.rules().root_validity_window;
-        Ok(self.trusted.is_current(environment, root, self.now, window))
+        if self.trusted.is_current(environment, root, self.now, window) {
+            return Ok(true);
+        }
+        if self.trusted.is_removed(&RootKey { environment, kind: ProofKind::Current, root }) {
+            return Ok(false);
+        }
+        Ok(self.chain.is_current(environment, root, self.now)?.unwrap_or(false))
+    }
+
+    fn issuer_key(
+        &self,
+        environment: Environment,
+        issuer_schema_id: u64,
+    ) -> Result<Option<PublicKey>, TrustedDataError> {
+        match self.chain.key(environment, KeyOwner::Issuer(issuer_schema_id), self.now)? {
+            Some((FollowedKey::Present(key), _)) => Ok(Some(key)),
+            _ => Ok(None),
+        }
     }
 }

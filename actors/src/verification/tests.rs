@@ -97,6 +97,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         accept_legacy: true,
         accepted_identifiers: None,
         oprf_public_key: None,
+        follows_oprf_key_in: Vec::new(),
     };
     let mut verification = VerificationSettings {
         workers: 2,

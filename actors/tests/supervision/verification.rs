@@ -62,6 +62,7 @@ pub fn configure_verification(settings: &mut Settings) {
         accept_legacy: true,
         accepted_identifiers: None,
         oprf_public_key: None,
+        follows_oprf_key_in: Vec::new(),
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];

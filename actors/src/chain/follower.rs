@@ -1,0 +1,173 @@
+//! The follower of one contract: an actor that takes a step after each interval, later after
+//! failures, and at once when a proof names a root that is unknown.
+//!
+//! A step runs in a task of its own, so that the actor answers while a node does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, timeout};
+use tracing::Instrument;
+
+use super::error::ChainError;
+use super::progress::Step;
+use super::state::FollowedSource;
+use crate::support::slot::Ping;
+use crate::support::traced::Traced;
+
+/// The longest time that a step may take.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest time between two steps after failures.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The shortest time between a step and the next one that an unknown root causes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A message to a follower.
+pub(crate) enum FollowerMessage {
+    /// The time for a step has come.
+    Poll,
+    /// Answer when the contract has been looked at again, or at once when it was a moment ago or
+    /// cannot be now.
+    Look(RpcReplyPort<()>),
+    /// A step has ended.
+    Stepped(Result<Step, ChainError>),
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+impl Ping for FollowerMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+/// The actor.
+pub(crate) struct Follower;
+
+/// State of a follower.
+pub(crate) struct FollowerState {
+    shared: Arc<FollowedSource>,
+    /// The step that runs.
+    running: Option<RunningStep>,
+    /// The callers that wait for the end of the step.
+    looking: Vec<RpcReplyPort<()>>,
+    /// Failed steps since the last good one.
+    failures: u32,
+    /// When the last step ended.
+    ended: Option<Instant>,
+    timer: Option<JoinHandle<Result<(), ractor::MessagingErr<Traced<FollowerMessage>>>>>,
+}
+
+/// A step, which ends with its actor.
+struct RunningStep(AbortHandle);
+
+impl Drop for RunningStep {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Actor for Follower {
+    type Msg = Traced<FollowerMessage>;
+    type State = FollowerState;
+    type Arguments = Arc<FollowedSource>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<FollowedSource>,
+    ) -> Result<FollowerState, ActorProcessingErr> {
+        shared.slot.occupy(myself.clone());
+        fault_point!(ChainFollowerStart);
+        shared.slot.cast(FollowerMessage::Poll);
+        let (running, timer, ended) = (None, None, None);
+        Ok(FollowerState { shared, running, looking: Vec::new(), failures: 0, ended, timer })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        Traced { span, message }: Self::Msg,
+        state: &mut FollowerState,
+    ) -> Result<(), ActorProcessingErr> {
+        async {
+            fault_point!(ChainFollowerHandle);
+            state.handle(message, &myself);
+            Ok(())
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl FollowerState {
+    /// Handles a message without waiting. An error of `send` means that the caller no longer waits.
+    fn handle(&mut self, message: FollowerMessage, myself: &ActorRef<Traced<FollowerMessage>>) {
+        match message {
+            FollowerMessage::Ping(reply) => drop(reply.send(())),
+            FollowerMessage::Poll => self.begin_step(),
+            FollowerMessage::Look(reply) => self.look(reply),
+            FollowerMessage::Stepped(outcome) => self.finish_step(outcome, myself),
+        }
+    }
+
+    fn look(&mut self, reply: RpcReplyPort<()>) {
+        let was_just_looked_at = self.ended.is_some_and(|ended| ended.elapsed() < LOOK_INTERVAL);
+        // After a failure the next step waits: unknown roots must not flood a node that asks for
+        // fewer questions.
+        if self.running.is_none() && (was_just_looked_at || self.failures > 0) {
+            drop(reply.send(()));
+            return;
+        }
+        self.looking.push(reply);
+        self.begin_step();
+    }
+
+    fn begin_step(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        if let Some(timer) = self.timer.take() {
+            timer.abort();
+        }
+        let shared = Arc::clone(&self.shared);
+        let step = tokio::spawn(async move { timeout(STEP_LIMIT, shared.step()).await });
+        self.running = Some(RunningStep(step.abort_handle()));
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let outcome = match step.await {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => Err(ChainError::Overdue(STEP_LIMIT)),
+                Err(error) if error.is_cancelled() => return,
+                Err(_) => Err(ChainError::Panicked),
+            };
+            shared.slot.cast(FollowerMessage::Stepped(outcome));
+        });
+    }
+
+    fn finish_step(&mut self, outcome: Result<Step, ChainError>, myself: &ActorRef<Traced<FollowerMessage>>) {
+        self.running = None;
+        self.ended = Some(Instant::now());
+        self.shared.record(&outcome, self.failures);
+        let interval = self.shared.interval();
+        let pause = match outcome {
+            Ok(Step::More) => Duration::ZERO,
+            Ok(Step::Done) => interval,
+            Err(_) => (interval * 2_u32.saturating_pow(self.failures.min(10))).min(LONGEST_PAUSE.max(interval)),
+        };
+        self.failures = if outcome.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        // While there is more to read, an unknown root may be in what was not read yet.
+        if !matches!(outcome, Ok(Step::More)) {
+            self.looking.drain(..).for_each(|reply| drop(reply.send(())));
+        }
+        if pause.is_zero() {
+            self.begin_step();
+        } else {
+            self.timer = Some(myself.send_after(pause, || FollowerMessage::Poll.into()));
+        }
+    }
+}

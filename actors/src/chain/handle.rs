@@ -1,0 +1,363 @@
+//! What is followed from chains, as verification and front-ends read it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use selfsame_protocol::Address;
+use selfsame_protocol::chain::contracts::FollowedKey;
+use selfsame_protocol::chain::followed::{FollowedRoots, KeyOwner, RootJudgement, Unavailable};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
+use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::follower::FollowerMessage;
+use super::key_source::state_name;
+use super::nodes::NodeStatus;
+use super::root_source::RootSource;
+use super::settings::{FollowedOwner, KeyContract};
+use super::state::{ChainState, Contract, FollowedChain, FollowedSource};
+
+/// The longest time that a proof waits because its root is looked for.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+
+/// What is followed from chains. Cheap to clone. The handle stays valid when its actors restart.
+#[derive(Clone)]
+pub struct ChainHandle {
+    state: Arc<ChainState>,
+}
+
+/// The proofs that a root is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RootUse {
+    /// Legacy proofs for a credential.
+    Legacy(LegacyIdentifier),
+    /// Current proofs.
+    Current,
+}
+
+/// A chain, in the status.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChainStatus {
+    /// Its configured name.
+    pub name: String,
+    /// The number that its transactions are signed with.
+    pub chain_id: u64,
+    /// How many nodes must give the same answer.
+    pub agree: usize,
+    /// The nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// Answers of single nodes that were outvoted, since the start.
+    pub outvoted: u64,
+    /// The contracts.
+    pub sources: Vec<SourceStatus>,
+}
+
+/// A followed contract, in the status.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceStatus {
+    /// Its configured name.
+    pub name: String,
+    /// Where it is.
+    pub address: Address,
+    /// The environment whose proofs it is for.
+    pub environment: Environment,
+    /// `reading` until it was read up to the newest block, then `following`; `stale` when its data
+    /// is so old that proofs are refused.
+    pub state: &'static str,
+    /// The newest block that the nodes named, and the last one that was read.
+    pub head: u64,
+    /// The last block that was read.
+    pub read: u64,
+    /// The age of the newest block at which the data was complete, in seconds; null before the
+    /// first one.
+    pub confirmed_seconds_ago: Option<u64>,
+    /// From this age on proofs are refused, in seconds.
+    pub stale_after: u64,
+    /// Seconds since the last good step of this run; null before it.
+    pub answered_seconds_ago: Option<u64>,
+    /// Why the last step failed; null when it did not.
+    pub failure: Option<String>,
+    /// Reorganizations that were followed, since the start.
+    pub reorganizations: u64,
+    /// What is followed.
+    #[serde(flatten)]
+    pub data: SourceData,
+}
+
+/// What is followed of a contract, in the status.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum SourceData {
+    /// Roots.
+    Roots {
+        /// The credentials of a legacy tree; empty for current roots.
+        identifiers: Vec<LegacyIdentifier>,
+        /// How many roots are kept.
+        roots: usize,
+        /// The newest root; null when there is none.
+        newest_root: Option<Root>,
+        /// The age of the newest root, in seconds.
+        newest_root_seconds_ago: Option<u64>,
+        /// How often the history was read again from nothing since the start, because it
+        /// contradicted itself.
+        restarts: u64,
+    },
+    /// Keys.
+    Keys {
+        /// The keys that were read.
+        keys: Vec<KeyStatus>,
+    },
+}
+
+/// A followed key, in the status.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyStatus {
+    /// Whose key it is.
+    pub owner: String,
+    /// `present`, `absent` or `deleted`.
+    pub state: &'static str,
+    /// Whether the configuration has another key, which then counts.
+    pub differs_from_configuration: bool,
+}
+
+impl ChainHandle {
+    pub(crate) fn new(state: Arc<ChainState>) -> Self {
+        Self { state }
+    }
+
+    /// The age of a legacy root that a contract published for a credential; `None` when no contract
+    /// is followed for the credential.
+    ///
+    /// # Errors
+    /// The contracts that may have published the root cannot decide now.
+    pub(crate) fn legacy_age(
+        &self,
+        environment: Environment,
+        identifier: LegacyIdentifier,
+        root: Root,
+        now: UnixSeconds,
+    ) -> Result<Option<Result<RootAge, UntrustedRoot>>, Unavailable> {
+        let (mut best, mut unknown_to, mut unavailable) = (None, None, None);
+        for followed in self.roots_for(environment, RootUse::Legacy(identifier)) {
+            match followed.legacy_age(root, now) {
+                Ok(RootJudgement::Published(RootAge::Newest)) => return Ok(Some(Ok(RootAge::Newest))),
+                Ok(RootJudgement::Published(RootAge::Seconds(age))) => {
+                    best = Some(best.map_or(age, |best: u64| best.min(age)));
+                }
+                Ok(RootJudgement::Unknown) => unknown_to = Some(Arc::clone(&followed.source)),
+                Err(error) => unavailable = Some(error),
+            }
+        }
+        match (best, unavailable, unknown_to) {
+            (Some(age), ..) => Ok(Some(Ok(RootAge::Seconds(age)))),
+            (None, Some(error), _) => Err(error),
+            (None, None, Some(source_name)) => Ok(Some(Err(self.untrusted(environment, root, source_name)))),
+            (None, None, None) => Ok(None),
+        }
+    }
+
+    /// Whether a current root counts that a contract published; `None` when no contract is
+    /// followed in the environment.
+    ///
+    /// # Errors
+    /// The contracts that may have published the root cannot decide now.
+    pub(crate) fn is_current(
+        &self,
+        environment: Environment,
+        root: Root,
+        now: UnixSeconds,
+    ) -> Result<Option<bool>, Unavailable> {
+        let (mut decided, mut unavailable) = (None, None);
+        for followed in self.roots_for(environment, RootUse::Current) {
+            match followed.is_valid(root, now) {
+                Ok(RootJudgement::Published(true)) => return Ok(Some(true)),
+                Ok(RootJudgement::Published(false) | RootJudgement::Unknown) => decided = Some(false),
+                Err(error) => unavailable = Some(error),
+            }
+        }
+        unavailable.map_or(Ok(decided), Err)
+    }
+
+    /// The key of an owner, with the name of the contract that it is followed from; `None` when it
+    /// is not followed.
+    ///
+    /// # Errors
+    /// The contract cannot decide now.
+    pub(crate) fn key(
+        &self,
+        environment: Environment,
+        owner: KeyOwner,
+        now: UnixSeconds,
+    ) -> Result<Option<(FollowedKey, Arc<str>)>, Unavailable> {
+        for source in self.state.key_sources() {
+            let followed = source.published();
+            if followed.environment == environment
+                && let Some(key) = followed.get(owner, now)?
+            {
+                return Ok(Some((key, Arc::clone(&followed.source))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// When the newest followed root of a credential was published; `None` when there is none.
+    pub(crate) fn newest_legacy_time(
+        &self,
+        environment: Environment,
+        identifier: LegacyIdentifier,
+    ) -> Option<UnixSeconds> {
+        let newest = |followed: Arc<FollowedRoots>| followed.history.newest().map(|(_, published)| published.time);
+        self.roots_for(environment, RootUse::Legacy(identifier)).filter_map(newest).max()
+    }
+
+    /// Whether a contract published a root that is kept.
+    pub(crate) fn has_root(&self, environment: Environment, is_current: bool, root: Root) -> bool {
+        let sources = self.state.root_sources().map(RootSource::published);
+        sources
+            .filter(|followed| followed.environment == environment && followed.is_current() == is_current)
+            .any(|followed| followed.history.get(root).is_some())
+    }
+
+    /// Looks at the contracts again that may have published these roots and do not have them, for
+    /// at most a second. Many callers cause one look.
+    pub(crate) async fn look_for(
+        &self,
+        environment: Environment,
+        wanted: &HashSet<(RootUse, Root)>,
+        deadline: Instant,
+    ) {
+        let lacks = |source: &&Arc<FollowedSource>| match &source.contract {
+            Contract::Roots(roots) => {
+                let followed = roots.published();
+                let is_wanted =
+                    |(of, root): &(RootUse, Root)| is_for(&followed, *of) && followed.history.get(*root).is_none();
+                followed.environment == environment && wanted.iter().any(is_wanted)
+            }
+            Contract::Keys(_) => false,
+        };
+        let deadline = deadline.min(Instant::now() + LOOK_LIMIT);
+        let looks = self.state.sources().filter(lacks).map(|source| source.slot.call(FollowerMessage::Look, deadline));
+        // A contract that was not looked at in time is judged by what is known of it.
+        join_all(looks).await;
+    }
+
+    /// Changes the owners whose keys are followed in an environment, from the next step on, which
+    /// this causes.
+    pub fn set_owners(&self, environment: Environment, contract: KeyContract, owners: &[FollowedOwner]) {
+        for source in self.state.sources() {
+            if let Contract::Keys(keys) = &source.contract
+                && (keys.settings.environment, keys.settings.contract) == (environment, contract)
+            {
+                keys.set_owners(owners.to_vec());
+                source.slot.cast(FollowerMessage::Poll);
+            }
+        }
+    }
+
+    /// Whether nothing is followed.
+    pub fn is_empty(&self) -> bool {
+        self.state.chains.is_empty()
+    }
+
+    /// The chains with their contracts, as they are at `now`, the service's time.
+    pub fn status(&self, now: UnixSeconds) -> Vec<ChainStatus> {
+        self.state.chains.iter().map(|chain| chain.status(now)).collect()
+    }
+
+    fn roots_for(&self, environment: Environment, of: RootUse) -> impl Iterator<Item = Arc<FollowedRoots>> {
+        let published = self.state.root_sources().map(RootSource::published);
+        published.filter(move |followed| followed.environment == environment && is_for(followed, of))
+    }
+
+    /// Why a root that no contract of its credential published does not count.
+    fn untrusted(&self, environment: Environment, root: Root, source_name: Arc<str>) -> UntrustedRoot {
+        let sources = self.state.root_sources().map(RootSource::published);
+        let publisher = sources
+            .filter(|followed| followed.environment == environment && !followed.is_current())
+            .find(|followed| followed.history.get(root).is_some());
+        match publisher {
+            Some(publisher) => UntrustedRoot::OtherIdentifiers(publisher.identifiers().to_vec()),
+            None => UntrustedRoot::Unpublished { source_name },
+        }
+    }
+}
+
+fn is_for(followed: &FollowedRoots, of: RootUse) -> bool {
+    match of {
+        RootUse::Legacy(identifier) => followed.identifiers().contains(&identifier),
+        RootUse::Current => followed.is_current(),
+    }
+}
+
+impl FollowedChain {
+    fn status(&self, now: UnixSeconds) -> ChainStatus {
+        ChainStatus {
+            name: self.name.clone(),
+            chain_id: self.chain_id,
+            agree: self.agree,
+            nodes: self.nodes.status(),
+            outvoted: self.nodes.outvoted(),
+            sources: self.sources.iter().map(|source| source.status(now)).collect(),
+        }
+    }
+}
+
+impl FollowedSource {
+    fn status(&self, now: UnixSeconds) -> SourceStatus {
+        let progress = self.contract.progress();
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (address, environment, confirmed, stale_after, data) = match &self.contract {
+            Contract::Roots(source) => {
+                let followed = source.published();
+                let newest = followed.history.newest().map(|(_, published)| published);
+                let data = SourceData::Roots {
+                    identifiers: followed.identifiers().to_vec(),
+                    roots: followed.history.len(),
+                    newest_root: newest.map(|published| published.root),
+                    newest_root_seconds_ago: newest.map(|published| now.since(published.time)),
+                    restarts: count(&progress.restarts),
+                };
+                (source.settings.address, followed.environment, followed.confirmed, followed.stale_after, data)
+            }
+            Contract::Keys(source) => {
+                let followed = source.published();
+                let differing = source.differing();
+                let mut keys: Vec<_> = followed.keys.iter().collect();
+                keys.sort_by_key(|(owner, _)| **owner);
+                let status = |(owner, key): (&KeyOwner, &FollowedKey)| KeyStatus {
+                    owner: owner.to_string(),
+                    state: state_name(key),
+                    differs_from_configuration: differing.contains(owner),
+                };
+                let data = SourceData::Keys { keys: keys.into_iter().map(status).collect() };
+                (source.settings.address, followed.environment, followed.confirmed, followed.stale_after, data)
+            }
+        };
+        let age = confirmed.map(|header| now.since(header.time));
+        let (answered_seconds_ago, failure) = self.health();
+        SourceStatus {
+            name: self.contract.name().to_owned(),
+            address,
+            environment,
+            state: match age {
+                None => "reading",
+                Some(age) if age > stale_after => "stale",
+                Some(_) => "following",
+            },
+            head: count(&progress.head),
+            read: count(&progress.read),
+            confirmed_seconds_ago: age,
+            stale_after,
+            answered_seconds_ago,
+            failure,
+            reorganizations: count(&progress.reorganizations),
+            data,
+        }
+    }
+}

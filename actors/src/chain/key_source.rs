@@ -1,0 +1,201 @@
+//! Follows the keys of one contract: the keys of the configured owners, read again at each step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+use selfsame_protocol::Bytes;
+use selfsame_protocol::chain::contracts::{
+    AnswerError, FollowedKey, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
+};
+use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner};
+use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
+use selfsame_protocol::verification::roots::is_ahead;
+use selfsame_storage::{ChainRecords, KeySourceRecord, SourceId, StoreError};
+use tokio::sync::oneshot;
+
+use super::error::ChainError;
+use super::nodes::Nodes;
+use super::progress::Progress;
+use super::settings::{FollowedOwner, KeyContract, KeySourceSettings, source_id};
+use crate::clock::Clock;
+
+/// The most keys that one round trip asks for.
+const KEYS_PER_QUESTION: usize = 100;
+
+/// How far the stored time may be behind the read one, in seconds of the chain.
+const STORE_INTERVAL: u64 = 300;
+
+const WHAT: &str = "public keys";
+
+/// The keys of one contract.
+pub(super) struct KeySource {
+    pub settings: KeySourceSettings,
+    id: SourceId,
+    nodes: Arc<Nodes>,
+    records: Arc<ChainRecords>,
+    clock: Arc<dyn Clock>,
+    owners: ArcSwap<Vec<FollowedOwner>>,
+    published: ArcSwap<FollowedKeys>,
+    pub progress: Progress,
+}
+
+impl KeySource {
+    /// The source as it is stored.
+    pub fn load(
+        settings: KeySourceSettings,
+        chain_id: u64,
+        nodes: Arc<Nodes>,
+        records: Arc<ChainRecords>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let name = match settings.contract {
+            KeyContract::Issuers => "issuers",
+            KeyContract::OprfKeys => "oprf keys",
+        };
+        let id = source_id(chain_id, settings.address, name);
+        let (confirmed, stored) = match records.key_source(id)? {
+            Some(KeySourceRecord { confirmed, keys }) => (Some(confirmed), HashMap::from_iter(keys)),
+            None => (None, HashMap::new()),
+        };
+        let owners = ArcSwap::from_pointee(settings.owners.clone());
+        let published = FollowedKeys {
+            source: settings.name.as_str().into(),
+            environment: settings.environment,
+            stale_after: settings.freshness.stale_after.as_secs(),
+            confirmed,
+            keys: known_keys(&settings.owners, &stored),
+        };
+        let (published, progress) = (ArcSwap::from_pointee(published), Progress::default());
+        Ok(Self { settings, id, nodes, records, clock, owners, published, progress })
+    }
+
+    /// Changes the owners whose keys are followed. The key of a new one is unknown until the next
+    /// step.
+    pub fn set_owners(&self, owners: Vec<FollowedOwner>) {
+        let before = self.published();
+        let keys = known_keys(&owners, &before.keys);
+        self.published.store(Arc::new(FollowedKeys { keys, ..FollowedKeys::clone(&before) }));
+        self.owners.store(Arc::new(owners));
+    }
+
+    /// The owners whose configured key is not the followed one.
+    pub fn differing(&self) -> Vec<KeyOwner> {
+        let published = self.published();
+        let differs = |owner: &&FollowedOwner| {
+            let followed = published.keys.get(&owner.owner);
+            owner.configured.is_some_and(|key| followed.is_some_and(|followed| *followed != FollowedKey::Present(key)))
+        };
+        self.owners.load().iter().filter(differs).map(|owner| owner.owner).collect()
+    }
+
+    /// The keys, as verification reads them.
+    pub fn published(&self) -> Arc<FollowedKeys> {
+        self.published.load_full()
+    }
+
+    /// Reads all keys. Call one at a time.
+    pub async fn step(&self) -> Result<(), ChainError> {
+        let now = self.clock.unix_seconds();
+        let recent = now.minus(self.settings.freshness.fresh_for.as_secs());
+        let head = self.nodes.head(BlockTag::Latest, recent).await?;
+        if is_ahead(head.time, now) {
+            return Err(ChainError::Ahead(head.time.since(now)));
+        }
+        self.progress.head.store(head.number, Ordering::Relaxed);
+        let before = self.published();
+        if before.confirmed.is_some_and(|confirmed| confirmed.number > head.number) {
+            return Ok(());
+        }
+        let newest = self.read_keys(head).await?;
+        let settled = match self.settings.added_at {
+            BlockTag::Latest => None,
+            tag => {
+                let settled = self.nodes.head(tag, recent).await?;
+                Some(self.read_keys(settled).await?)
+            }
+        };
+        let counts = |(owner, newest): (&KeyOwner, &FollowedKey)| {
+            let is_settled = settled.as_ref().is_none_or(|settled| settled.get(owner) == Some(newest));
+            let is_present = matches!(newest, FollowedKey::Present(_));
+            (*owner, if is_present && !is_settled { FollowedKey::Absent } else { *newest })
+        };
+        let keys: HashMap<_, _> = newest.iter().map(counts).collect();
+        self.log_changes(&before.keys, &keys);
+        let is_due = before.confirmed.is_none_or(|confirmed| head.time.since(confirmed.time) >= STORE_INTERVAL);
+        if is_due || keys != before.keys {
+            self.store(head, &keys).await?;
+        }
+        self.progress.read.store(head.number, Ordering::Relaxed);
+        self.published.store(Arc::new(FollowedKeys { confirmed: Some(head), keys, ..FollowedKeys::clone(&before) }));
+        Ok(())
+    }
+
+    async fn read_keys(&self, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
+        let owners: Vec<_> = self.owners.load().iter().map(|owner| owner.owner).collect();
+        let mut keys = HashMap::with_capacity(owners.len());
+        for owners in owners.chunks(KEYS_PER_QUESTION) {
+            let call =
+                |owner: &KeyOwner| Question::Call { to: self.settings.address, data: key_call(*owner), at: at.hash };
+            let questions: Vec<_> = owners.iter().map(call).collect();
+            for (owner, answer) in owners.iter().zip(self.nodes.ask(&questions, WHAT).await?) {
+                let answer = answer.map_err(|refusal| ChainError::Refused { what: WHAT, refusal })?;
+                let key = read_key(*owner, &answer).map_err(|error| ChainError::Answer { what: WHAT, error })?;
+                keys.insert(*owner, key);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Logs what changed, and names the configured keys that are not the contract's.
+    fn log_changes(&self, before: &HashMap<KeyOwner, FollowedKey>, keys: &HashMap<KeyOwner, FollowedKey>) {
+        let source = &self.settings.name;
+        for FollowedOwner { owner, configured } in self.owners.load().iter() {
+            let Some(key) = keys.get(owner).filter(|key| before.get(owner) != Some(key)) else { continue };
+            tracing::info!(source, %owner, state = state_name(key), "a followed key was read for the first time or changed");
+            if configured.is_some_and(|configured| *key != FollowedKey::Present(configured)) {
+                tracing::warn!(source, %owner, "the configured public key is not the contract's; the configured one counts");
+            }
+        }
+    }
+
+    async fn store(&self, confirmed: Header, keys: &HashMap<KeyOwner, FollowedKey>) -> Result<(), ChainError> {
+        fault_point!(ChainStoreBefore);
+        let mut keys: Vec<_> = keys.iter().map(|(owner, key)| (*owner, *key)).collect();
+        keys.sort_by_key(|(owner, _)| *owner);
+        let (written, durable) = oneshot::channel();
+        let record = KeySourceRecord { confirmed, keys };
+        self.records.write_keys(self.id, &record, Box::new(move |result| drop(written.send(result))));
+        durable.await.unwrap_or(Err(StoreError::Closing))?;
+        fault_point!(ChainStoreAfter);
+        Ok(())
+    }
+}
+
+fn known_keys(owners: &[FollowedOwner], known: &HashMap<KeyOwner, FollowedKey>) -> HashMap<KeyOwner, FollowedKey> {
+    owners.iter().filter_map(|owner| Some((owner.owner, *known.get(&owner.owner)?))).collect()
+}
+
+fn key_call(owner: KeyOwner) -> Bytes {
+    match owner {
+        KeyOwner::Issuer(id) => issuer_key_call(id),
+        KeyOwner::RelyingParty(rp_id) => oprf_key_call(rp_id.0),
+    }
+}
+
+fn read_key(owner: KeyOwner, answer: &Answer) -> Result<FollowedKey, AnswerError> {
+    match owner {
+        KeyOwner::Issuer(_) => read_issuer_key(answer),
+        KeyOwner::RelyingParty(_) => read_oprf_key(answer),
+    }
+}
+
+/// The state of a key in a word, for logs and status.
+pub(super) fn state_name(key: &FollowedKey) -> &'static str {
+    match key {
+        FollowedKey::Present(_) => "present",
+        FollowedKey::Absent => "absent",
+        FollowedKey::Deleted => "deleted",
+    }
+}

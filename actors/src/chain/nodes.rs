@@ -1,0 +1,270 @@
+//! The nodes of one chain, of which a number must agree.
+//!
+//! A question is put to the nodes so that honest ones give equal answers: about a block by its
+//! hash, or about heights that all of them have reached. An answer counts when as many nodes gave
+//! it as must agree, and a node that lies, hangs or is behind is then outvoted.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
+use selfsame_protocol::time::UnixSeconds;
+use tokio::time::Instant;
+
+use super::error::{ChainError, NodeFailure};
+use super::node::{ChainNode, NodeError, Refusal};
+
+/// For how long a node is not asked after it failed, and at least when it asks for fewer questions.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The longest pause that a node can ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// For how long a node of another chain is not asked.
+const OTHER_CHAIN_PAUSE: Duration = Duration::from_secs(60);
+
+/// What a node answered to each question of a round trip.
+type Answers = Vec<Result<Answer, Refusal>>;
+
+/// The nodes of one chain.
+pub(super) struct Nodes {
+    chain_id: u64,
+    /// How many nodes must give the same answer; at least 1.
+    agree: usize,
+    nodes: Vec<Member>,
+    /// The node that is asked first when one answer is enough.
+    preferred: AtomicUsize,
+    /// Answers that were outvoted, since the start.
+    outvoted: AtomicU64,
+}
+
+struct Member {
+    node: Arc<dyn ChainNode>,
+    state: Mutex<MemberState>,
+}
+
+#[derive(Default)]
+struct MemberState {
+    /// Whether the node has named the chain's id since its last failure.
+    is_checked: bool,
+    /// When the node last answered.
+    answered: Option<Instant>,
+    /// The last failure, and until when the node is not asked.
+    failure: Option<(String, Instant)>,
+}
+
+/// How a node is doing.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NodeStatus {
+    /// Its name: its host.
+    pub name: String,
+    /// Seconds since it last answered; null before the first time.
+    pub answered_seconds_ago: Option<u64>,
+    /// Why it did not answer the last time; null when it did.
+    pub failure: Option<String>,
+}
+
+impl Nodes {
+    /// The nodes of the chain with an id, of which `agree` must agree.
+    pub fn new(chain_id: u64, agree: usize, nodes: Vec<Arc<dyn ChainNode>>) -> Self {
+        let member = |node| Member { node, state: Mutex::default() };
+        let nodes = nodes.into_iter().map(member).collect();
+        Self { chain_id, agree: agree.max(1), nodes, preferred: AtomicUsize::new(0), outvoted: AtomicU64::new(0) }
+    }
+
+    /// How each node is doing.
+    pub fn status(&self) -> Vec<NodeStatus> {
+        let status = |member: &Member| {
+            let state = member.lock();
+            NodeStatus {
+                name: member.node.name().to_owned(),
+                answered_seconds_ago: state.answered.map(|answered| answered.elapsed().as_secs()),
+                failure: state.failure.as_ref().map(|(failure, _)| failure.clone()),
+            }
+        };
+        self.nodes.iter().map(status).collect()
+    }
+
+    /// Answers that were outvoted, since the start.
+    pub fn outvoted(&self) -> u64 {
+        self.outvoted.load(Ordering::Relaxed)
+    }
+
+    /// The newest block with this tag that as many nodes have as must agree. A node whose newest
+    /// block is from before `recent` does not keep the others from being asked.
+    pub async fn head(&self, tag: BlockTag, recent: UnixSeconds) -> Result<Header, ChainError> {
+        const WHAT: &str = "the newest block";
+        let header = |answers: &Answers| match answers.first() {
+            Some(Ok(Answer::Block(header))) => *header,
+            _ => None,
+        };
+        let is_recent = |answers: &&Answers| header(answers).is_some_and(|header| header.time >= recent);
+        let is_enough = |collected: &[Answers]| collected.iter().filter(is_recent).count() >= self.agree;
+        let collected = self.collect(&[Question::Block(tag)], is_enough).await?;
+        let mut heads: Vec<Header> = collected.iter().filter_map(header).collect();
+        heads.sort_by_key(|header| std::cmp::Reverse(header.number));
+        let Some(agreed) = heads.get(self.agree - 1) else { return Err(ChainError::NoBlock(WHAT)) };
+        if self.agree == 1 {
+            return Ok(*agreed);
+        }
+        self.block(agreed.number, WHAT).await?.ok_or(ChainError::NoBlock(WHAT))
+    }
+
+    /// The block of a height; `None` when the nodes have none.
+    pub async fn block(&self, number: u64, what: &'static str) -> Result<Option<Header>, ChainError> {
+        match self.ask_one(Question::Block(BlockTag::Number(number)), what).await? {
+            Answer::Block(header) => Ok(header),
+            _ => Err(ChainError::NoBlock(what)),
+        }
+    }
+
+    /// Asks one question that the nodes must not refuse.
+    pub async fn ask_one(&self, question: Question, what: &'static str) -> Result<Answer, ChainError> {
+        let mut answers = self.ask(&[question], what).await?;
+        let answer = answers.pop().ok_or(ChainError::NoBlock(what))?;
+        answer.map_err(|refusal| ChainError::Refused { what, refusal })
+    }
+
+    /// Asks questions in one round trip. The answers are in the order of the questions. A question
+    /// is refused when too few nodes answered it the same and one of them refused it.
+    pub async fn ask(&self, questions: &[Question], what: &'static str) -> Result<Answers, ChainError> {
+        let is_decided = |collected: &[Answers]| {
+            self.agree == 1 || (0..questions.len()).all(|index| self.winner(collected, index).is_some())
+        };
+        let collected = self.collect(questions, is_decided).await?;
+        let decide = |index| match self.winner(&collected, index) {
+            Some(answer) => {
+                let others =
+                    collected.iter().filter(|answers| answers[index].as_ref().is_ok_and(|other| other != answer));
+                self.outvoted.fetch_add(others.count() as u64, Ordering::Relaxed);
+                Ok(Ok(answer.clone()))
+            }
+            None => match collected.iter().find_map(|answers| answers[index].as_ref().err()) {
+                Some(refusal) => Ok(Err(refusal.clone())),
+                None => Err(ChainError::Disagreement { agree: self.agree, what }),
+            },
+        };
+        (0..questions.len()).map(decide).collect()
+    }
+
+    /// The answer that as many nodes gave as must agree.
+    fn winner<'a>(&self, collected: &'a [Answers], index: usize) -> Option<&'a Answer> {
+        let given = || collected.iter().filter_map(|answers| answers[index].as_ref().ok());
+        given().find(|answer| given().filter(|other| other == answer).count() >= self.agree)
+    }
+
+    /// Asks the nodes until `is_enough`: one after the other when one answer is enough, otherwise
+    /// all at once, so that a node that hangs delays nothing once enough others agree.
+    async fn collect(
+        &self,
+        questions: &[Question],
+        is_enough: impl Fn(&[Answers]) -> bool,
+    ) -> Result<Vec<Answers>, ChainError> {
+        let (mut collected, mut reasons) = (Vec::new(), Vec::new());
+        let preferred = self.preferred.load(Ordering::Relaxed);
+        let order = (0..self.nodes.len()).map(|offset| (preferred + offset) % self.nodes.len());
+        let asked = order.map(|index| async move { (index, self.nodes[index].ask(questions, self.chain_id).await) });
+        let mut keep = |(index, answers): (usize, Result<Answers, NodeFailure>)| match answers {
+            Ok(answers) => {
+                self.preferred.store(index, Ordering::Relaxed);
+                collected.push(answers);
+                is_enough(&collected)
+            }
+            Err(failure) => {
+                reasons.push(format!("{}: {failure}", self.nodes[index].node.name()));
+                false
+            }
+        };
+        if self.agree == 1 {
+            for asking in asked {
+                if keep(asking.await) {
+                    break;
+                }
+            }
+        } else {
+            let mut asked: FuturesUnordered<_> = asked.collect();
+            while let Some(answered) = asked.next().await {
+                if keep(answered) {
+                    break;
+                }
+            }
+        }
+        if collected.len() < self.agree {
+            let reasons = reasons.join("; ");
+            return Err(ChainError::TooFew { answered: collected.len(), agree: self.agree, reasons });
+        }
+        Ok(collected)
+    }
+}
+
+impl Member {
+    /// Asks the node, after it has named the chain's id.
+    async fn ask(&self, questions: &[Question], chain_id: u64) -> Result<Answers, NodeFailure> {
+        let is_checked = {
+            let state = self.lock();
+            if let Some((failure, until)) = &state.failure
+                && *until > Instant::now()
+            {
+                return Err(NodeFailure::Waiting(failure.clone()));
+            }
+            state.is_checked
+        };
+        let answered = match self.check_chain(is_checked, chain_id).await {
+            Ok(()) => match self.node.ask(questions).await {
+                // Questions about fewer blocks get shorter answers, as after a refusal.
+                Err(error @ NodeError::TooLarge { .. }) => {
+                    let refusal = Refusal { code: 0, message: error.to_string() };
+                    Ok(vec![Err(refusal); questions.len()])
+                }
+                answered => answered.map_err(NodeFailure::from),
+            },
+            Err(failure) => Err(failure),
+        };
+        let mut state = self.lock();
+        match answered {
+            Ok(answers) if answers.len() == questions.len() => {
+                *state = MemberState { is_checked: true, answered: Some(Instant::now()), failure: None };
+                Ok(answers)
+            }
+            Ok(_) => {
+                let failure = NodeError::Malformed("it does not answer each question".to_owned()).into();
+                Err(state.fail(failure))
+            }
+            Err(failure) => Err(state.fail(failure)),
+        }
+    }
+
+    async fn check_chain(&self, is_checked: bool, expected: u64) -> Result<(), NodeFailure> {
+        if is_checked {
+            return Ok(());
+        }
+        match self.node.ask(&[Question::ChainId]).await?.pop() {
+            Some(Ok(Answer::ChainId(found))) if found == expected => Ok(()),
+            Some(Ok(Answer::ChainId(found))) => Err(NodeFailure::OtherChain { found, expected }),
+            _ => Err(NodeFailure::NoChainId),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MemberState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MemberState {
+    /// Records a failure. The node names its chain again before it is asked anything else: behind
+    /// its address there may be another one by then.
+    fn fail(&mut self, failure: NodeFailure) -> NodeFailure {
+        let pause = match &failure {
+            NodeFailure::Node(NodeError::RateLimited { retry_after }) => {
+                retry_after.unwrap_or_default().clamp(PAUSE, LONGEST_PAUSE)
+            }
+            NodeFailure::OtherChain { .. } => OTHER_CHAIN_PAUSE,
+            _ => PAUSE,
+        };
+        self.is_checked = false;
+        self.failure = Some((failure.to_string(), Instant::now() + pause));
+        failure
+    }
+}
