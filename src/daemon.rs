@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use selfsame_actors::{
-    AdmissionLimits, BatchLimits, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError, Settings,
-    SignInHandle, VerificationHandle,
+    AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
+    Settings, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
@@ -38,7 +38,7 @@ use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verification::setup::SetupError;
-use crate::{gateway, indexer, openapi, operator, sign_in, verification};
+use crate::{chain, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,9 @@ pub enum DaemonError {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A chain cannot be followed as it is configured.
+    #[error(transparent)]
+    Chain(#[from] chain::setup::SetupError),
     /// The verifier's keys cannot be set up.
     #[error(transparent)]
     Verifier(#[from] SetupError),
@@ -103,6 +106,7 @@ pub struct Reloading {
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
+    chain: ChainHandle,
     simulation: Arc<ArcSwapOption<Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
@@ -117,6 +121,7 @@ impl Reloading {
             registry: service.registry(),
             verification: service.verification(),
             sign_in: service.sign_in(),
+            chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
@@ -129,6 +134,7 @@ impl Reloading {
     pub fn apply(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
+        chain::setup::follow_owners(config, &self.chain);
         self.sign_in.set_clients(sign_in::setup::clients(config));
         self.sign_in.set_limits(sign_in::setup::limits(config));
         let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
@@ -182,7 +188,9 @@ impl Daemon {
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
-        let settings = Settings { verification, sign_in, ..settings(config) };
+        let followed = chain::setup::chains(config)?;
+        let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
+        let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();

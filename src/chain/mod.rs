@@ -1,7 +1,8 @@
-//! Nodes of public chains, asked over the network.
+//! Following public chains: what the configuration says, and nodes that are asked over the network.
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`setup`] | the settings of following, from the configuration |
 //! | [`node_url`] | the URL of a node, which is a secret |
 //! | [`transport`] | one HTTP exchange with a node, bounded in time and bytes |
 //! | [`questions`] | questions as JSON-RPC requests |
@@ -12,6 +13,7 @@ mod answers;
 mod json_rpc;
 mod node_url;
 mod questions;
+pub mod setup;
 mod transport;
 
 pub use json_rpc::{JsonRpcNode, NodeCounters, NodeSettings};

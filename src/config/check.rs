@@ -13,6 +13,7 @@ use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 
+use super::chains::{Chain, ContractKind};
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
@@ -42,8 +43,10 @@ pub(super) fn check_lists(config: &Config) -> Vec<InvalidSetting> {
         check_apps(config),
         check_actions(config),
         check_issuers(config),
+        check_issuer_keys(config),
         check_relying_parties(config),
         check_trusted_roots(config),
+        check_chains(config),
     ]
     .concat()
 }
@@ -305,7 +308,7 @@ fn check_actions(config: &Config) -> Vec<InvalidSetting> {
 
 /// Whether an action has a limit that a person can reach with legacy and with current proofs.
 fn counts_persons_twice(config: &Config, app: &App, action: &Action) -> bool {
-    let accepts_both = config.accepts_legacy(app) && action.accept_legacy && config.oprf_public_key(&app.id).is_some();
+    let accepts_both = config.accepts_legacy(app) && action.accept_legacy && config.takes_current_proofs(app);
     action.max_verifications > 0 && accepts_both && !action.counts_kinds_separately
 }
 
@@ -328,6 +331,22 @@ fn check_issuers(config: &Config) -> Vec<InvalidSetting> {
             let message = format!("issuer {} has to name the identifiers of its proofs: [\"passport\"]", issuer.id);
             found.push(invalid_setting(key("identifiers"), message));
         }
+    }
+    found
+}
+
+/// Whether every issuer has a key: a configured one, or one that is followed.
+fn check_issuer_keys(config: &Config) -> Vec<InvalidSetting> {
+    let mut found = Vec::new();
+    for (index, issuer) in config.issuers.iter().enumerate().filter(|(_, issuer)| issuer.public_key.is_none()) {
+        let missing = issuer.environments().iter().find(|own| !config.follows(ContractKind::Issuers, **own));
+        found.extend(missing.map(|environment| {
+            let message = format!(
+                "is missing, and no chain is followed for the issuers of {}; give the key that signs its credentials",
+                environment.name()
+            );
+            invalid_setting(format!("issuers[{index}].public_key"), message)
+        }));
     }
     found
 }
@@ -375,6 +394,103 @@ fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
         found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), message));
     }
     found
+}
+
+fn check_chains(config: &Config) -> Vec<InvalidSetting> {
+    let mut found = Vec::new();
+    let mut names = Seen::new("chains");
+    for (index, chain) in config.chains.iter().enumerate() {
+        let key = |name: &str| format!("chains[{index}].{name}");
+        if !is_plain_name(&chain.name) {
+            let message = format!("{:?} is not a name: 1 to 64 lower-case letters, digits and -", chain.name);
+            found.push(invalid_setting(key("name"), message));
+        }
+        if let Some(first) = names.first_before(&chain.name, index) {
+            found.push(invalid_setting(key("name"), format!("{} is the name of {first} already", chain.name)));
+        }
+        if chain.chain_id().is_none_or(|chain_id| chain_id == 0) {
+            found.push(invalid_setting(key("chain_id"), "is missing; give the number of the chain, or a preset"));
+        }
+        match (chain.rpc.len(), &chain.rpc_file) {
+            (0, None) => found.push(invalid_setting(key("rpc"), "is missing; give the URL of a node, or rpc_file")),
+            (1.., Some(_)) => {
+                found.push(invalid_setting(key("rpc_file"), "is given beside rpc; give one of them"));
+            }
+            (nodes, None) if !(1..=nodes).contains(&chain.agree) => {
+                let message = format!("{} nodes cannot agree among {nodes}; give 1 to {nodes}", chain.agree);
+                found.push(invalid_setting(key("agree"), message));
+            }
+            _ => {}
+        }
+        if !(MILLISECOND..=HOUR).contains(&chain.request_timeout) {
+            found.push(invalid_setting(key("request_timeout"), "is out of range; give 1ms to 1h"));
+        }
+        found.extend(check_contracts(chain, index));
+    }
+    found
+}
+
+fn check_contracts(chain: &Chain, chain_index: usize) -> Vec<InvalidSetting> {
+    let mut found = Vec::new();
+    let mut names = HashSet::new();
+    let key = |index: usize, name: &str| format!("chains[{chain_index}].contracts[{index}].{name}");
+    for (index, entry) in chain.contracts.iter().enumerate() {
+        if !is_plain_name(&entry.name) || !names.insert(&entry.name) {
+            let message = format!(
+                "{:?} is not a name of its own: 1 to 64 lower-case letters, digits and -, once in the chain",
+                entry.name
+            );
+            found.push(invalid_setting(key(index, "name"), message));
+        }
+    }
+    let contracts = chain.contracts();
+    if contracts.is_empty() {
+        found
+            .push(invalid_setting(format!("chains[{chain_index}].contracts"), "is empty; give a contract or a preset"));
+    }
+    for contract in contracts {
+        let contract = match contract {
+            Ok(contract) => contract,
+            Err((index, missing)) => {
+                found.push(invalid_setting(key(index, missing), "is missing"));
+                continue;
+            }
+        };
+        // Contracts of a preset have no entry unless one changes them.
+        let index = chain.contracts.iter().position(|entry| entry.name == contract.name).unwrap_or_default();
+        let is_legacy = matches!(contract.kind, ContractKind::IdentityManager | ContractKind::Bridge);
+        if is_legacy == contract.identifiers.is_empty() {
+            let message = if is_legacy {
+                "is missing; name the credentials that all members of the tree have: [\"orb\"]"
+            } else {
+                "is for legacy trees only"
+            };
+            found.push(invalid_setting(key(index, "identifiers"), message));
+        }
+        let durations = [
+            ("interval", contract.interval, SECOND, HOUR),
+            ("fresh_for", contract.fresh_for, SECOND, DAY),
+            ("stale_after", contract.stale_after, SECOND, 7 * DAY),
+            ("reach", contract.reach, HOUR, 30 * DAY),
+        ];
+        for (name, value, least, most) in durations {
+            if !(least..=most).contains(&value) {
+                let text = humantime::format_duration;
+                let message = format!("{} is out of range; give {} to {}", text(value), text(least), text(most));
+                found.push(invalid_setting(key(index, name), message));
+            }
+        }
+        if !(1..=100_000).contains(&contract.blocks_per_request) {
+            let message = format!("{} is out of range; give 1 to 100000", contract.blocks_per_request);
+            found.push(invalid_setting(key(index, "blocks_per_request"), message));
+        }
+    }
+    found
+}
+
+fn is_plain_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 fn invalid_setting(key: impl Into<String>, message: impl Into<String>) -> InvalidSetting {

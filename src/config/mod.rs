@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `whole` | [`Config`]: all sections, and what a reload changes |
 //! | [`sections`] | the sections as types, with defaults |
+//! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
 //! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
@@ -14,6 +15,7 @@
 //!
 //! `docs/configuration.md` describes every key.
 
+pub mod chains;
 mod check;
 mod dev;
 mod error;
@@ -27,6 +29,7 @@ mod urls;
 pub mod values;
 mod whole;
 
+pub use chains::{Block, Chain, Contract, ContractKind};
 pub use error::{ConfigError, SettingError, Source};
 pub use load::settings_of_this_process;
 pub use sections::*;

@@ -470,9 +470,9 @@ pub struct Issuer {
     pub id: u64,
     #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
-    /// The key that signs its credentials.
-    #[serde(deserialize_with = "values::public_key")]
-    pub public_key: PublicKey,
+    /// The key that signs its credentials; `None` when it is followed from a chain.
+    #[serde(default, deserialize_with = "values::optional_public_key")]
+    pub public_key: Option<PublicKey>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
 }
@@ -511,7 +511,7 @@ pub struct RelyingParty {
     pub app_id: String,
     #[serde(default)]
     pub(super) rp_id: Option<RelyingPartyId>,
-    /// Public key of its OPRF; current proofs need it.
+    /// Public key of its OPRF; current proofs need it, or one that is followed from a chain.
     #[serde(default, deserialize_with = "values::optional_public_key")]
     pub oprf_public_key: Option<PublicKey>,
     /// Whether the relying party is served.

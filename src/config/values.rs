@@ -38,6 +38,11 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     read(deserializer, "a duration, such as 5ms, 10s, 1h or 14d", |text| humantime::parse_duration(text).ok())
 }
 
+/// A duration; the key is left out for `None`.
+pub(super) fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
     read(deserializer, "a time, such as 2026-01-31T12:00:00Z", |text| humantime::parse_rfc3339(text).ok())
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use selfsame_protocol::commitment::PublicKey;
 use serde::Deserialize;
 
+use super::chains::{Chain, ContractKind};
 use super::per_interface;
 use super::sections::*;
 use super::values::RelyingPartyId;
@@ -56,6 +57,8 @@ pub struct Config {
     pub relying_parties: Vec<RelyingParty>,
     /// `[[trusted_roots]]`.
     pub trusted_roots: Vec<TrustedRoot>,
+    /// `[[chains]]`.
+    pub chains: Vec<Chain>,
 }
 
 impl Default for Config {
@@ -79,6 +82,7 @@ impl Default for Config {
             issuers: Vec::new(),
             relying_parties: Vec::new(),
             trusted_roots: Vec::new(),
+            chains: Vec::new(),
         }
     }
 }
@@ -105,11 +109,33 @@ impl Config {
         self.relying_parties.iter().find(|party| party.app_id == app_id).and_then(|party| party.oprf_public_key)
     }
 
+    /// The environments of an application in which the OPRF public key of its relying party is
+    /// followed from a chain: those of its `[[relying_parties]]` entry without a key.
+    pub fn follows_oprf_key_in(&self, app: &App) -> Vec<Environment> {
+        let entry = self.relying_parties.iter().find(|party| party.app_id == app.id);
+        if entry.is_none_or(|party| party.oprf_public_key.is_some()) {
+            return Vec::new();
+        }
+        let environments = app.environments().iter().copied();
+        environments.filter(|environment| self.follows(ContractKind::OprfKeys, *environment)).collect()
+    }
+
+    /// Whether a contract of a kind is followed for an environment.
+    pub fn follows(&self, kind: ContractKind, environment: Environment) -> bool {
+        self.chains.iter().any(|chain| chain.follows(kind, environment))
+    }
+
+    /// Whether current proofs to an application can be verified: its relying party has an OPRF
+    /// public key, or may get one from a chain.
+    pub fn takes_current_proofs(&self, app: &App) -> bool {
+        self.oprf_public_key(&app.id).is_some() || !self.follows_oprf_key_in(app).is_empty()
+    }
+
     /// Whether the verification interface accepts legacy proofs to an application: by default while
-    /// it has no OPRF public key. The legacy and the current proof of one person have unrelated
+    /// it takes no current ones. The legacy and the current proof of one person have unrelated
     /// nullifiers, so an application that accepts both can count the person twice.
     pub fn accepts_legacy(&self, app: &App) -> bool {
-        app.accept_legacy.unwrap_or_else(|| self.oprf_public_key(&app.id).is_none())
+        app.accept_legacy.unwrap_or_else(|| !self.takes_current_proofs(app))
     }
 
     /// The configuration after SIGHUP: this one with the applications, their actions, issuers,
@@ -149,7 +175,7 @@ impl Config {
             introspection_inactive_status, name, given_name, family_name
         });
         compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
-        compare!(trusted_roots);
+        compare!(trusted_roots, chains);
         let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
         (Self { limits, apps, actions, issuers, relying_parties, ..self.clone() }, waiting)
     }

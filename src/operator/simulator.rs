@@ -16,13 +16,15 @@ use super::state::Operator;
 use crate::config::{self, Config};
 use crate::http::{Request, Response, json};
 
-/// The simulation of a seed: the issuers of staging and all relying parties.
+/// The simulation of a seed: the issuers of staging with a configured key, and all relying parties.
 pub fn simulation(config: &Config, seed: String) -> Simulation {
     let is_staging = |issuer: &&config::Issuer| issuer.environments().contains(&Environment::Staging);
-    let issuer = |issuer: &config::Issuer| SimulatedIssuer {
-        id: issuer.id,
-        identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
-        public_key: Coordinates::from(&issuer.public_key),
+    let issuer = |issuer: &config::Issuer| {
+        Some(SimulatedIssuer {
+            id: issuer.id,
+            identifiers: issuer.identifiers().into_iter().map(str::to_owned).collect(),
+            public_key: Coordinates::from(issuer.public_key.as_ref()?),
+        })
     };
     let relying_party = |app: &config::App| {
         let entry = config.relying_parties.iter().find(|party| party.app_id == app.id);
@@ -34,7 +36,7 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
     };
     Simulation {
         seed,
-        issuers: config.issuers.iter().filter(is_staging).map(issuer).collect(),
+        issuers: config.issuers.iter().filter(is_staging).filter_map(issuer).collect(),
         relying_parties: config.apps.iter().map(relying_party).collect(),
     }
 }

@@ -115,7 +115,9 @@ fn admission_response(error: AdmissionError, detail: String) -> Response {
         AdmissionError::Environment { app_id, .. } => {
             (StatusCode::BAD_REQUEST, "configuration_error", Some("environment"), Some(app_id))
         }
-        AdmissionError::NoVerificationKey { app_id, .. } | AdmissionError::NoOprfKey { app_id, .. } => {
+        AdmissionError::NoVerificationKey { app_id, .. }
+        | AdmissionError::NoOprfKey { app_id, .. }
+        | AdmissionError::NoFollowedOprfKey { app_id, .. } => {
             (StatusCode::BAD_REQUEST, "configuration_error", Some("protocol_version"), Some(app_id))
         }
         AdmissionError::IntegrityBundle { app_id } => {

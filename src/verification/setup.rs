@@ -117,6 +117,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         accept_legacy: config.accepts_legacy(app),
         accepted_identifiers: app.accepted_identifiers.clone(),
         oprf_public_key: config.oprf_public_key(&app.id),
+        follows_oprf_key_in: config.follows_oprf_key_in(app),
     }
 }
 

@@ -1,0 +1,215 @@
+//! Makes the settings of following from the configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use selfsame_actors::{
+    ChainHandle, ChainNode, ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
+};
+use selfsame_protocol::chain::contracts::RootContract;
+use selfsame_protocol::chain::followed::KeyOwner;
+use selfsame_protocol::chain::rpc::BlockTag;
+use selfsame_protocol::verification::Environment;
+
+use super::json_rpc::{JsonRpcNode, NodeSettings};
+use super::node_url::{InvalidNodeUrl, NodeUrl};
+use super::transport::NodeSetupError;
+use crate::config::{Block, Chain, Config, Contract, ContractKind};
+
+/// Why a chain cannot be followed as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A node cannot be asked as it is configured.
+    #[error("chains.{chain}: {error}")]
+    Node {
+        /// The chain's name.
+        chain: String,
+        /// What is wrong.
+        error: NodeSetupError,
+    },
+    /// The file with the URLs of nodes cannot be read.
+    #[error("chains.{chain}.rpc_file: {}: {error}", path.display())]
+    Unreadable {
+        /// The chain's name.
+        chain: String,
+        /// Path of the file.
+        path: PathBuf,
+        /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
+        error: std::io::Error,
+    },
+    /// A line of the file is not the URL of a node.
+    #[error("chains.{chain}.rpc_file: {}: line {line}: {error}", path.display())]
+    Url {
+        /// The chain's name.
+        chain: String,
+        /// Path of the file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        error: InvalidNodeUrl,
+    },
+    /// The file has fewer nodes than must agree.
+    #[error("chains.{chain}.agree: {agree} nodes cannot agree among {nodes}; give 1 to {nodes}")]
+    TooFewNodes {
+        /// The chain's name.
+        chain: String,
+        /// How many nodes must agree.
+        agree: usize,
+        /// How many there are.
+        nodes: usize,
+    },
+}
+
+/// A chain as the service follows it, with the nodes, whose counters the metrics show.
+pub struct FollowedChain {
+    /// The chain's name.
+    pub name: String,
+    /// Its nodes.
+    pub nodes: Vec<Arc<JsonRpcNode>>,
+    /// The settings of the service.
+    pub settings: ChainSettings,
+}
+
+/// The chains of a configuration.
+///
+/// # Errors
+/// A node cannot be asked as it is configured, or the file of nodes cannot be used.
+pub fn chains(config: &Config) -> Result<Vec<FollowedChain>, SetupError> {
+    config.chains.iter().map(|chain| followed_chain(config, chain)).collect()
+}
+
+/// Lets the keys of the issuers and relying parties be followed that the configuration has after it
+/// was read again.
+pub fn follow_owners(config: &Config, chain: &ChainHandle) {
+    for environment in Environment::ALL {
+        for contract in [KeyContract::Issuers, KeyContract::OprfKeys] {
+            chain.set_owners(environment, contract, &owners(config, environment, contract));
+        }
+    }
+}
+
+fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, SetupError> {
+    let nodes: Vec<Arc<JsonRpcNode>> =
+        node_urls(chain)?.into_iter().map(|url| node(chain, url)).collect::<Result<_, _>>()?;
+    if chain.agree > nodes.len() {
+        let (name, agree) = (chain.name.clone(), chain.agree);
+        return Err(SetupError::TooFewNodes { chain: name, agree, nodes: nodes.len() });
+    }
+    let contracts: Vec<Contract> = chain.contracts().into_iter().flatten().collect();
+    let settings = ChainSettings {
+        name: chain.name.clone(),
+        chain_id: chain.chain_id().unwrap_or_default(),
+        nodes: nodes.iter().map(|node| Arc::clone(node) as Arc<dyn ChainNode>).collect(),
+        agree: chain.agree,
+        roots: contracts.iter().filter_map(|contract| root_source(chain, contract)).collect(),
+        keys: contracts.iter().filter_map(|contract| key_source(config, chain, contract)).collect(),
+    };
+    Ok(FollowedChain { name: chain.name.clone(), nodes, settings })
+}
+
+fn node_urls(chain: &Chain) -> Result<Vec<NodeUrl>, SetupError> {
+    let Some(path) = &chain.rpc_file else { return Ok(chain.rpc.clone()) };
+    let (name, path) = (|| chain.name.clone(), path.clone());
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => zeroize::Zeroizing::new(text),
+        Err(error) => return Err(SetupError::Unreadable { chain: name(), path, error }),
+    };
+    let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
+    let url = |(index, line): (usize, &str)| {
+        let url = line.parse::<NodeUrl>();
+        url.map_err(|error| SetupError::Url { chain: name(), path: path.clone(), line: index + 1, error })
+    };
+    lines.map(url).collect()
+}
+
+fn node(chain: &Chain, url: NodeUrl) -> Result<Arc<JsonRpcNode>, SetupError> {
+    let settings = NodeSettings {
+        time_limit: chain.request_timeout,
+        allow_plain_http: chain.insecure_http,
+        authorities: chain.authorities.clone(),
+        ..NodeSettings::new(url)
+    };
+    let node = JsonRpcNode::new(settings);
+    node.map(Arc::new).map_err(|error| SetupError::Node { chain: chain.name.clone(), error })
+}
+
+fn root_source(chain: &Chain, contract: &Contract) -> Option<RootSourceSettings> {
+    Some(RootSourceSettings {
+        name: source_name(chain, contract),
+        contract: match contract.kind {
+            ContractKind::IdentityManager => RootContract::IdentityManager,
+            ContractKind::Bridge => RootContract::Bridge,
+            ContractKind::Registry => RootContract::Registry,
+            ContractKind::Issuers | ContractKind::OprfKeys => return None,
+        },
+        address: contract.address,
+        environment: contract.environment,
+        identifiers: contract.identifiers.clone(),
+        head: block_tag(contract.block),
+        freshness: freshness(contract),
+        reach: contract.reach,
+        start_block: contract.start_block,
+        blocks_per_question: contract.blocks_per_request,
+    })
+}
+
+fn key_source(config: &Config, chain: &Chain, contract: &Contract) -> Option<KeySourceSettings> {
+    let kind = match contract.kind {
+        ContractKind::Issuers => KeyContract::Issuers,
+        ContractKind::OprfKeys => KeyContract::OprfKeys,
+        ContractKind::IdentityManager | ContractKind::Bridge | ContractKind::Registry => return None,
+    };
+    Some(KeySourceSettings {
+        name: source_name(chain, contract),
+        contract: kind,
+        address: contract.address,
+        environment: contract.environment,
+        owners: owners(config, contract.environment, kind),
+        added_at: block_tag(contract.block),
+        freshness: freshness(contract),
+    })
+}
+
+/// The owners of keys that a contract is asked for: the issuers of the environment, or the relying
+/// parties with an entry.
+fn owners(config: &Config, environment: Environment, contract: KeyContract) -> Vec<FollowedOwner> {
+    match contract {
+        KeyContract::Issuers => {
+            let issuers = config.issuers.iter().filter(|issuer| issuer.environments().contains(&environment));
+            let owner = |issuer: &crate::config::Issuer| FollowedOwner {
+                owner: KeyOwner::Issuer(issuer.id),
+                configured: issuer.public_key,
+            };
+            issuers.map(owner).collect()
+        }
+        KeyContract::OprfKeys => {
+            let has_environment = |app_id: &str| {
+                config.apps.iter().any(|app| app.id == app_id && app.environments().contains(&environment))
+            };
+            let parties = config.relying_parties.iter().filter(|party| has_environment(&party.app_id));
+            let owner = |party: &crate::config::RelyingParty| FollowedOwner {
+                owner: KeyOwner::RelyingParty(party.rp_id()),
+                configured: party.oprf_public_key,
+            };
+            parties.map(owner).collect()
+        }
+    }
+}
+
+fn source_name(chain: &Chain, contract: &Contract) -> String {
+    format!("{}/{}", chain.name, contract.name)
+}
+
+fn freshness(contract: &Contract) -> Freshness {
+    let Contract { interval, stale_after, fresh_for, .. } = *contract;
+    Freshness { interval, stale_after, fresh_for }
+}
+
+fn block_tag(block: Block) -> BlockTag {
+    match block {
+        Block::Latest => BlockTag::Latest,
+        Block::Safe => BlockTag::Safe,
+        Block::Finalized => BlockTag::Finalized,
+    }
+}

@@ -1,0 +1,336 @@
+//! `[[chains]]`: the public contracts that trusted data is followed from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use alloy_primitives::{Address, address};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use serde::Deserialize;
+
+use super::values;
+use crate::chain::NodeUrl;
+
+/// How often the contracts of World Chain are asked for roots; it makes a block every two seconds.
+const WORLD_CHAIN_INTERVAL: Duration = Duration::from_secs(3);
+/// How often the contracts of Ethereum are asked: once a block.
+const ETHEREUM_INTERVAL: Duration = Duration::from_secs(12);
+/// How often keys are asked for.
+const KEY_INTERVAL: Duration = Duration::from_secs(30);
+/// How far back legacy roots are kept: the greatest age that a request may allow.
+const LEGACY_REACH: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How far back current roots are kept, of which a proof can use those of the last hours.
+const CURRENT_REACH: Duration = Duration::from_secs(24 * 3600);
+
+/// `[[chains]]`: a chain that is followed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chain {
+    /// The chain's name in logs and status, unique.
+    pub name: String,
+    /// A public deployment, whose chain id and contracts are then known.
+    #[serde(default)]
+    pub preset: Option<ChainPreset>,
+    #[serde(default)]
+    pub(super) chain_id: Option<u64>,
+    /// The URLs of the nodes that are asked. They are secrets.
+    #[serde(default)]
+    pub rpc: Vec<NodeUrl>,
+    /// A file with the URL of a node on each line, for deployments that keep secrets in files.
+    #[serde(default)]
+    pub rpc_file: Option<PathBuf>,
+    /// How many nodes must give the same answer.
+    #[serde(default = "one")]
+    pub agree: usize,
+    /// Time from a question to the end of its answer.
+    #[serde(default = "ten_seconds", deserialize_with = "values::duration")]
+    pub request_timeout: Duration,
+    /// Whether nodes on other machines may be asked over plain HTTP.
+    #[serde(default)]
+    pub insecure_http: bool,
+    /// A PEM file with the certificates that the nodes' certificates must descend from, instead of
+    /// the system's.
+    #[serde(default)]
+    pub authorities: Option<PathBuf>,
+    /// `[[chains.contracts]]`; an entry with the name of one of the preset's changes that one.
+    #[serde(default)]
+    pub(super) contracts: Vec<ContractEntry>,
+}
+
+/// `[[chains.contracts]]` as it is written: what it leaves out is the preset's or the default.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContractEntry {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) kind: Option<ContractKind>,
+    #[serde(default, deserialize_with = "values::optional_address")]
+    pub(super) address: Option<Address>,
+    #[serde(default)]
+    pub(super) environment: Option<Environment>,
+    #[serde(default)]
+    pub(super) identifiers: Option<Vec<LegacyIdentifier>>,
+    #[serde(default)]
+    pub(super) enabled: Option<bool>,
+    #[serde(default)]
+    pub(super) block: Option<Block>,
+    #[serde(default, deserialize_with = "values::optional_duration")]
+    pub(super) interval: Option<Duration>,
+    #[serde(default, deserialize_with = "values::optional_duration")]
+    pub(super) stale_after: Option<Duration>,
+    #[serde(default, deserialize_with = "values::optional_duration")]
+    pub(super) fresh_for: Option<Duration>,
+    #[serde(default, deserialize_with = "values::optional_duration")]
+    pub(super) reach: Option<Duration>,
+    #[serde(default)]
+    pub(super) start_block: Option<u64>,
+    #[serde(default)]
+    pub(super) blocks_per_request: Option<u64>,
+}
+
+/// What kind of contract is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContractKind {
+    /// The identity manager of a legacy tree.
+    IdentityManager,
+    /// A bridge that repeats the roots of a legacy tree on another chain.
+    Bridge,
+    /// The registry of accounts, for current roots.
+    Registry,
+    /// The registry of issuers.
+    Issuers,
+    /// The registry of OPRF keys.
+    OprfKeys,
+}
+
+/// Which block counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Block {
+    /// The newest one.
+    #[default]
+    Latest,
+    /// The newest one that only a failure of the layer below can undo.
+    Safe,
+    /// The newest one that cannot be undone.
+    Finalized,
+}
+
+/// A contract that is followed, with everything that the preset and the defaults add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// Its name, unique among the contracts of the chain.
+    pub name: String,
+    /// What kind of contract it is.
+    pub kind: ContractKind,
+    /// Where it is.
+    pub address: Address,
+    /// The environment whose proofs it is for.
+    pub environment: Environment,
+    /// For a legacy tree the credentials that all of its members have.
+    pub identifiers: Vec<LegacyIdentifier>,
+    /// For roots the block that counts as the newest; for keys the block from which on a new key
+    /// counts.
+    pub block: Block,
+    /// Time between two looks.
+    pub interval: Duration,
+    /// From this age of the newest known block on, proofs that need the contract are refused.
+    pub stale_after: Duration,
+    /// Up to this age of the newest known block, a root that is not known does not exist.
+    pub fresh_for: Duration,
+    /// How far back roots are kept.
+    pub reach: Duration,
+    /// The first block that is read when nothing is stored.
+    pub start_block: Option<u64>,
+    /// The most blocks that one question asks for the logs of.
+    pub blocks_per_request: u64,
+}
+
+/// A public deployment. The addresses are those that its operators publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChainPreset {
+    /// World Chain: the contracts of current proofs in production.
+    WorldChain,
+    /// World Chain: the contracts of current proofs in staging, which are on the same chain.
+    WorldChainStaging,
+    /// Ethereum: the legacy trees of production.
+    Ethereum,
+    /// Sepolia: the legacy trees of staging.
+    Sepolia,
+}
+
+impl ChainPreset {
+    /// The number that the chain's transactions are signed with.
+    fn chain_id(self) -> u64 {
+        match self {
+            Self::WorldChain | Self::WorldChainStaging => 480,
+            Self::Ethereum => 1,
+            Self::Sepolia => 11_155_111,
+        }
+    }
+
+    fn contracts(self) -> Vec<ContractEntry> {
+        use ContractKind::{IdentityManager, Issuers, OprfKeys, Registry};
+        let legacy = |name: &str, address, environment, identifier| ContractEntry {
+            identifiers: Some(vec![identifier]),
+            interval: Some(ETHEREUM_INTERVAL),
+            ..ContractEntry::new(name, IdentityManager, address, environment)
+        };
+        let current = |environment, [registry, issuers, oprf_keys]: [Address; 3]| {
+            let registry = ContractEntry::new("registry", Registry, registry, environment);
+            vec![
+                ContractEntry { interval: Some(WORLD_CHAIN_INTERVAL), ..registry },
+                ContractEntry::new("issuers", Issuers, issuers, environment),
+                ContractEntry::new("oprf-keys", OprfKeys, oprf_keys, environment),
+            ]
+        };
+        let (production, staging) = (Environment::Production, Environment::Staging);
+        match self {
+            Self::WorldChain => current(
+                production,
+                [
+                    address!("0x0000000000aE079eB8a274cD51c0f44a9E4d67d4"),
+                    address!("0x941239840F4d9668da8be76b568e836b50685d2c"),
+                    address!("0x0D8b461799474207A3d223553d4d5e6609cb0c69"),
+                ],
+            ),
+            Self::WorldChainStaging => current(
+                staging,
+                [
+                    address!("0x8556d07D75025f286fe757C7EeEceC40D54FA16D"),
+                    address!("0x9037125Ae10e9E89fDbe7001228289462EFA3eF3"),
+                    address!("0xb2C02253ee7bFEDF50F5D015658857099980E91F"),
+                ],
+            ),
+            Self::Ethereum => vec![
+                legacy(
+                    "orb",
+                    address!("0xf7134CE138832c1456F2a91D64621eE90c2bddEa"),
+                    production,
+                    LegacyIdentifier::Orb,
+                ),
+                legacy(
+                    "document",
+                    address!("0x5FB49f5B63421BD43C72f3a9D23547e977c63285"),
+                    production,
+                    LegacyIdentifier::Document,
+                ),
+                legacy(
+                    "secure-document",
+                    address!("0xD9f2A4fff0c1909272eA9b393613dCb2a27b1137"),
+                    production,
+                    LegacyIdentifier::SecureDocument,
+                ),
+            ],
+            Self::Sepolia => vec![
+                legacy("orb", address!("0xb2ead588f14e69266d1b87936b75325181377076"), staging, LegacyIdentifier::Orb),
+                legacy(
+                    "secure-document",
+                    address!("0x0670d1d62448FAf470644Eb95aFD0d5BffC34643"),
+                    staging,
+                    LegacyIdentifier::SecureDocument,
+                ),
+            ],
+        }
+    }
+}
+
+impl ContractEntry {
+    fn new(name: &str, kind: ContractKind, address: Address, environment: Environment) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: Some(kind),
+            address: Some(address),
+            environment: Some(environment),
+            identifiers: None,
+            enabled: None,
+            block: None,
+            interval: None,
+            stale_after: None,
+            fresh_for: None,
+            reach: None,
+            start_block: None,
+            blocks_per_request: None,
+        }
+    }
+
+    /// This entry, with what it leaves out from another one.
+    fn or(self, other: Self) -> Self {
+        Self {
+            name: self.name,
+            kind: self.kind.or(other.kind),
+            address: self.address.or(other.address),
+            environment: self.environment.or(other.environment),
+            identifiers: self.identifiers.or(other.identifiers),
+            enabled: self.enabled.or(other.enabled),
+            block: self.block.or(other.block),
+            interval: self.interval.or(other.interval),
+            stale_after: self.stale_after.or(other.stale_after),
+            fresh_for: self.fresh_for.or(other.fresh_for),
+            reach: self.reach.or(other.reach),
+            start_block: self.start_block.or(other.start_block),
+            blocks_per_request: self.blocks_per_request.or(other.blocks_per_request),
+        }
+    }
+
+    /// The contract; the name of the key that is missing otherwise.
+    fn resolve(self) -> Result<Contract, &'static str> {
+        let kind = self.kind.ok_or("kind")?;
+        let is_current = matches!(kind, ContractKind::Registry);
+        let has_roots = !matches!(kind, ContractKind::Issuers | ContractKind::OprfKeys);
+        let interval = if has_roots { ETHEREUM_INTERVAL } else { KEY_INTERVAL };
+        Ok(Contract {
+            name: self.name,
+            kind,
+            address: self.address.ok_or("address")?,
+            environment: self.environment.ok_or("environment")?,
+            identifiers: self.identifiers.unwrap_or_default(),
+            block: self.block.unwrap_or_default(),
+            interval: self.interval.unwrap_or(interval),
+            stale_after: self.stale_after.unwrap_or(Duration::from_secs(3600)),
+            fresh_for: self.fresh_for.unwrap_or(Duration::from_secs(60)),
+            reach: self.reach.unwrap_or(if is_current { CURRENT_REACH } else { LEGACY_REACH }),
+            start_block: self.start_block,
+            blocks_per_request: self.blocks_per_request.unwrap_or(1000),
+        })
+    }
+}
+
+impl Chain {
+    /// The number that the chain's transactions are signed with; `None` when neither the entry nor
+    /// its preset says it.
+    pub fn chain_id(&self) -> Option<u64> {
+        self.chain_id.or(self.preset.map(ChainPreset::chain_id))
+    }
+
+    /// The contracts that are followed: those of the preset as the entries change them, then the
+    /// other entries. An entry that lacks a key is its position in the list, which for a contract
+    /// of the preset does not happen, and the key's name.
+    pub fn contracts(&self) -> Vec<Result<Contract, (usize, &'static str)>> {
+        let preset = self.preset.map(ChainPreset::contracts).unwrap_or_default();
+        let own = |name: &str| self.contracts.iter().position(|entry| entry.name == name);
+        let of_preset = preset.iter().map(|entry| match own(&entry.name) {
+            Some(index) => (index, self.contracts[index].clone().or(entry.clone())),
+            None => (0, entry.clone()),
+        });
+        let is_new = |entry: &ContractEntry| preset.iter().all(|known| known.name != entry.name);
+        let others = self.contracts.iter().cloned().enumerate().filter(|(_, entry)| is_new(entry));
+        let followed = of_preset.chain(others).filter(|(_, entry)| entry.enabled != Some(false));
+        followed.map(|(index, entry)| entry.resolve().map_err(|key| (index, key))).collect()
+    }
+
+    /// Whether a contract of a kind is followed for an environment.
+    pub fn follows(&self, kind: ContractKind, environment: Environment) -> bool {
+        let followed = self.contracts();
+        followed.iter().flatten().any(|contract| contract.kind == kind && contract.environment == environment)
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+fn ten_seconds() -> Duration {
+    Duration::from_secs(10)
+}
