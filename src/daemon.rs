@@ -38,7 +38,7 @@ use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::verification::setup::SetupError;
-use crate::{chain, gateway, indexer, openapi, operator, sign_in, verification};
+use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub enum DaemonError {
     Tls(#[from] TlsError),
     /// A chain cannot be followed as it is configured.
     #[error(transparent)]
-    Chain(#[from] chain::setup::SetupError),
+    Chain(#[from] chains::ChainSetupError),
     /// The verifier's keys cannot be set up.
     #[error(transparent)]
     Verifier(#[from] SetupError),
@@ -134,7 +134,7 @@ impl Reloading {
     pub fn apply(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
-        chain::setup::follow_owners(config, &self.chain);
+        chains::follow_owners(config, &self.chain);
         self.sign_in.set_clients(sign_in::setup::clients(config));
         self.sign_in.set_limits(sign_in::setup::limits(config));
         let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
@@ -188,7 +188,7 @@ impl Daemon {
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
-        let followed = chain::setup::chains(config)?;
+        let followed = chains::followed_chains(config)?;
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;

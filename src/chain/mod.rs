@@ -1,8 +1,7 @@
-//! Following public chains: what the configuration says, and nodes that are asked over the network.
+//! Nodes of public chains, asked over the network.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`setup`] | the settings of following, from the configuration |
 //! | [`node_url`] | the URL of a node, which is a secret |
 //! | [`transport`] | one HTTP exchange with a node, bounded in time and bytes |
 //! | [`questions`] | questions as JSON-RPC requests |
@@ -13,7 +12,6 @@ mod answers;
 mod json_rpc;
 mod node_url;
 mod questions;
-pub mod setup;
 mod transport;
 
 pub use json_rpc::{JsonRpcNode, NodeCounters, NodeSettings};

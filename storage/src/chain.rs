@@ -49,11 +49,12 @@ impl ChainRecords {
     /// disk or could not be written.
     pub fn write_roots(&self, source: SourceId, write: &RootSourceWrite, durable: OnDurable) {
         let mut changes = Changes::default();
-        for position in &write.removed {
-            changes.delete(&family::PUBLISHED_ROOTS, &(source, *position));
-        }
         for (position, published) in &write.added {
             changes.put(&family::PUBLISHED_ROOTS, &(source, *position), published);
+        }
+        // After the others: one step can add a root and forget it.
+        for position in &write.removed {
+            changes.delete(&family::PUBLISHED_ROOTS, &(source, *position));
         }
         match &write.record {
             Some(record) => changes.put(&family::ROOT_SOURCES, &source, record),

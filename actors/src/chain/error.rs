@@ -48,6 +48,14 @@ pub enum ChainError {
     /// The nodes do not have a block that the chain must have.
     #[error("the nodes do not have {0}")]
     NoBlock(&'static str),
+    /// The nodes are behind what was read from them before.
+    #[error("the newest block of the nodes, {head}, is from before block {known}, which is known already")]
+    Behind {
+        /// The newest block that the nodes named.
+        head: u64,
+        /// The last block that was read.
+        known: u64,
+    },
     /// The time of the newest block is ahead of the service's clock.
     #[error("the time of the newest block is {0} seconds ahead of this machine's clock")]
     Ahead(u64),
@@ -97,6 +105,6 @@ pub(super) enum NodeFailure {
     #[error("it does not tell the id of its chain")]
     NoChainId,
     /// The node asked to wait, or failed a moment ago.
-    #[error("it is left alone after a failure: {0}")]
+    #[error("it is not asked for a while: {0}")]
     Waiting(String),
 }

@@ -23,16 +23,17 @@ const STEP_LIMIT: Duration = Duration::from_secs(60);
 /// The longest time between two steps after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The shortest time between a step and the next one that an unknown root causes.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between a step and the next one that an unknown root causes; of a contract
+/// that is asked seldom, a quarter of its interval.
+const SHORTEST_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A message to a follower.
 pub(crate) enum FollowerMessage {
     /// The time for a step has come.
     Poll,
-    /// Answer when the contract has been looked at again, or at once when it was a moment ago or
-    /// cannot be now.
-    Look(RpcReplyPort<()>),
+    /// Answer whether the contract was looked at after this message or a moment before it: at once
+    /// when that is known, otherwise when the step has ended.
+    Look(RpcReplyPort<bool>),
     /// A step has ended.
     Stepped(Result<Step, ChainError>),
     /// Answer, to show that the actor is not stuck.
@@ -54,7 +55,11 @@ pub(crate) struct FollowerState {
     /// The step that runs.
     running: Option<RunningStep>,
     /// The callers that wait for the end of the step.
-    looking: Vec<RpcReplyPort<()>>,
+    looking: Vec<RpcReplyPort<bool>>,
+    /// Whether a step follows the running one at once.
+    again: bool,
+    /// What the last step did; `None` after a failure and before the first one.
+    last: Option<Step>,
     /// Failed steps since the last good one.
     failures: u32,
     /// When the last step ended.
@@ -84,8 +89,8 @@ impl Actor for Follower {
         shared.slot.occupy(myself.clone());
         fault_point!(ChainFollowerStart);
         shared.slot.cast(FollowerMessage::Poll);
-        let (running, timer, ended) = (None, None, None);
-        Ok(FollowerState { shared, running, looking: Vec::new(), failures: 0, ended, timer })
+        let (running, timer, ended, last) = (None, None, None, None);
+        Ok(FollowerState { shared, running, looking: Vec::new(), again: false, last, failures: 0, ended, timer })
     }
 
     async fn handle(
@@ -109,20 +114,24 @@ impl FollowerState {
     fn handle(&mut self, message: FollowerMessage, myself: &ActorRef<Traced<FollowerMessage>>) {
         match message {
             FollowerMessage::Ping(reply) => drop(reply.send(())),
+            FollowerMessage::Poll if self.running.is_some() => self.again = true,
             FollowerMessage::Poll => self.begin_step(),
             FollowerMessage::Look(reply) => self.look(reply),
             FollowerMessage::Stepped(outcome) => self.finish_step(outcome, myself),
         }
     }
 
-    fn look(&mut self, reply: RpcReplyPort<()>) {
-        let was_just_looked_at = self.ended.is_some_and(|ended| ended.elapsed() < LOOK_INTERVAL);
-        // After a failure the next step waits: unknown roots must not flood a node that asks for
-        // fewer questions.
-        if self.running.is_none() && (was_just_looked_at || self.failures > 0) {
-            drop(reply.send(()));
+    fn look(&mut self, reply: RpcReplyPort<bool>) {
+        let interval = SHORTEST_LOOK_INTERVAL.max(self.shared.interval() / 4);
+        let was_just_looked_at = self.ended.is_some_and(|ended| ended.elapsed() < interval);
+        // After a failure the next step waits: unknown roots must not flood a node that fails. While
+        // old blocks are read, the newest root is not known for a long time.
+        let cannot_be_now = self.failures > 0 || self.last == Some(Step::More);
+        if cannot_be_now || (was_just_looked_at && self.running.is_none()) {
+            drop(reply.send(!cannot_be_now));
             return;
         }
+        self.looking.retain(|waiting| !waiting.is_closed());
         self.looking.push(reply);
         self.begin_step();
     }
@@ -160,10 +169,10 @@ impl FollowerState {
             Err(_) => (interval * 2_u32.saturating_pow(self.failures.min(10))).min(LONGEST_PAUSE.max(interval)),
         };
         self.failures = if outcome.is_ok() { 0 } else { self.failures.saturating_add(1) };
-        // While there is more to read, an unknown root may be in what was not read yet.
-        if !matches!(outcome, Ok(Step::More)) {
-            self.looking.drain(..).for_each(|reply| drop(reply.send(())));
-        }
+        self.last = outcome.ok();
+        let was_looked_at = self.last == Some(Step::Done);
+        self.looking.drain(..).for_each(|reply| drop(reply.send(was_looked_at)));
+        let pause = if std::mem::take(&mut self.again) { Duration::ZERO } else { pause };
         if pause.is_zero() {
             self.begin_step();
         } else {

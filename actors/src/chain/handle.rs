@@ -41,6 +41,9 @@ pub(crate) enum RootUse {
     Current,
 }
 
+/// The names of the contracts that could not be looked at.
+pub(crate) type Unseen = HashSet<Arc<str>>;
+
 /// A chain, in the status.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChainStatus {
@@ -110,7 +113,7 @@ pub enum SourceData {
     },
     /// Keys.
     Keys {
-        /// The keys that were read.
+        /// The keys of the followed owners.
         keys: Vec<KeyStatus>,
     },
 }
@@ -120,7 +123,7 @@ pub enum SourceData {
 pub struct KeyStatus {
     /// Whose key it is.
     pub owner: String,
-    /// `present`, `absent` or `deleted`.
+    /// `present`, `absent`, `deleted`, `unusable`, or `unread` before it was read.
     pub state: &'static str,
     /// Whether the configuration has another key, which then counts.
     pub differs_from_configuration: bool,
@@ -132,7 +135,8 @@ impl ChainHandle {
     }
 
     /// The age of a legacy root that a contract published for a credential; `None` when no contract
-    /// is followed for the credential.
+    /// is followed for the credential. The root is the newest when no contract of the credential
+    /// has a later one. `unseen` are the contracts that could not be looked at for the root.
     ///
     /// # Errors
     /// The contracts that may have published the root cannot decide now.
@@ -142,13 +146,26 @@ impl ChainHandle {
         identifier: LegacyIdentifier,
         root: Root,
         now: UnixSeconds,
+        unseen: &Unseen,
     ) -> Result<Option<Result<RootAge, UntrustedRoot>>, Unavailable> {
+        let newest = self.newest_legacy_time(environment, identifier);
         let (mut best, mut unknown_to, mut unavailable) = (None, None, None);
         for followed in self.roots_for(environment, RootUse::Legacy(identifier)) {
             match followed.legacy_age(root, now) {
-                Ok(RootJudgement::Published(RootAge::Newest)) => return Ok(Some(Ok(RootAge::Newest))),
+                Ok(RootJudgement::Published(RootAge::Newest)) => {
+                    let own = followed.history.newest().map(|(_, published)| published.time);
+                    match own {
+                        Some(own) if newest > Some(own) => {
+                            best = Some(best.map_or(now.since(own), |best: u64| best.min(now.since(own))))
+                        }
+                        _ => return Ok(Some(Ok(RootAge::Newest))),
+                    }
+                }
                 Ok(RootJudgement::Published(RootAge::Seconds(age))) => {
                     best = Some(best.map_or(age, |best: u64| best.min(age)));
+                }
+                Ok(RootJudgement::Unknown) if unseen.contains(&followed.source) => {
+                    unavailable = Some(followed.unavailable(now));
                 }
                 Ok(RootJudgement::Unknown) => unknown_to = Some(Arc::clone(&followed.source)),
                 Err(error) => unavailable = Some(error),
@@ -163,7 +180,8 @@ impl ChainHandle {
     }
 
     /// Whether a current root counts that a contract published; `None` when no contract is
-    /// followed in the environment.
+    /// followed in the environment. `unseen` are the contracts that could not be looked at for the
+    /// root.
     ///
     /// # Errors
     /// The contracts that may have published the root cannot decide now.
@@ -172,16 +190,26 @@ impl ChainHandle {
         environment: Environment,
         root: Root,
         now: UnixSeconds,
+        unseen: &Unseen,
     ) -> Result<Option<bool>, Unavailable> {
         let (mut decided, mut unavailable) = (None, None);
         for followed in self.roots_for(environment, RootUse::Current) {
             match followed.is_valid(root, now) {
                 Ok(RootJudgement::Published(true)) => return Ok(Some(true)),
+                Ok(RootJudgement::Unknown) if unseen.contains(&followed.source) => {
+                    unavailable = Some(followed.unavailable(now));
+                }
                 Ok(RootJudgement::Published(false) | RootJudgement::Unknown) => decided = Some(false),
                 Err(error) => unavailable = Some(error),
             }
         }
         unavailable.map_or(Ok(decided), Err)
+    }
+
+    /// The time of the first followed current root that is later than a time.
+    pub(crate) fn first_current_after(&self, environment: Environment, time: UnixSeconds) -> Option<UnixSeconds> {
+        let sources = self.roots_for(environment, RootUse::Current);
+        sources.filter_map(|followed| followed.history.first_after(time)).min()
     }
 
     /// The key of an owner, with the name of the contract that it is followed from; `None` when it
@@ -195,15 +223,19 @@ impl ChainHandle {
         owner: KeyOwner,
         now: UnixSeconds,
     ) -> Result<Option<(FollowedKey, Arc<str>)>, Unavailable> {
+        let (mut decided, mut unavailable) = (None, None);
         for source in self.state.key_sources() {
             let followed = source.published();
-            if followed.environment == environment
-                && let Some(key) = followed.get(owner, now)?
-            {
-                return Ok(Some((key, Arc::clone(&followed.source))));
+            if followed.environment != environment {
+                continue;
+            }
+            match followed.get(owner, now) {
+                Ok(Some(key @ FollowedKey::Present(_))) => return Ok(Some((key, Arc::clone(&followed.source)))),
+                Ok(key) => decided = decided.or(key.map(|key| (key, Arc::clone(&followed.source)))),
+                Err(error) => unavailable = Some(error),
             }
         }
-        Ok(None)
+        unavailable.map_or(Ok(decided), Err)
     }
 
     /// When the newest followed root of a credential was published; `None` when there is none.
@@ -216,35 +248,34 @@ impl ChainHandle {
         self.roots_for(environment, RootUse::Legacy(identifier)).filter_map(newest).max()
     }
 
-    /// Whether a contract published a root that is kept.
-    pub(crate) fn has_root(&self, environment: Environment, is_current: bool, root: Root) -> bool {
-        let sources = self.state.root_sources().map(RootSource::published);
-        sources
-            .filter(|followed| followed.environment == environment && followed.is_current() == is_current)
-            .any(|followed| followed.history.get(root).is_some())
-    }
-
     /// Looks at the contracts again that may have published these roots and do not have them, for
-    /// at most a second. Many callers cause one look.
+    /// at most a second. Many callers cause one look. Returns the contracts that could not be
+    /// looked at, which therefore cannot say that a root does not exist.
     pub(crate) async fn look_for(
         &self,
         environment: Environment,
         wanted: &HashSet<(RootUse, Root)>,
         deadline: Instant,
-    ) {
-        let lacks = |source: &&Arc<FollowedSource>| match &source.contract {
-            Contract::Roots(roots) => {
-                let followed = roots.published();
-                let is_wanted =
-                    |(of, root): &(RootUse, Root)| is_for(&followed, *of) && followed.history.get(*root).is_none();
-                followed.environment == environment && wanted.iter().any(is_wanted)
-            }
-            Contract::Keys(_) => false,
+    ) -> Unseen {
+        let lacks = |source: &&RootSource| {
+            let followed = source.published();
+            let is_wanted =
+                |(of, root): &(RootUse, Root)| is_for(&followed, *of) && followed.history.get(*root).is_none();
+            followed.environment == environment && wanted.iter().any(is_wanted)
         };
         let deadline = deadline.min(Instant::now() + LOOK_LIMIT);
-        let looks = self.state.sources().filter(lacks).map(|source| source.slot.call(FollowerMessage::Look, deadline));
-        // A contract that was not looked at in time is judged by what is known of it.
-        join_all(looks).await;
+        let look = |source: &Arc<FollowedSource>| {
+            let (source, name) = (Arc::clone(source), source.contract.name().into());
+            async move {
+                let was_seen = source.slot.call(FollowerMessage::Look, deadline).await;
+                (!matches!(was_seen, Ok(true))).then_some(name)
+            }
+        };
+        let looks = self.state.sources().filter(|source| match &source.contract {
+            Contract::Roots(roots) => lacks(&&**roots),
+            Contract::Keys(_) => false,
+        });
+        join_all(looks.map(look)).await.into_iter().flatten().collect()
     }
 
     /// Changes the owners whose keys are followed in an environment, from the next step on, which
@@ -330,9 +361,9 @@ impl FollowedSource {
                 let differing = source.differing();
                 let mut keys: Vec<_> = followed.keys.iter().collect();
                 keys.sort_by_key(|(owner, _)| **owner);
-                let status = |(owner, key): (&KeyOwner, &FollowedKey)| KeyStatus {
+                let status = |(owner, key): (&KeyOwner, &Option<FollowedKey>)| KeyStatus {
                     owner: owner.to_string(),
-                    state: state_name(key),
+                    state: key.as_ref().map_or("unread", state_name),
                     differs_from_configuration: differing.contains(owner),
                 };
                 let data = SourceData::Keys { keys: keys.into_iter().map(status).collect() };

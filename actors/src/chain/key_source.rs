@@ -1,8 +1,8 @@
 //! Follows the keys of one contract: the keys of the configured owners, read again at each step.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::Bytes;
@@ -11,6 +11,7 @@ use selfsame_protocol::chain::contracts::{
 };
 use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::roots::is_ahead;
 use selfsame_storage::{ChainRecords, KeySourceRecord, SourceId, StoreError};
 use tokio::sync::oneshot;
@@ -36,7 +37,8 @@ pub(super) struct KeySource {
     nodes: Arc<Nodes>,
     records: Arc<ChainRecords>,
     clock: Arc<dyn Clock>,
-    owners: ArcSwap<Vec<FollowedOwner>>,
+    /// Held while the keys are published, so that they are those of these owners.
+    owners: Mutex<Vec<FollowedOwner>>,
     published: ArcSwap<FollowedKeys>,
     pub progress: Progress,
 }
@@ -59,7 +61,7 @@ impl KeySource {
             Some(KeySourceRecord { confirmed, keys }) => (Some(confirmed), HashMap::from_iter(keys)),
             None => (None, HashMap::new()),
         };
-        let owners = ArcSwap::from_pointee(settings.owners.clone());
+        let owners = Mutex::new(settings.owners.clone());
         let published = FollowedKeys {
             source: settings.name.as_str().into(),
             environment: settings.environment,
@@ -74,20 +76,26 @@ impl KeySource {
     /// Changes the owners whose keys are followed. The key of a new one is unknown until the next
     /// step.
     pub fn set_owners(&self, owners: Vec<FollowedOwner>) {
+        let mut own = self.owners();
         let before = self.published();
-        let keys = known_keys(&owners, &before.keys);
+        let read = before.keys.iter().filter_map(|(owner, key)| Some((*owner, (*key)?))).collect();
+        let keys = known_keys(&owners, &read);
         self.published.store(Arc::new(FollowedKeys { keys, ..FollowedKeys::clone(&before) }));
-        self.owners.store(Arc::new(owners));
+        *own = owners;
     }
 
     /// The owners whose configured key is not the followed one.
     pub fn differing(&self) -> Vec<KeyOwner> {
         let published = self.published();
         let differs = |owner: &&FollowedOwner| {
-            let followed = published.keys.get(&owner.owner);
-            owner.configured.is_some_and(|key| followed.is_some_and(|followed| *followed != FollowedKey::Present(key)))
+            let followed = published.keys.get(&owner.owner).copied().flatten();
+            owner.configured.is_some_and(|key| followed.is_some_and(|followed| followed != FollowedKey::Present(key)))
         };
-        self.owners.load().iter().filter(differs).map(|owner| owner.owner).collect()
+        self.owners().iter().filter(differs).map(|owner| owner.owner).collect()
+    }
+
+    fn owners(&self) -> MutexGuard<'_, Vec<FollowedOwner>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The keys, as verification reads them.
@@ -105,55 +113,89 @@ impl KeySource {
         }
         self.progress.head.store(head.number, Ordering::Relaxed);
         let before = self.published();
-        if before.confirmed.is_some_and(|confirmed| confirmed.number > head.number) {
-            return Ok(());
+        if let Some(confirmed) = before.confirmed
+            && confirmed.time > head.time
+        {
+            return Err(ChainError::Behind { head: head.number, known: confirmed.number });
         }
         let newest = self.read_keys(head).await?;
         let settled = match self.settings.added_at {
-            BlockTag::Latest => None,
-            tag => {
-                let settled = self.nodes.head(tag, recent).await?;
-                Some(self.read_keys(settled).await?)
-            }
+            BlockTag::Latest => Ok(None),
+            tag => self.read_settled_keys(tag).await.map(Some),
         };
+        // A new key waits until its block is settled; a key that is gone does not count any more.
         let counts = |(owner, newest): (&KeyOwner, &FollowedKey)| {
-            let is_settled = settled.as_ref().is_none_or(|settled| settled.get(owner) == Some(newest));
+            let is_settled = match &settled {
+                Ok(None) => true,
+                Ok(Some(settled)) => settled.get(owner) == Some(newest),
+                Err(_) => before.keys.get(owner) == Some(&Some(*newest)),
+            };
             let is_present = matches!(newest, FollowedKey::Present(_));
             (*owner, if is_present && !is_settled { FollowedKey::Absent } else { *newest })
         };
         let keys: HashMap<_, _> = newest.iter().map(counts).collect();
-        self.log_changes(&before.keys, &keys);
+        let is_changed = keys.iter().any(|(owner, key)| before.keys.get(owner) != Some(&Some(*key)));
         let is_due = before.confirmed.is_none_or(|confirmed| head.time.since(confirmed.time) >= STORE_INTERVAL);
-        if is_due || keys != before.keys {
+        if is_due || is_changed {
             self.store(head, &keys).await?;
         }
-        self.progress.read.store(head.number, Ordering::Relaxed);
-        self.published.store(Arc::new(FollowedKeys { confirmed: Some(head), keys, ..FollowedKeys::clone(&before) }));
-        Ok(())
+        self.publish(head, &keys);
+        settled.map(|_| ())
     }
 
+    /// Publishes the keys of the owners that are followed now.
+    fn publish(&self, head: Header, keys: &HashMap<KeyOwner, FollowedKey>) {
+        let owners = self.owners();
+        let before = self.published();
+        self.log_changes(&owners, &before.keys, keys);
+        self.progress.read.store(head.number, Ordering::Relaxed);
+        let keys = known_keys(&owners, keys);
+        self.published.store(Arc::new(FollowedKeys { confirmed: Some(head), keys, ..FollowedKeys::clone(&before) }));
+    }
+
+    async fn read_settled_keys(&self, tag: BlockTag) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
+        let settled = self.nodes.head(tag, UnixSeconds(0)).await?;
+        self.read_keys(settled).await
+    }
+
+    /// The keys of the owners. An owner is missing whose key the nodes refused to tell; one unusable
+    /// key does not keep the others from being read.
     async fn read_keys(&self, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
-        let owners: Vec<_> = self.owners.load().iter().map(|owner| owner.owner).collect();
-        let mut keys = HashMap::with_capacity(owners.len());
+        let owners: Vec<_> = self.owners().iter().map(|owner| owner.owner).collect();
+        let (mut keys, mut refused) = (HashMap::with_capacity(owners.len()), None);
         for owners in owners.chunks(KEYS_PER_QUESTION) {
             let call =
                 |owner: &KeyOwner| Question::Call { to: self.settings.address, data: key_call(*owner), at: at.hash };
             let questions: Vec<_> = owners.iter().map(call).collect();
             for (owner, answer) in owners.iter().zip(self.nodes.ask(&questions, WHAT).await?) {
-                let answer = answer.map_err(|refusal| ChainError::Refused { what: WHAT, refusal })?;
-                let key = read_key(*owner, &answer).map_err(|error| ChainError::Answer { what: WHAT, error })?;
-                keys.insert(*owner, key);
+                match answer.map(|answer| read_key(*owner, &answer)) {
+                    Ok(Ok(key)) => drop(keys.insert(*owner, key)),
+                    Ok(Err(AnswerError::Key(_) | AnswerError::Reverted { .. })) => {
+                        keys.insert(*owner, FollowedKey::Unusable);
+                    }
+                    Ok(Err(error)) => return Err(ChainError::Answer { what: WHAT, error }),
+                    Err(refusal) => refused = Some(refusal),
+                }
             }
         }
-        Ok(keys)
+        match refused {
+            Some(refusal) if keys.is_empty() => Err(ChainError::Refused { what: WHAT, refusal }),
+            _ => Ok(keys),
+        }
     }
 
     /// Logs what changed, and names the configured keys that are not the contract's.
-    fn log_changes(&self, before: &HashMap<KeyOwner, FollowedKey>, keys: &HashMap<KeyOwner, FollowedKey>) {
+    fn log_changes(
+        &self,
+        owners: &[FollowedOwner],
+        before: &HashMap<KeyOwner, Option<FollowedKey>>,
+        keys: &HashMap<KeyOwner, FollowedKey>,
+    ) {
         let source = &self.settings.name;
-        for FollowedOwner { owner, configured } in self.owners.load().iter() {
-            let Some(key) = keys.get(owner).filter(|key| before.get(owner) != Some(key)) else { continue };
-            tracing::info!(source, %owner, state = state_name(key), "a followed key was read for the first time or changed");
+        for FollowedOwner { owner, configured } in owners {
+            let Some(key) = keys.get(owner).filter(|key| before.get(owner) != Some(&Some(**key))) else { continue };
+            let state = state_name(key);
+            tracing::info!(source, %owner, state, "a followed key was read for the first time or changed");
             if configured.is_some_and(|configured| *key != FollowedKey::Present(configured)) {
                 tracing::warn!(source, %owner, "the configured public key is not the contract's; the configured one counts");
             }
@@ -173,8 +215,12 @@ impl KeySource {
     }
 }
 
-fn known_keys(owners: &[FollowedOwner], known: &HashMap<KeyOwner, FollowedKey>) -> HashMap<KeyOwner, FollowedKey> {
-    owners.iter().filter_map(|owner| Some((owner.owner, *known.get(&owner.owner)?))).collect()
+/// The keys of these owners, as far as they are known.
+fn known_keys(
+    owners: &[FollowedOwner],
+    known: &HashMap<KeyOwner, FollowedKey>,
+) -> HashMap<KeyOwner, Option<FollowedKey>> {
+    owners.iter().map(|owner| (owner.owner, known.get(&owner.owner).copied())).collect()
 }
 
 fn key_call(owner: KeyOwner) -> Bytes {
@@ -197,5 +243,6 @@ pub(super) fn state_name(key: &FollowedKey) -> &'static str {
         FollowedKey::Present(_) => "present",
         FollowedKey::Absent => "absent",
         FollowedKey::Deleted => "deleted",
+        FollowedKey::Unusable => "unusable",
     }
 }

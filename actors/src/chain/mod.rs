@@ -25,3 +25,5 @@ mod progress;
 mod root_source;
 pub(crate) mod settings;
 pub(crate) mod state;
+#[cfg(test)]
+mod tests;

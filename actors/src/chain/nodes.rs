@@ -16,7 +16,8 @@ use tokio::time::Instant;
 use super::error::{ChainError, NodeFailure};
 use super::node::{ChainNode, NodeError, Refusal};
 
-/// For how long a node is not asked after it failed, and at least when it asks for fewer questions.
+/// For how long a node is not asked that cannot be reached, and at least when it asks for fewer
+/// questions.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The longest pause that a node can ask for.
@@ -92,24 +93,44 @@ impl Nodes {
         self.outvoted.load(Ordering::Relaxed)
     }
 
-    /// The newest block with this tag that as many nodes have as must agree. A node whose newest
-    /// block is from before `recent` does not keep the others from being asked.
+    /// The newest block with this tag that as many nodes have as must agree. Nodes whose newest
+    /// block is from before `recent` count only when no others are left.
     pub async fn head(&self, tag: BlockTag, recent: UnixSeconds) -> Result<Header, ChainError> {
-        const WHAT: &str = "the newest block";
         let header = |answers: &Answers| match answers.first() {
             Some(Ok(Answer::Block(header))) => *header,
             _ => None,
         };
         let is_recent = |answers: &&Answers| header(answers).is_some_and(|header| header.time >= recent);
         let is_enough = |collected: &[Answers]| collected.iter().filter(is_recent).count() >= self.agree;
-        let collected = self.collect(&[Question::Block(tag)], is_enough).await?;
-        let mut heads: Vec<Header> = collected.iter().filter_map(header).collect();
-        heads.sort_by_key(|header| std::cmp::Reverse(header.number));
-        let Some(agreed) = heads.get(self.agree - 1) else { return Err(ChainError::NoBlock(WHAT)) };
-        if self.agree == 1 {
-            return Ok(*agreed);
+        let question = [Question::Block(tag)];
+        let first: Vec<Header> = self.collect(&question, is_enough).await?.iter().filter_map(header).collect();
+        match self.agreed_head(first).await {
+            Ok(head) if head.time >= recent => return Ok(head),
+            // All nodes that there are were asked already.
+            outcome if self.agree == 1 => return outcome,
+            _ => {}
         }
-        self.block(agreed.number, WHAT).await?.ok_or(ChainError::NoBlock(WHAT))
+        // One of the first to answer is behind, or ahead on a fork of its own: ask them all.
+        self.agreed_head(self.collect(&question, |_| false).await?.iter().filter_map(header).collect()).await
+    }
+
+    /// The highest of these blocks that as many nodes have as must agree.
+    async fn agreed_head(&self, mut heads: Vec<Header>) -> Result<Header, ChainError> {
+        const WHAT: &str = "the newest block";
+        heads.sort_by_key(|header| std::cmp::Reverse(header.number));
+        if self.agree == 1 {
+            return heads.first().copied().ok_or(ChainError::NoBlock(WHAT));
+        }
+        let mut numbers: Vec<u64> = heads.iter().skip(self.agree - 1).map(|header| header.number).collect();
+        numbers.dedup();
+        let mut outcome = Err(ChainError::NoBlock(WHAT));
+        for number in numbers {
+            outcome = self.block(number, WHAT).await.and_then(|block| block.ok_or(ChainError::NoBlock(WHAT)));
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
     }
 
     /// The block of a height; `None` when the nodes have none.
@@ -131,7 +152,7 @@ impl Nodes {
     /// is refused when too few nodes answered it the same and one of them refused it.
     pub async fn ask(&self, questions: &[Question], what: &'static str) -> Result<Answers, ChainError> {
         let is_decided = |collected: &[Answers]| {
-            self.agree == 1 || (0..questions.len()).all(|index| self.winner(collected, index).is_some())
+            (0..questions.len()).all(|index| self.winner(collected, index).is_some_and(|answer| !is_nothing(answer)))
         };
         let collected = self.collect(questions, is_decided).await?;
         let decide = |index| match self.winner(&collected, index) {
@@ -149,10 +170,12 @@ impl Nodes {
         (0..questions.len()).map(decide).collect()
     }
 
-    /// The answer that as many nodes gave as must agree.
+    /// The answer that as many nodes gave as must agree. That there is no such block counts only
+    /// when no other answer does, because a node that is behind says so, too.
     fn winner<'a>(&self, collected: &'a [Answers], index: usize) -> Option<&'a Answer> {
         let given = || collected.iter().filter_map(|answers| answers[index].as_ref().ok());
-        given().find(|answer| given().filter(|other| other == answer).count() >= self.agree)
+        let agreed = || given().filter(|answer| given().filter(|other| other == answer).count() >= self.agree);
+        agreed().find(|answer| !is_nothing(answer)).or_else(|| agreed().next())
     }
 
     /// Asks the nodes until `is_enough`: one after the other when one answer is enough, otherwise
@@ -163,14 +186,17 @@ impl Nodes {
         is_enough: impl Fn(&[Answers]) -> bool,
     ) -> Result<Vec<Answers>, ChainError> {
         let (mut collected, mut reasons) = (Vec::new(), Vec::new());
-        let preferred = self.preferred.load(Ordering::Relaxed);
-        let order = (0..self.nodes.len()).map(|offset| (preferred + offset) % self.nodes.len());
+        let preferred = self.preferred.load(Ordering::Relaxed).min(self.nodes.len());
+        let order = (preferred..self.nodes.len()).chain(0..preferred);
         let asked = order.map(|index| async move { (index, self.nodes[index].ask(questions, self.chain_id).await) });
         let mut keep = |(index, answers): (usize, Result<Answers, NodeFailure>)| match answers {
             Ok(answers) => {
-                self.preferred.store(index, Ordering::Relaxed);
                 collected.push(answers);
-                is_enough(&collected)
+                let is_enough = is_enough(&collected);
+                if is_enough {
+                    self.preferred.store(index, Ordering::Relaxed);
+                }
+                is_enough
             }
             Err(failure) => {
                 reasons.push(format!("{}: {failure}", self.nodes[index].node.name()));
@@ -199,6 +225,15 @@ impl Nodes {
     }
 }
 
+/// Whether an answer says that there is no such block.
+fn is_nothing(answer: &Answer) -> bool {
+    *answer == Answer::Block(None)
+}
+
+fn has_logs(questions: &[Question]) -> bool {
+    questions.iter().any(|question| matches!(question, Question::Logs { .. }))
+}
+
 impl Member {
     /// Asks the node, after it has named the chain's id.
     async fn ask(&self, questions: &[Question], chain_id: u64) -> Result<Answers, NodeFailure> {
@@ -213,8 +248,8 @@ impl Member {
         };
         let answered = match self.check_chain(is_checked, chain_id).await {
             Ok(()) => match self.node.ask(questions).await {
-                // Questions about fewer blocks get shorter answers, as after a refusal.
-                Err(error @ NodeError::TooLarge { .. }) => {
+                // Questions about fewer blocks get shorter answers sooner, as after a refusal.
+                Err(error @ (NodeError::TooLarge { .. } | NodeError::TimedOut)) if has_logs(questions) => {
                     let refusal = Refusal { code: 0, message: error.to_string() };
                     Ok(vec![Err(refusal); questions.len()])
                 }
@@ -261,7 +296,9 @@ impl MemberState {
                 retry_after.unwrap_or_default().clamp(PAUSE, LONGEST_PAUSE)
             }
             NodeFailure::OtherChain { .. } => OTHER_CHAIN_PAUSE,
-            _ => PAUSE,
+            NodeFailure::Node(NodeError::Unreachable(_)) | NodeFailure::NoChainId => PAUSE,
+            // The answer to one question says nothing about others: contracts share a node.
+            _ => Duration::ZERO,
         };
         self.is_checked = false;
         self.failure = Some((failure.to_string(), Instant::now() + pause));

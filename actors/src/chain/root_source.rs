@@ -1,7 +1,9 @@
 //! Follows the roots of one contract: one step after another, each durable before it is published.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::cmp::Ordering;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -23,12 +25,19 @@ use super::progress::{Progress, Step};
 use super::settings::{Freshness, RootSourceSettings, source_id};
 use crate::clock::Clock;
 
-/// The most blocks that one round trip asks for.
-const HEADERS_PER_QUESTION: usize = 100;
+/// The most blocks that one round trip asks for: a node that takes no batches answers one by one.
+const HEADERS_PER_QUESTION: usize = 20;
 
-/// How many blocks with roots are compared at a time when the place of a reorganization is looked
-/// for.
-const BLOCKS_PER_COMPARISON: usize = 32;
+/// How many blocks are read again with each step, because nodes index the logs of the newest blocks
+/// with a delay.
+const OVERLAP: u64 = 32;
+
+/// Logs of blocks that are this close to the newest one are compared with the blocks' hashes: the
+/// chain may be reorganized between two questions.
+const UNSETTLED: u64 = 128;
+
+/// How many blocks that were read are kept, to find the place of a reorganization in.
+const KEPT_BLOCKS: usize = 256;
 
 /// How far the stored place may be behind the read one, in seconds of the chain: a write for each
 /// block would sync the disk every few seconds for nothing.
@@ -37,8 +46,9 @@ const STORE_INTERVAL: u64 = 300;
 /// How often the contract's window and version are read again, in seconds of the chain.
 const RULE_INTERVAL: u64 = 600;
 
-/// After as many contradictions in a row the history is read again from nothing.
-const CONTRADICTIONS: u32 = 3;
+/// After contradicting itself for so long, in seconds, the history is read again from nothing.
+/// Nodes whose logs lag behind their blocks contradict themselves for a while.
+const CONTRADICTION_PATIENCE: u64 = 600;
 
 /// The roots of one contract.
 pub(super) struct RootSource {
@@ -52,7 +62,8 @@ pub(super) struct RootSource {
     state: Mutex<Option<RootState>>,
     /// The most blocks that the next question asks for the logs of; smaller after a refusal.
     range: AtomicU64,
-    contradictions: AtomicU32,
+    /// Since when the logs contradict the contract, in Unix seconds; 0 while they do not.
+    contradicting_since: AtomicU64,
     pub progress: Progress,
 }
 
@@ -62,6 +73,10 @@ struct RootState {
     history: Arc<RootHistory>,
     /// The last block whose logs were read.
     read: Option<Header>,
+    /// Earlier values of [`Self::read`], the latest last.
+    read_before: VecDeque<Header>,
+    /// The first block to read, while nothing was read.
+    first: Option<u64>,
     /// The newest block at which the history was complete.
     confirmed: Option<Header>,
     /// [`Self::read`] as it is stored.
@@ -99,7 +114,7 @@ impl RootSource {
             published,
             state: Mutex::new(Some(state)),
             range,
-            contradictions: AtomicU32::new(0),
+            contradicting_since: AtomicU64::new(0),
             progress: Progress::default(),
         })
     }
@@ -119,11 +134,15 @@ impl RootSource {
         let outcome = self.advance(&mut state).await;
         match &outcome {
             Ok(_) => {
-                self.contradictions.store(0, Ordering::Relaxed);
+                self.contradicting_since.store(0, Relaxed);
                 *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
             }
             Err(error) if error.is_contradiction() => {
-                if self.contradictions.fetch_add(1, Ordering::Relaxed) + 1 >= CONTRADICTIONS {
+                let now = self.clock.unix_seconds();
+                let since = self.contradicting_since.load(Relaxed);
+                if since == 0 {
+                    self.contradicting_since.store(now.0, Relaxed);
+                } else if now.since(UnixSeconds(since)) >= CONTRADICTION_PATIENCE {
                     self.start_again().await?;
                 }
             }
@@ -139,8 +158,8 @@ impl RootSource {
         if is_ahead(head.time, now) {
             return Err(ChainError::Ahead(head.time.since(now)));
         }
-        self.progress.head.store(head.number, Ordering::Relaxed);
-        match self.place(state, head).await? {
+        self.progress.head.store(head.number, Relaxed);
+        match self.place(state, head, now).await? {
             Place::Unchanged => Ok(Step::Done),
             Place::Continued => self.read_on(state, head).await,
             Place::Forked => {
@@ -151,44 +170,38 @@ impl RootSource {
     }
 
     /// Where the newest block stands to what was read.
-    async fn place(&self, state: &RootState, head: Header) -> Result<Place, ChainError> {
+    async fn place(&self, state: &RootState, head: Header, now: UnixSeconds) -> Result<Place, ChainError> {
         let Some(read) = state.read else { return Ok(Place::Continued) };
-        let here = match head.number.cmp(&read.number) {
-            // The node is behind another one that was asked before.
-            std::cmp::Ordering::Less => None,
-            std::cmp::Ordering::Equal => Some(head),
+        let behind = ChainError::Behind { head: head.number, known: read.number };
+        match head.number.cmp(&read.number) {
+            // Time passes along a chain, so a lower block that is not older is one of another fork.
+            Ordering::Less if head.time >= read.time => Ok(Place::Forked),
+            // Nodes behind one address are not always at the same block.
+            Ordering::Less if now.since(head.time) <= self.settings.freshness.fresh_for.as_secs() => {
+                Ok(Place::Unchanged)
+            }
+            Ordering::Less => Err(behind),
+            Ordering::Equal if head.hash == read.hash => Ok(Place::Unchanged),
+            Ordering::Equal => Ok(Place::Forked),
             // The hash of a block fixes all blocks before it, so one comparison is enough.
-            std::cmp::Ordering::Greater => self.nodes.block(read.number, "the last read block").await?,
-        };
-        Ok(match here {
-            None => Place::Unchanged,
-            Some(here) if here.hash != read.hash => Place::Forked,
-            Some(_) if head.number == read.number => Place::Unchanged,
-            Some(_) => Place::Continued,
-        })
+            Ordering::Greater => match self.nodes.block(read.number, "the last read block").await? {
+                Some(here) if here.hash == read.hash => Ok(Place::Continued),
+                Some(_) => Ok(Place::Forked),
+                None => Err(behind),
+            },
+        }
     }
 
-    /// Takes back what stands above the last block with roots that is still part of the chain.
+    /// Takes back what stands above the last known block that is still part of the chain.
     async fn undo(&self, state: &mut RootState, head: Header) -> Result<(), ChainError> {
-        self.progress.reorganizations.fetch_add(1, Ordering::Relaxed);
-        let blocks: Vec<(u64, B256)> =
-            state.history.blocks_backwards().filter(|(number, _)| *number <= head.number).collect();
-        let mut fork = None;
-        for compared in blocks.chunks(BLOCKS_PER_COMPARISON) {
-            let numbers = compared.iter().map(|(number, _)| *number);
-            let headers = self.headers(numbers).await?;
-            fork = headers
-                .into_iter()
-                .zip(compared)
-                .find_map(|(header, (_, hash))| header.filter(|header| header.hash == *hash));
-            if fork.is_some() {
-                break;
-            }
-        }
-        let history = Arc::make_mut(&mut state.history);
+        self.progress.reorganizations.fetch_add(1, Relaxed);
+        let fork = self.last_common_block(state, head).await?;
         let undone = match fork {
-            Some(fork) => history.undo_above(fork.number),
-            None => std::mem::take(history).into_positions(),
+            None => std::mem::take(Arc::make_mut(&mut state.history)).into_positions(),
+            Some(fork) if state.history.newest().is_some_and(|(newest, _)| newest.block > fork.number) => {
+                Arc::make_mut(&mut state.history).undo_above(fork.number)
+            }
+            Some(_) => Vec::new(),
         };
         tracing::warn!(
             source = self.settings.name,
@@ -197,36 +210,74 @@ impl RootSource {
             "the chain was reorganized; roots of blocks that are no longer part of it do not count"
         );
         state.read = fork;
-        state.confirmed = state.confirmed.and(fork);
+        state.read_before.retain(|read| fork.is_some_and(|fork| read.number < fork.number));
+        // Without a change of the roots, what was confirmed stays true of the same time.
+        if !undone.is_empty() {
+            state.confirmed = state.confirmed.and(fork);
+        }
         self.store(state, Vec::new(), undone).await?;
         self.publish(state);
         Ok(())
     }
 
+    /// The highest block that was read, or has a root, and is still part of the chain. Everything
+    /// below such a block is part of the chain, too, so that halving finds it.
+    async fn last_common_block(&self, state: &RootState, head: Header) -> Result<Option<Header>, ChainError> {
+        let read = state.read_before.iter().map(|header| (header.number, header.hash));
+        let mut known: Vec<(u64, B256)> = state.history.blocks_backwards().chain(read).collect();
+        known.retain(|(number, _)| *number <= head.number);
+        known.sort_unstable();
+        known.dedup();
+        let (mut low, mut high, mut common) = (0, known.len(), None);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (number, hash) = known[middle];
+            match self.nodes.block(number, "a known block").await? {
+                Some(here) if here.hash == hash => (common, low) = (Some(here), middle + 1),
+                _ => high = middle,
+            }
+        }
+        Ok(common)
+    }
+
     /// Reads the logs of the blocks that follow, and publishes the roots when they are all read.
     async fn read_on(&self, state: &mut RootState, head: Header) -> Result<Step, ChainError> {
-        let from = match state.read {
-            Some(read) => read.number + 1,
-            None => self.first_block(head).await?,
+        let first = match (state.read, state.first) {
+            (Some(read), _) => read.number + 1,
+            (None, Some(first)) => first,
+            (None, None) => self.first_block(head).await?,
         };
-        let Some((publications, last)) = self.read_range(from, head).await? else { return Ok(Step::More) };
+        state.first = Some(first);
+        let Some((publications, last)) = self.read_range(state, first, head).await? else {
+            // The next step asks for fewer blocks, from the same one on.
+            return Ok(Step::More);
+        };
         let is_last = last.number == head.number;
-        let mut added = Vec::with_capacity(publications.len());
-        for Publication { position, published, replaces } in publications {
-            Arc::make_mut(&mut state.history).append(position, published, replaces)?;
-            added.push((position, published));
+        let mut added = Vec::new();
+        for Publication { position, published, .. } in &publications {
+            // Verification reads the published history, so a change copies it.
+            if state.history.at(*position) != Some(*published) {
+                Arc::make_mut(&mut state.history).insert(*position, *published)?;
+                added.push((*position, *published));
+            }
+        }
+        for Publication { position, replaces, .. } in &publications {
+            replaces.map_or(Ok(()), |replaced| state.history.check_replaced(*position, replaced))?;
         }
         if is_last {
             added.extend(self.confirm(state, head).await?);
         }
         let outdated = last.time.minus(self.settings.reach.as_secs());
-        // Verification reads the published history, so a change copies it.
         let removed = match state.history.first_replacement() {
             Some(replaced) if replaced < outdated => Arc::make_mut(&mut state.history).forget_replaced_before(outdated),
             _ => Vec::new(),
         };
-        state.read = Some(last);
-        self.progress.read.store(last.number, Ordering::Relaxed);
+        if let Some(read) = state.read.replace(last) {
+            state.read_before.push_back(read);
+            let surplus = state.read_before.len().saturating_sub(KEPT_BLOCKS);
+            state.read_before.drain(..surplus);
+        }
+        self.progress.read.store(last.number, Relaxed);
         let is_due = state.stored.is_none_or(|stored| last.time.since(stored.time) >= STORE_INTERVAL);
         if !added.is_empty() || !removed.is_empty() || !is_last || is_due {
             self.store(state, added, removed).await?;
@@ -237,79 +288,89 @@ impl RootSource {
         Ok(if is_last { Step::Done } else { Step::More })
     }
 
-    /// The first block of the time that roots are kept for.
+    /// The first block of the time that roots are kept for. Nodes do not keep all old blocks, so
+    /// the search goes back from the newest one in growing steps.
     async fn first_block(&self, head: Header) -> Result<u64, ChainError> {
         if let Some(start) = self.settings.start_block {
             return Ok(start.min(head.number));
         }
         let earliest = head.time.minus(self.settings.reach.as_secs());
-        let (mut low, mut high) = (0, head.number);
+        let (mut low, mut high, mut distance) = (0, head.number, self.settings.blocks_per_question.max(1));
         while low < high {
-            let middle = low + (high - low) / 2;
-            // A node that has no such block does not keep blocks as old.
-            match self.nodes.block(middle, "an old block").await? {
-                Some(header) if header.time >= earliest => high = middle,
-                _ => low = middle + 1,
+            let back = head.number.saturating_sub(distance);
+            let middle = if low == 0 && back > 0 { back } else { low + (high - low) / 2 };
+            distance = distance.saturating_mul(2);
+            match self.nodes.block(middle, "an old block").await {
+                Ok(Some(header)) if header.time >= earliest => high = middle,
+                Ok(_) | Err(ChainError::Refused { .. }) => low = middle + 1,
+                Err(error) => return Err(error),
             }
         }
         Ok(low)
     }
 
-    /// The roots that were published from the block `from` on, and the last block that they were
-    /// read from: at most the newest one. `None` when fewer blocks must be asked for.
-    async fn read_range(&self, from: u64, head: Header) -> Result<Option<(Vec<Publication>, Header)>, ChainError> {
+    /// The roots that were published from the block `first` on and shortly before it, and the last
+    /// block that they were read from: at most the newest one. `None` when fewer blocks must be
+    /// asked for.
+    async fn read_range(
+        &self,
+        state: &RootState,
+        first: u64,
+        head: Header,
+    ) -> Result<Option<(Vec<Publication>, Header)>, ChainError> {
         const WHAT: &str = "the contract's logs";
-        let RootSourceSettings { contract, address, .. } = self.settings;
-        let range = self.range.load(Ordering::Relaxed);
+        let RootSourceSettings { contract, address, blocks_per_question, .. } = self.settings;
+        let range = self.range.load(Relaxed);
+        let overlap = if state.read.is_some() { OVERLAP.min(range / 2).min(first) } else { 0 };
+        let from = first - overlap;
         let to = head.number.min(from.saturating_add(range - 1));
         let logs = Question::Logs { address, topics: vec![contract.topic()], from, to };
         let questions = [logs, Question::Block(BlockTag::Number(to))];
-        let answers = self.nodes.ask(&questions, WHAT).await;
-        let is_too_much = match &answers {
-            Ok(answers) => matches!(answers.first(), Some(Err(_))),
-            Err(error) => matches!(error, ChainError::TooFew { .. }),
-        };
-        if is_too_much && range > 1 {
-            self.range.store((to.saturating_sub(from) + 1).div_ceil(2).max(1), Ordering::Relaxed);
-        }
-        let answers: [Result<Answer, Refusal>; 2] = answers?.try_into().map_err(|_| ChainError::NoBlock(WHAT))?;
+        let answers = self.nodes.ask(&questions, WHAT).await?;
+        let answers: [Result<Answer, Refusal>; 2] = answers.try_into().map_err(|_| ChainError::NoBlock(WHAT))?;
         let (logs, last) = match answers {
-            [Err(_), _] if range > 1 => return Ok(None),
-            [Err(refusal), _] => return Err(ChainError::Refused { what: WHAT, refusal }),
+            [Err(_), _] if range > 1 => {
+                self.range.store((to - from).div_ceil(2).max(1), Relaxed);
+                return Ok(None);
+            }
+            [Err(refusal), _] | [_, Err(refusal)] => return Err(ChainError::Refused { what: WHAT, refusal }),
             [Ok(Answer::Logs(logs)), Ok(Answer::Block(Some(last)))] => (logs, last),
             _ => return Err(ChainError::NoBlock("the last block of a range")),
         };
         if to == head.number && last.hash != head.hash {
             return Err(ChainError::Moved);
         }
-        self.range.store(range.saturating_mul(2).min(self.settings.blocks_per_question.max(1)), Ordering::Relaxed);
-        let publications = self.publications(&logs, last).await?;
+        let publications = self.publications(&logs, last, head).await?;
+        // A node's limit is approached slowly, because each refusal costs a question.
+        let grown = range.saturating_add((range / 8).max(1));
+        self.range.store(grown.min(blocks_per_question.max(1)), Relaxed);
         Ok(Some((publications, last)))
     }
 
     /// The roots in logs, with the times of their blocks.
-    async fn publications(&self, logs: &[Log], last: Header) -> Result<Vec<Publication>, ChainError> {
+    async fn publications(&self, logs: &[Log], last: Header, head: Header) -> Result<Vec<Publication>, ChainError> {
         let RootSourceSettings { contract, address, .. } = self.settings;
         let read = |log| contract.read_event(address, log).map_err(|error| ChainError::Answer { what: "logs", error });
         let events: Vec<RootEvent> = logs.iter().map(read).collect::<Result<_, _>>()?;
-        let mut times = HashMap::from([(last.hash, last.time)]);
-        let mut unknown: Vec<(u64, B256)> = logs
-            .iter()
-            .zip(&events)
-            .filter(|(_, event)| event.time.is_none())
-            .map(|(log, _)| (log.block_number, log.block_hash))
-            .collect();
-        unknown.dedup();
-        for blocks in unknown.chunks(HEADERS_PER_QUESTION) {
-            for header in self.headers(blocks.iter().map(|(number, _)| *number)).await?.into_iter().flatten() {
-                times.insert(header.hash, header.time);
-            }
+        let unsettled = head.number.saturating_sub(UNSETTLED);
+        let is_asked = |(log, event): &(&Log, &RootEvent)| {
+            log.block_number != last.number && (event.time.is_none() || log.block_number > unsettled)
+        };
+        let mut asked: Vec<u64> = logs.iter().zip(&events).filter(is_asked).map(|(log, _)| log.block_number).collect();
+        asked.dedup();
+        let mut headers = HashMap::from([(last.number, last)]);
+        for numbers in asked.chunks(HEADERS_PER_QUESTION) {
+            let found = self.headers(numbers).await?;
+            headers.extend(found.into_iter().flatten().map(|header| (header.number, header)));
         }
         let publication = |(log, event): (&Log, RootEvent)| {
-            let is_of_the_chain = log.block_number < last.number || log.block_hash == last.hash;
-            let time = event.time.or_else(|| times.get(&log.block_hash).copied()).filter(|_| is_of_the_chain);
-            let time = time.ok_or(ChainError::Moved)?;
-            let published = PublishedRoot { root: event.root, block_hash: log.block_hash, time };
+            let header = headers.get(&log.block_number);
+            let is_of_the_chain = header.map_or(log.block_number <= unsettled, |header| {
+                header.hash == log.block_hash && event.time.is_none_or(|time| time == header.time)
+            });
+            let time = event.time.or(header.map(|header| header.time)).filter(|_| is_of_the_chain);
+            let published =
+                PublishedRoot { root: event.root, block_hash: log.block_hash, time: time.ok_or(ChainError::Moved)? };
             let position = Position { block: log.block_number, log_index: log.log_index };
             Ok(Publication { position, published, replaces: event.replaces })
         };
@@ -333,7 +394,7 @@ impl RootSource {
                 let time = self.time_of_old_root(root, head).await?;
                 let position = Position { block: head.number, log_index: u64::MAX };
                 let published = PublishedRoot { root, block_hash: head.hash, time };
-                Arc::make_mut(&mut state.history).append(position, published, None)?;
+                Arc::make_mut(&mut state.history).insert(position, published)?;
                 Some((position, published))
             }
             (known, newest) if known.map(|(_, known)| known.root) == newest => None,
@@ -379,9 +440,9 @@ impl RootSource {
     }
 
     /// The blocks of heights, in one round trip; `None` for those that the nodes do not have.
-    async fn headers(&self, numbers: impl Iterator<Item = u64>) -> Result<Vec<Option<Header>>, ChainError> {
+    async fn headers(&self, numbers: &[u64]) -> Result<Vec<Option<Header>>, ChainError> {
         const WHAT: &str = "blocks with roots";
-        let questions: Vec<_> = numbers.map(|number| Question::Block(BlockTag::Number(number))).collect();
+        let questions: Vec<_> = numbers.iter().map(|number| Question::Block(BlockTag::Number(*number))).collect();
         let header = |answer| match answer {
             Ok(Answer::Block(header)) => Ok(header),
             Ok(_) => Err(ChainError::NoBlock(WHAT)),
@@ -418,8 +479,8 @@ impl RootSource {
             source = self.settings.name,
             "the roots contradict the contract; they are read again from nothing"
         );
-        self.progress.restarts.fetch_add(1, Ordering::Relaxed);
-        self.contradictions.store(0, Ordering::Relaxed);
+        self.progress.restarts.fetch_add(1, Relaxed);
+        self.contradicting_since.store(0, Relaxed);
         let stored = self.records.published_roots(self.id)?;
         let mut empty = RootState::default();
         let removed = stored.into_iter().map(|(position, _)| position).collect();
@@ -451,6 +512,8 @@ impl RootState {
         Ok(Self {
             history: Arc::new(RootHistory::from_stored(records.published_roots(id)?)),
             read: Some(read),
+            read_before: VecDeque::new(),
+            first: None,
             confirmed,
             stored: Some(read),
             rule: rule.map(|(window, start)| Rule { window, start, read_at: UnixSeconds(0) }),

@@ -17,7 +17,9 @@ use super::settings::ChainSettings;
 use crate::clock::Clock;
 use crate::support::slot::Slot;
 
-/// How often the log repeats that a contract cannot be followed, in failed steps.
+/// How many steps in a row fail before the log says so, and how often it repeats it. A step fails
+/// now and then when nodes behind one address are not at the same block.
+const LOG_FROM: u32 = 2;
 const LOG_EVERY: u32 = 30;
 
 /// All chains that are followed.
@@ -161,7 +163,7 @@ impl FollowedSource {
         let mut health = self.lock();
         match outcome {
             Ok(step) => {
-                if failures > 0 {
+                if failures > LOG_FROM {
                     tracing::info!(source, failures, "the contract is followed again");
                 }
                 *health = Health { succeeded: Some(Instant::now()), failure: None };
@@ -172,7 +174,7 @@ impl FollowedSource {
                 }
             }
             Err(error) => {
-                if failures.is_multiple_of(LOG_EVERY) {
+                if failures >= LOG_FROM && (failures - LOG_FROM).is_multiple_of(LOG_EVERY) {
                     tracing::warn!(source, %error, failures, "the contract could not be followed");
                 }
                 health.failure = Some(error.to_string());

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
-use selfsame_protocol::chain::followed::KeyOwner;
+use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
@@ -36,7 +36,7 @@ use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNul
 use super::roots::{RootList, TrustedDataAt, TrustedDataError};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::VerifierState;
-use crate::chain::handle::{ChainHandle, RootUse};
+use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
 use crate::registry::handle::RegistryHandle;
 use crate::support::blocking::Blocking;
@@ -71,6 +71,10 @@ pub struct VerifierStatistics {
     /// not counted.
     pub bad: u64,
 }
+
+/// The most requests that wait for a look at a chain at a time. They hold the permits of their
+/// proofs for up to a second.
+const MOST_LOOKING: usize = 32;
 
 /// The outcome of a proof's checks: verified, or why not.
 pub(crate) type Verdict = Result<(), ItemError>;
@@ -119,6 +123,8 @@ struct Inner {
     /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
     /// takes a fraction of a millisecond.
     preparing: Arc<Semaphore>,
+    /// Permits for the requests that wait for a look at a chain.
+    looking: Semaphore,
 }
 
 /// The parts that verification is built from.
@@ -143,6 +149,7 @@ impl VerificationHandle {
                 permits: Arc::new(Permits::new(queue, MOST_RESPONSES)),
                 sign_in_permits: Arc::new(Permits::new(queue.div_ceil(4), 1)),
                 preparing: Arc::new(Semaphore::new(verifier.workers.len())),
+                looking: Semaphore::new(MOST_LOOKING),
                 verifier,
                 registry,
                 chain,
@@ -263,31 +270,6 @@ impl VerificationHandle {
         Ok(admitted)
     }
 
-    /// Lets the chains be looked at again for the roots of a request that are unknown.
-    async fn look_for_roots(
-        &self,
-        request: &VerificationRequest,
-        environment: Environment,
-        deadline: Instant,
-    ) -> Result<(), VerificationError> {
-        let Inner { chain, roots, registry, clock, .. } = &*self.inner;
-        if chain.is_empty() {
-            return Ok(());
-        }
-        let data = TrustedDataAt { trusted: &roots.published(), registry, chain, now: clock.unix_seconds() };
-        let mut wanted = HashSet::new();
-        for (of, root) in roots_of(&request.proofs) {
-            let kind = request.proofs.kind();
-            if !data.is_known_here(&RootKey { environment, kind, root })? {
-                wanted.insert((of, root));
-            }
-        }
-        if !wanted.is_empty() {
-            chain.look_for(environment, &wanted, deadline).await;
-        }
-        Ok(())
-    }
-
     /// Checks every proof of an admitted request; the verdicts are in the items' order.
     async fn check(
         &self,
@@ -301,7 +283,6 @@ impl VerificationHandle {
         let permits = Permits::take(permits, source, request.proofs.count() as usize);
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
-        self.look_for_roots(request, admitted.environment, deadline).await?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
         let origin = Origin { is_sign_in, network: source.map(network_of) };
         self.check_claims(items, key, origin, deadline).await
@@ -315,8 +296,9 @@ impl VerificationHandle {
         found.map(|found| &found.key).ok_or_else(missing)
     }
 
-    /// Checks everything about the items that needs no pairing, on a blocking thread. Each claim
-    /// keeps its permit.
+    /// Checks everything about the items that needs no pairing. Each claim keeps its permit. When the
+    /// root of an item is unknown and contracts are followed, they are looked at again, and the items
+    /// are checked once more.
     async fn prepare(
         &self,
         request: Arc<VerificationRequest>,
@@ -325,23 +307,49 @@ impl VerificationHandle {
         mut permits: Vec<ProofPermit>,
         deadline: Instant,
     ) -> Result<Vec<Checked>, VerificationError> {
+        let check = |unseen| self.check_items(&request, &admitted, &directory, unseen, deadline);
+        let mut checked = check(Unseen::new()).await?;
+        let wanted =
+            if self.inner.chain.is_empty() { HashSet::new() } else { unknown_roots(&request.proofs, &checked) };
+        if !wanted.is_empty() {
+            // Past the limit, the roots stay unknown to contracts that could know them by now.
+            let Ok(_looking) = self.inner.looking.try_acquire() else {
+                return Err(VerificationError::unavailable("too many requests wait for roots"));
+            };
+            let unseen = self.inner.chain.look_for(admitted.environment, &wanted, deadline).await;
+            checked = check(unseen).await?;
+        }
+        let items = checked.map_err(|error| VerificationError::unavailable(error.to_string()))?;
+        let mut permitted = |claim| PermittedClaim { claim, permit: permits.pop() };
+        Ok(items.into_iter().map(|item| item.map(&mut permitted)).collect())
+    }
+
+    /// Checks the items on a blocking thread. The inner error is that of followed data which cannot
+    /// decide now.
+    async fn check_items(
+        &self,
+        request: &Arc<VerificationRequest>,
+        admitted: &Admitted,
+        directory: &Arc<Directory>,
+        unseen: Unseen,
+        deadline: Instant,
+    ) -> Result<Result<Vec<Result<Claim, ItemError>>, Unavailable>, VerificationError> {
         let Ok(Ok(preparing)) = timeout_at(deadline, Arc::clone(&self.inner.preparing).acquire_owned()).await else {
             return Err(VerificationError::unavailable("too many requests are waiting"));
         };
         let inner = Arc::clone(&self.inner);
+        let (request, admitted, directory) = (Arc::clone(request), admitted.clone(), Arc::clone(directory));
         let work = move || {
             // The permit is released when the work ends, even when the caller no longer waits.
             let _preparing = preparing;
             let now = inner.clock.unix_seconds();
             let Inner { roots, registry, chain, .. } = &*inner;
-            let data = TrustedDataAt { trusted: &roots.published(), registry, chain, now };
-            let items =
-                check_items(&request.proofs, &admitted, &directory, &data, now).map_err(|error| match error {
-                    TrustedDataError::Store(error) => VerificationError::from(error),
-                    TrustedDataError::Followed(error) => VerificationError::unavailable(error.to_string()),
-                })?;
-            let mut permitted = |claim| PermittedClaim { claim, permit: permits.pop() };
-            Ok(items.into_iter().map(|item| item.map(&mut permitted)).collect())
+            let data = TrustedDataAt { trusted: &roots.published(), registry, chain, unseen: &unseen, now };
+            match check_items(&request.proofs, &admitted, &directory, &data, now) {
+                Ok(items) => Ok(Ok(items)),
+                Err(TrustedDataError::Followed(error)) => Ok(Err(error)),
+                Err(TrustedDataError::Store(error)) => Err(error.into()),
+            }
         };
         let failed = |_| Err(VerificationError::unavailable("checking the request failed"));
         self.inner.blocking.run(work).await.unwrap_or_else(failed)
@@ -423,23 +431,31 @@ impl VerificationHandle {
     /// spawned, so it continues when the caller is cancelled.
     pub async fn remove_root(&self, root: RootKey) -> Result<bool, StoreError> {
         let inner = Arc::clone(&self.inner);
-        let RootKey { environment, kind, root: value } = root;
-        let is_followed = inner.chain.has_root(environment, kind == ProofKind::Current, value);
-        let removing = tokio::spawn(async move { inner.roots.remove(root, is_followed).await });
+        let may_be_followed = !inner.chain.is_empty();
+        let removing = tokio::spawn(async move { inner.roots.remove(root, may_be_followed).await });
         removing.await.unwrap_or(Err(StoreError::Closing))
     }
 }
 
-/// The roots that the proofs of a request are made against.
-fn roots_of(proofs: &Proofs) -> Vec<(RootUse, Root)> {
-    match proofs {
+/// The roots of the items that failed because their root is unknown; all roots, when followed data
+/// could not decide.
+fn unknown_roots(
+    proofs: &Proofs,
+    checked: &Result<Vec<Result<Claim, ItemError>>, Unavailable>,
+) -> HashSet<(RootUse, Root)> {
+    let roots: Vec<(RootUse, Root)> = match proofs {
         Proofs::Legacy { items, .. } => {
             items.iter().map(|item| (RootUse::Legacy(item.identifier), item.merkle_root)).collect()
         }
         Proofs::Uniqueness { items, .. } | Proofs::Session { items, .. } => {
             items.iter().map(|item| (RootUse::Current, item.root)).collect()
         }
-    }
+    };
+    let is_unknown = |index: &usize| match checked {
+        Ok(items) => items[*index].as_ref().is_err_and(ItemError::is_unknown_root),
+        Err(_) => true,
+    };
+    (0..roots.len()).filter(is_unknown).map(|index| roots[index]).collect()
 }
 
 fn results(proofs: &Proofs, verdicts: &[Verdict]) -> Vec<ItemResult> {

@@ -18,7 +18,7 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_storage::{StoreError, VerificationRecords};
 use tokio::sync::{Mutex, oneshot};
 
-use crate::chain::handle::ChainHandle;
+use crate::chain::handle::{ChainHandle, Unseen};
 use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.
@@ -66,12 +66,12 @@ impl RootList {
         self.decide(root.key, RootDecision { trust: Some(root.trust) }, &outdated).await
     }
 
-    /// Does not trust a root from now on, durably. Returns whether it was trusted. `is_followed`
-    /// says that a chain has the root.
-    pub async fn remove(&self, key: RootKey, is_followed: bool) -> Result<bool, StoreError> {
+    /// Does not trust a root from now on, durably. Returns whether it could be trusted before: a
+    /// root that is not in the list only when a chain may have it.
+    pub async fn remove(&self, key: RootKey, may_be_followed: bool) -> Result<bool, StoreError> {
         let _deciding = self.deciding.lock().await;
         let published = self.published();
-        if published.is_removed(&key) || !(published.contains(&key) || is_followed) {
+        if published.is_removed(&key) || !(published.contains(&key) || may_be_followed) {
             return Ok(false);
         }
         self.decide(key, RootDecision { trust: None }, &[]).await?;
@@ -108,15 +108,9 @@ pub(super) struct TrustedDataAt<'a> {
     pub trusted: &'a TrustedRoots,
     pub registry: &'a RegistryHandle,
     pub chain: &'a ChainHandle,
+    /// The contracts that could not be looked at for these proofs.
+    pub unseen: &'a Unseen,
     pub now: UnixSeconds,
-}
-
-impl TrustedDataAt<'_> {
-    /// Whether the root of a proof is known without what is followed from chains.
-    pub fn is_known_here(&self, key: &RootKey) -> Result<bool, StoreError> {
-        let is_own = key.kind == ProofKind::Current && self.registry.is_valid_root(key.root)?;
-        Ok(is_own || self.trusted.contains(key) || self.trusted.is_removed(key))
-    }
 }
 
 impl TrustedData for TrustedDataAt<'_> {
@@ -135,10 +129,17 @@ impl TrustedData for TrustedDataAt<'_> {
         }
         let newest_followed = self.chain.newest_legacy_time(environment, identifier);
         let trusted = self.trusted.legacy_age(environment, identifier, root, self.now, newest_followed);
-        if trusted != Err(UntrustedRoot::Unknown) {
-            return Ok(trusted);
+        let followed = || self.chain.legacy_age(environment, identifier, root, self.now, self.unseen);
+        match &trusted {
+            Ok(RootAge::Newest) | Err(UntrustedRoot::OtherIdentifiers(_)) => Ok(trusted),
+            // The chain may have the root as a younger one.
+            Ok(RootAge::Seconds(age)) => Ok(Ok(match followed() {
+                Ok(Some(Ok(RootAge::Newest))) => RootAge::Newest,
+                Ok(Some(Ok(RootAge::Seconds(followed)))) => RootAge::Seconds(followed.min(*age)),
+                _ => RootAge::Seconds(*age),
+            })),
+            Err(_) => Ok(followed()?.unwrap_or(trusted)),
         }
-        Ok(self.chain.legacy_age(environment, identifier, root, self.now)?.unwrap_or(trusted))
     }
 
     /// The registry's own roots are valid in both environments, because there is one registry.
@@ -147,13 +148,19 @@ impl TrustedData for TrustedDataAt<'_> {
             return Ok(true);
         }
         let window = self.registry.rules().root_validity_window;
-        if self.trusted.is_current(environment, root, self.now, window) {
-            return Ok(true);
+        if let Some(since) = self.trusted.current_since(environment, root)
+            && self.trusted.is_current(environment, root, self.now, window)
+        {
+            // A later root of the chain replaced it, too.
+            let replaced = self.chain.first_current_after(environment, since);
+            if replaced.is_none_or(|replaced| self.now <= replaced.plus(window)) {
+                return Ok(true);
+            }
         }
         if self.trusted.is_removed(&RootKey { environment, kind: ProofKind::Current, root }) {
             return Ok(false);
         }
-        Ok(self.chain.is_current(environment, root, self.now)?.unwrap_or(false))
+        Ok(self.chain.is_current(environment, root, self.now, self.unseen)?.unwrap_or(false))
     }
 
     fn issuer_key(

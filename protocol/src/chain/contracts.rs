@@ -268,6 +268,8 @@ pub enum FollowedKey {
     Absent,
     /// The key was deleted, and there will never be another one under its id.
     Deleted,
+    /// The contract has something that cannot be a public key, or refuses to say.
+    Unusable,
 }
 
 impl Encoding for FollowedKey {
@@ -279,6 +281,7 @@ impl Encoding for FollowedKey {
                 key.compress().encode(out);
             }
             Self::Deleted => out.push(2),
+            Self::Unusable => out.push(3),
         }
     }
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
@@ -289,6 +292,7 @@ impl Encoding for FollowedKey {
                 key.map(Self::Present).map_err(|_| DecodeError::OutOfRange("a public key"))
             }
             2 => Ok(Self::Deleted),
+            3 => Ok(Self::Unusable),
             tag => Err(DecodeError::UnknownTag { kind: "a followed key", tag }),
         }
     }

@@ -147,7 +147,7 @@ impl FollowedRoots {
 
     /// The age of the newest block, when it is not so old that nothing counts.
     fn usable_age(&self, now: UnixSeconds) -> Result<u64, Unavailable> {
-        let not_read = || Unavailable::NotRead { what: "the roots", source_name: Arc::clone(&self.source) };
+        let not_read = || Unavailable::NotRead { what: "roots", source_name: Arc::clone(&self.source) };
         let age = self.confirmed_age(now).ok_or_else(not_read)?;
         if age > self.stale_after { Err(self.old(age)) } else { Ok(age) }
     }
@@ -160,6 +160,14 @@ impl FollowedRoots {
 
     fn unknown<Known>(&self, confirmed_age: u64) -> Result<RootJudgement<Known>, Unavailable> {
         if confirmed_age > self.fresh_for { Err(self.old(confirmed_age)) } else { Ok(RootJudgement::Unknown) }
+    }
+
+    /// The source cannot decide now, because its newest known block is too old.
+    pub fn unavailable(&self, now: UnixSeconds) -> Unavailable {
+        match self.confirmed_age(now) {
+            Some(age) => self.old(age),
+            None => Unavailable::NotRead { what: "roots", source_name: Arc::clone(&self.source) },
+        }
     }
 
     fn old(&self, age: u64) -> Unavailable {
@@ -215,8 +223,8 @@ pub struct FollowedKeys {
     pub stale_after: u64,
     /// The newest block at which the keys were read; `None` before the first one.
     pub confirmed: Option<Header>,
-    /// The keys of the owners that are followed.
-    pub keys: HashMap<KeyOwner, FollowedKey>,
+    /// The keys of the owners that are followed; `None` for one that was not read yet.
+    pub keys: HashMap<KeyOwner, Option<FollowedKey>>,
 }
 
 impl FollowedKeys {
@@ -226,8 +234,10 @@ impl FollowedKeys {
     /// The source cannot decide now.
     pub fn get(&self, owner: KeyOwner, now: UnixSeconds) -> Result<Option<FollowedKey>, Unavailable> {
         let Some(key) = self.keys.get(&owner) else { return Ok(None) };
-        let not_read = || Unavailable::NotRead { what: "the keys", source_name: Arc::clone(&self.source) };
-        let age = now.since(self.confirmed.ok_or_else(not_read)?.time);
+        let (Some(key), Some(confirmed)) = (key, self.confirmed) else {
+            return Err(Unavailable::NotRead { what: "keys", source_name: Arc::clone(&self.source) });
+        };
+        let age = now.since(confirmed.time);
         if age > self.stale_after {
             return Err(Unavailable::Old { source_name: Arc::clone(&self.source), age });
         }

@@ -41,14 +41,15 @@ pub struct KnownRoot {
     pub replaced_at: Option<UnixSeconds>,
 }
 
-/// A root does not continue a history.
+/// Roots do not fit a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// Its position is not behind the last one.
-    #[error("a root at block {}, log {} is not behind the last one", .0.block, .0.log_index)]
-    OutOfOrder(Position),
-    /// It names a predecessor that is not the newest root, so events between them are missing.
-    #[error("the root at block {}, log {} replaced a root that is not the last known one; events are missing", .0.block, .0.log_index)]
+    /// The history has another root at the position, or one of another block.
+    #[error("the root at block {}, log {} is another one than before", .0.block, .0.log_index)]
+    Changed(Position),
+    /// A root names a predecessor that is not the root before it, so events between them are
+    /// missing.
+    #[error("the root at block {}, log {} replaced a root that is not the one before it; events are missing", .0.block, .0.log_index)]
     Gap(Position),
 }
 
@@ -68,27 +69,31 @@ impl RootHistory {
         history
     }
 
-    /// Appends a root. `replaces` is the root that it replaced, where the event names it.
+    /// Adds a root, and returns whether it is new. A root that is known at its position stays.
     ///
     /// # Errors
-    /// The root does not continue the history. The history is then unchanged.
-    pub fn append(
-        &mut self,
-        position: Position,
-        published: PublishedRoot,
-        replaces: Option<Root>,
-    ) -> Result<(), HistoryError> {
-        if let Some((last, newest)) = self.published.last_key_value() {
-            if position <= *last {
-                return Err(HistoryError::OutOfOrder(position));
-            }
-            if replaces.is_some_and(|replaced| replaced != newest.root) {
-                return Err(HistoryError::Gap(position));
-            }
+    /// Another root is known at the position. The history is then unchanged.
+    pub fn insert(&mut self, position: Position, published: PublishedRoot) -> Result<bool, HistoryError> {
+        match self.published.get(&position) {
+            Some(known) if *known == published => return Ok(false),
+            Some(_) => return Err(HistoryError::Changed(position)),
+            None => {}
         }
         self.published.insert(position, published);
-        self.last_of.insert(published.root, position);
-        Ok(())
+        let last = self.last_of.entry(published.root).or_insert(position);
+        *last = position.max(*last);
+        Ok(true)
+    }
+
+    /// Checks that the root before a position is the one that the root there replaced.
+    ///
+    /// # Errors
+    /// It is another one. The first root of the history may have replaced any.
+    pub fn check_replaced(&self, position: Position, replaced: Root) -> Result<(), HistoryError> {
+        match self.published.range(..position).next_back() {
+            Some((_, before)) if before.root != replaced => Err(HistoryError::Gap(position)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes back all roots above a block, and returns where they were.
@@ -101,6 +106,11 @@ impl RootHistory {
     /// The positions of all roots.
     pub fn into_positions(self) -> Vec<Position> {
         self.published.into_keys().collect()
+    }
+
+    /// The time of the first root that is later than a time; `None` when there is none.
+    pub fn first_after(&self, time: UnixSeconds) -> Option<UnixSeconds> {
+        self.published.values().map(|published| published.time).find(|later| *later > time)
     }
 
     /// When the first root was replaced; `None` while there is no second one.
@@ -124,6 +134,11 @@ impl RootHistory {
             }
         }
         outdated
+    }
+
+    /// The root at a position.
+    pub fn at(&self, position: Position) -> Option<PublishedRoot> {
+        self.published.get(&position).copied()
     }
 
     /// The last root, with its position.

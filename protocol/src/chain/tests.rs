@@ -177,15 +177,21 @@ fn published(number: u64, time: u64, block: u64) -> PublishedRoot {
 }
 
 #[test]
-fn a_history_accepts_only_what_continues_it() {
+fn a_history_accepts_only_what_fits() {
     let mut history = RootHistory::default();
-    assert_eq!(history.append(at(5, 1), published(1, 50, 5), Some(root(99))), Ok(()), "the first may replace any");
-    assert_eq!(history.append(at(5, 1), published(2, 50, 5), None), Err(HistoryError::OutOfOrder(at(5, 1))));
-    assert_eq!(history.append(at(4, 9), published(2, 40, 4), None), Err(HistoryError::OutOfOrder(at(4, 9))));
-    assert_eq!(history.append(at(6, 0), published(3, 60, 6), Some(root(2))), Err(HistoryError::Gap(at(6, 0))));
-    assert_eq!(history.len(), 1);
-    assert_eq!(history.append(at(5, 2), published(2, 50, 5), Some(root(1))), Ok(()));
-    assert_eq!(history.append(at(9, 0), published(1, 90, 9), Some(root(2))), Ok(()), "a root may come back");
+    assert_eq!(history.insert(at(5, 1), published(1, 50, 5)), Ok(true));
+    assert_eq!(history.check_replaced(at(5, 1), root(99)), Ok(()), "the first may have replaced any");
+    assert_eq!(history.insert(at(5, 1), published(1, 50, 5)), Ok(false), "the same once more");
+    assert_eq!(history.insert(at(5, 1), published(2, 50, 5)), Err(HistoryError::Changed(at(5, 1))));
+    assert_eq!(history.insert(at(9, 0), published(1, 90, 9)), Ok(true), "a root may come back");
+    assert_eq!(history.check_replaced(at(9, 0), root(2)), Err(HistoryError::Gap(at(9, 0))));
+    // A root that was missing is added where it belongs.
+    assert_eq!(history.insert(at(5, 2), published(2, 50, 5)), Ok(true));
+    assert_eq!(history.check_replaced(at(9, 0), root(2)), Ok(()));
+    assert_eq!(
+        (history.first_after(UnixSeconds(49)), history.first_after(UnixSeconds(50))),
+        (Some(UnixSeconds(50)), Some(UnixSeconds(90)),)
+    );
     // The last occurrence counts.
     assert_eq!(history.get(root(1)), Some(KnownRoot { time: UnixSeconds(90), replaced_at: None }));
     assert_eq!(history.get(root(2)), Some(KnownRoot { time: UnixSeconds(50), replaced_at: Some(UnixSeconds(90)) }));
@@ -212,8 +218,11 @@ proptest! {
         for (index, (number, blocks, seconds)) in roots.into_iter().enumerate() {
             (block, time) = (block + blocks, time + if blocks == 0 { 0 } else { seconds });
             let entry = (at(block, index as u64), published(number, time, block));
-            prop_assert_eq!(history.append(entry.0, entry.1, None), Ok(()));
             list.push(entry);
+        }
+        // The order of insertion does not matter.
+        for (position, published) in list.iter().skip(1).step_by(2).chain(list.iter().step_by(2)) {
+            prop_assert_eq!(history.insert(*position, *published), Ok(true));
         }
         let undone = history.undo_above(fork);
         prop_assert_eq!(undone, list.iter().filter(|(at, _)| at.block > fork).map(|(at, _)| *at).collect::<Vec<_>>());
@@ -274,7 +283,7 @@ fn legacy_roots_count_until_nothing_newer_was_heard_for_too_long() {
         assert_eq!(legacy.legacy_age(root(number), UnixSeconds(now)), expected, "root {number} at {now}");
     }
     let unread = FollowedRoots { confirmed: None, ..legacy };
-    let not_read = Err(Unavailable::NotRead { what: "the roots", source_name: "a contract".into() });
+    let not_read = Err(Unavailable::NotRead { what: "roots", source_name: "a contract".into() });
     assert_eq!(unread.legacy_age(root(2), UnixSeconds(2100)), not_read);
 }
 
@@ -317,8 +326,9 @@ fn followed_keys_count_while_they_are_confirmed() {
         stale_after: 900,
         confirmed: Some(Header { number: 9, hash: word(9), time: UnixSeconds(2100) }),
         keys: HashMap::from([
-            (KeyOwner::Issuer(1), FollowedKey::Present(key)),
-            (KeyOwner::Issuer(2), FollowedKey::Absent),
+            (KeyOwner::Issuer(1), Some(FollowedKey::Present(key))),
+            (KeyOwner::Issuer(2), Some(FollowedKey::Absent)),
+            (KeyOwner::Issuer(4), None),
         ]),
     };
     let at = |keys: &FollowedKeys, id, now| keys.get(KeyOwner::Issuer(id), UnixSeconds(now));
@@ -326,6 +336,8 @@ fn followed_keys_count_while_they_are_confirmed() {
     assert_eq!(at(&keys, 2, 3000), Ok(Some(FollowedKey::Absent)));
     assert_eq!(at(&keys, 3, 3000), Ok(None), "another issuer is not followed");
     assert_eq!(at(&keys, 1, 3001), Err(Unavailable::Old { source_name: "a contract".into(), age: 901 }));
+    let not_read = Err(Unavailable::NotRead { what: "keys", source_name: "a contract".into() });
+    assert_eq!(at(&keys, 4, 2100), not_read, "a new owner");
     let unread = FollowedKeys { confirmed: None, ..keys };
     assert!(matches!(at(&unread, 1, 2100), Err(Unavailable::NotRead { .. })));
 }

@@ -71,9 +71,10 @@ pub enum ItemError {
     /// The legacy root is not trusted in this environment.
     #[error("merkle_root is not a known root of {environment}; ask for a new proof", environment = .0.name())]
     UnknownLegacyRoot(Environment),
-    /// The contract that publishes the roots of the credential's tree has not published the root.
+    /// The contract that publishes the roots of the credential's tree has not published the root,
+    /// or longer ago than roots are kept.
     #[error(
-        "{source_name} has not published merkle_root within seven days; if the credential is new, its root is published within {MINING_MINUTES} minutes: try again then, otherwise ask for a new proof"
+        "merkle_root is not a root that {source_name} published lately; if the credential is new, its root may be published within {MINING_MINUTES} minutes: try again then, otherwise ask for a new proof"
     )]
     UnpublishedRoot {
         /// The contract's name.
@@ -159,6 +160,11 @@ pub enum ItemError {
 }
 
 impl ItemError {
+    /// Whether the item failed because its root is unknown, which can change at any time.
+    pub fn is_unknown_root(&self) -> bool {
+        matches!(self, Self::UnknownLegacyRoot(_) | Self::UnpublishedRoot { .. } | Self::UnknownCurrentRoot)
+    }
+
     /// The code in the item's result.
     pub fn code(&self) -> &'static str {
         match self {

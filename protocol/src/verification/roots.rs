@@ -133,7 +133,8 @@ impl TrustedRoots {
 
     /// The age of a legacy root among those of its environment that are trusted for `identifier`.
     /// Each of them with the latest time is the newest, unless a root that is not in this set is
-    /// younger: `newest_followed` is the time of the newest root that a chain has for the identifier.
+    /// younger: `newest_followed` is the time of the newest root that a chain has for the
+    /// identifier.
     ///
     /// # Errors
     /// The root is not trusted in the environment, or not for the identifier.
@@ -158,8 +159,13 @@ impl TrustedRoots {
     /// Whether a current root is trusted and is the newest of its environment, or was followed by a
     /// younger one at most `window` seconds ago, that second included.
     pub fn is_current(&self, environment: Environment, root: Root, now: UnixSeconds, window: u64) -> bool {
-        let key = RootKey { environment, kind: ProofKind::Current, root };
-        self.roots.get(&key).is_some_and(|trust| !self.is_replaced(environment, trust.time, now, window))
+        let trusted_since = self.current_since(environment, root);
+        trusted_since.is_some_and(|time| !self.is_replaced(environment, time, now, window))
+    }
+
+    /// The time of a current root; `None` when it is not trusted.
+    pub fn current_since(&self, environment: Environment, root: Root) -> Option<UnixSeconds> {
+        self.roots.get(&RootKey { environment, kind: ProofKind::Current, root }).map(|trust| trust.time)
     }
 
     /// Whether a current root of `time` was replaced more than `window` seconds ago.

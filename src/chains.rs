@@ -1,4 +1,4 @@
-//! Makes the settings of following from the configuration.
+//! Makes the settings of following chains from the configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,14 +11,12 @@ use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::verification::Environment;
 
-use super::json_rpc::{JsonRpcNode, NodeSettings};
-use super::node_url::{InvalidNodeUrl, NodeUrl};
-use super::transport::NodeSetupError;
+use crate::chain::{InvalidNodeUrl, JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use crate::config::{Block, Chain, Config, Contract, ContractKind};
 
 /// Why a chain cannot be followed as it is configured.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
+pub enum ChainSetupError {
     /// A node cannot be asked as it is configured.
     #[error("chains.{chain}: {error}")]
     Node {
@@ -49,8 +47,10 @@ pub enum SetupError {
         /// What is wrong with it.
         error: InvalidNodeUrl,
     },
-    /// The file has fewer nodes than must agree.
-    #[error("chains.{chain}.agree: {agree} nodes cannot agree among {nodes}; give 1 to {nodes}")]
+    /// The file has fewer nodes than must agree, or none must.
+    #[error(
+        "chains.{chain}.agree: {agree} nodes cannot agree among the {nodes} of the file; give at least 1, and as many nodes"
+    )]
     TooFewNodes {
         /// The chain's name.
         chain: String,
@@ -75,7 +75,7 @@ pub struct FollowedChain {
 ///
 /// # Errors
 /// A node cannot be asked as it is configured, or the file of nodes cannot be used.
-pub fn chains(config: &Config) -> Result<Vec<FollowedChain>, SetupError> {
+pub fn followed_chains(config: &Config) -> Result<Vec<FollowedChain>, ChainSetupError> {
     config.chains.iter().map(|chain| followed_chain(config, chain)).collect()
 }
 
@@ -89,12 +89,12 @@ pub fn follow_owners(config: &Config, chain: &ChainHandle) {
     }
 }
 
-fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, SetupError> {
+fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, ChainSetupError> {
     let nodes: Vec<Arc<JsonRpcNode>> =
         node_urls(chain)?.into_iter().map(|url| node(chain, url)).collect::<Result<_, _>>()?;
-    if chain.agree > nodes.len() {
+    if !(1..=nodes.len()).contains(&chain.agree) {
         let (name, agree) = (chain.name.clone(), chain.agree);
-        return Err(SetupError::TooFewNodes { chain: name, agree, nodes: nodes.len() });
+        return Err(ChainSetupError::TooFewNodes { chain: name, agree, nodes: nodes.len() });
     }
     let contracts: Vec<Contract> = chain.contracts().into_iter().flatten().collect();
     let settings = ChainSettings {
@@ -108,22 +108,22 @@ fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, Setup
     Ok(FollowedChain { name: chain.name.clone(), nodes, settings })
 }
 
-fn node_urls(chain: &Chain) -> Result<Vec<NodeUrl>, SetupError> {
+fn node_urls(chain: &Chain) -> Result<Vec<NodeUrl>, ChainSetupError> {
     let Some(path) = &chain.rpc_file else { return Ok(chain.rpc.clone()) };
     let (name, path) = (|| chain.name.clone(), path.clone());
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => zeroize::Zeroizing::new(text),
-        Err(error) => return Err(SetupError::Unreadable { chain: name(), path, error }),
+        Err(error) => return Err(ChainSetupError::Unreadable { chain: name(), path, error }),
     };
     let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let url = |(index, line): (usize, &str)| {
         let url = line.parse::<NodeUrl>();
-        url.map_err(|error| SetupError::Url { chain: name(), path: path.clone(), line: index + 1, error })
+        url.map_err(|error| ChainSetupError::Url { chain: name(), path: path.clone(), line: index + 1, error })
     };
     lines.map(url).collect()
 }
 
-fn node(chain: &Chain, url: NodeUrl) -> Result<Arc<JsonRpcNode>, SetupError> {
+fn node(chain: &Chain, url: NodeUrl) -> Result<Arc<JsonRpcNode>, ChainSetupError> {
     let settings = NodeSettings {
         time_limit: chain.request_timeout,
         allow_plain_http: chain.insecure_http,
@@ -131,7 +131,7 @@ fn node(chain: &Chain, url: NodeUrl) -> Result<Arc<JsonRpcNode>, SetupError> {
         ..NodeSettings::new(url)
     };
     let node = JsonRpcNode::new(settings);
-    node.map(Arc::new).map_err(|error| SetupError::Node { chain: chain.name.clone(), error })
+    node.map(Arc::new).map_err(|error| ChainSetupError::Node { chain: chain.name.clone(), error })
 }
 
 fn root_source(chain: &Chain, contract: &Contract) -> Option<RootSourceSettings> {
