@@ -6,13 +6,13 @@
 //! then `Host` has its name. Browsers also send `Origin` with calls of another site.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::uri::Authority;
 use hyper::header::{HOST, ORIGIN};
+use selfsame_protocol::net::{address_of_host, is_loopback_host};
 
 use super::error::OperatorError;
 use super::state::Operator;
@@ -73,8 +73,7 @@ fn host_of(host: &str) -> &str {
 
 /// Whether a host is an address or `localhost`, which no other site can have as its name.
 fn is_local(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+    address_of_host(host).is_some() || is_loopback_host(host)
 }
 
 fn is_origin_of(origin: &str, host: &str) -> bool {
