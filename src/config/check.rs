@@ -17,6 +17,7 @@ use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
+use crate::http::check_socket_path;
 use crate::interface::Interface;
 
 /// A key's path and what is wrong with it.
@@ -178,8 +179,14 @@ fn is_loopback_url(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| is_loopback_host(url.host().unwrap_or_default()))
 }
 
+/// Whether the operating system can bind the operator's socket to its path.
+fn check_operator_socket(config: &Config) -> Option<InvalidSetting> {
+    let error = check_socket_path(&config.operator_socket()?).err()?;
+    Some(invalid_setting("operator.socket", format!("{error}, or \"off\"")))
+}
+
 fn check_others(config: &Config) -> Vec<InvalidSetting> {
-    [
+    let found = [
         (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
         (
             config.registry.verifying_contract == Some(Address::ZERO),
@@ -196,8 +203,8 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()
-    .filter_map(|(is_broken, rule)| is_broken.then_some(rule))
-    .collect()
+    .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
+    found.chain(check_operator_socket(config)).collect()
 }
 
 /// The most secrets of one application: the old one and the new one while it is changed.

@@ -1,7 +1,10 @@
 //! Unsafe starts, and secrets that must not be shown.
 
+use std::path::Path;
+
 use super::{check_problems, load, load_with};
 use crate::config::SecretHash;
+use crate::http::LONGEST_SOCKET_PATH;
 
 #[test]
 fn an_unsafe_start_must_be_asked_for() {
@@ -35,6 +38,28 @@ fn an_unsafe_start_must_be_asked_for() {
     ] {
         assert!(load(text).is_ok(), "{text}: {:?}", load(text));
     }
+}
+
+#[test]
+fn the_operators_socket_has_a_path_that_the_operating_system_can_bind() {
+    let config = load("data_dir = '/srv/selfsame'").unwrap();
+    assert_eq!(config.operator_socket().as_deref(), Some(Path::new("/srv/selfsame/operator.socket")));
+    let config = load("operator.socket = '/run/selfsame/socket'").unwrap();
+    assert_eq!(config.operator_socket().as_deref(), Some(Path::new("/run/selfsame/socket")));
+    assert_eq!(load("operator.socket = 'off'").unwrap().operator_socket(), None);
+    let long = "a".repeat(LONGEST_SOCKET_PATH + 1);
+    let most = format!("at most {LONGEST_SOCKET_PATH} (sun_path)");
+    let cases: [(String, &[&str]); 5] = [
+        (format!("operator.socket = '{long}'"), &["operator.socket: aaa", &most, "or \"off\""]),
+        (format!("data_dir = '{long}'"), &["operator.socket: aaa", "/operator.socket has ", &most]),
+        ("operator.socket = ''".to_owned(), &["operator.socket: is empty", "\"off\""]),
+        ("operator.socket = \"a\\u0000b\"".to_owned(), &["operator.socket: ", "cannot be the path of a socket"]),
+        ("operator.socket = false".to_owned(), &["operator.socket: "]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(&text), &[parts]);
+    }
+    assert!(load(&format!("data_dir = '{long}'\noperator.socket = 'off'")).is_ok());
 }
 
 #[test]
