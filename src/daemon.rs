@@ -405,7 +405,7 @@ fn servers(
     let tls = certificate.map(Certificate::acceptor).transpose()?;
     let service = Arc::clone(&operator.service);
     let clock = Arc::clone(&operator.clock);
-    let operator = Arc::new(Operator::new(operator, registry));
+    let operator = Arc::new(Operator::new(operator, registry, &metrics));
     let mut routes = routes(config, &urls, (&service, &clock), &operator);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);

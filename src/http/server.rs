@@ -56,10 +56,10 @@ impl Server {
         let listener = listener.into();
         let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
         let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit });
-        let open_connections = metrics.open_connections;
+        let open_connections = metrics.open_connections.clone();
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();
-        let load = Arc::new(Load::default());
+        let load = Arc::new(Load::new(metrics.source_refusals()));
         let mut stopping = pin!(conditions.shutdown.triggered());
         loop {
             let has_room = connections.len() < conditions.limits.load().connections;

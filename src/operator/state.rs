@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::OperatorError;
-use super::metric_groups::{RegistryMetrics, SignInMetrics, VerifierMetrics};
-use crate::http::Request;
+use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
+use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
 pub struct Setup {
@@ -55,15 +55,18 @@ pub struct Operator {
     pub verifier_metrics: VerifierMetrics,
     /// The part of `metrics` about sign-in.
     pub sign_in_metrics: SignInMetrics,
+    /// The part of `metrics` about limits of one source.
+    pub source_limit_metrics: SourceLimitMetrics,
 }
 
 impl Operator {
-    /// `metrics` holds what the HTTP front-end counts.
-    pub fn new(setup: Setup, mut metrics: Registry) -> Self {
+    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
+    pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let sign_in_metrics = SignInMetrics::register(&mut metrics);
+        let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
         let token_hash = Sha256::digest(token).into();
         Self {
             service,
@@ -76,6 +79,7 @@ impl Operator {
             registry_metrics,
             verifier_metrics,
             sign_in_metrics,
+            source_limit_metrics,
         }
     }
 

@@ -41,6 +41,17 @@ pub struct SignInStatistics {
     pub unprotected_code_requests: u64,
 }
 
+/// How many requests of sign-in the limits of their sources refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInRefusals {
+    /// Requests of all kinds, by [`SignInLimits::per_source`].
+    pub per_source: u64,
+    /// Authorization requests, by the share of a source in [`SignInLimits::open_sign_ins`].
+    pub open_sign_ins: u64,
+    /// Followers, by [`SignInLimits::followers_per_source`].
+    pub followers: u64,
+}
+
 impl SignInHandle {
     pub(crate) fn new(state: Arc<SignInState>, verification: VerificationHandle) -> Self {
         Self { state, verification }
@@ -50,6 +61,15 @@ impl SignInHandle {
     pub fn statistics(&self) -> SignInStatistics {
         let unprotected_code_requests = self.state.unprotected_code_requests.load(Ordering::Relaxed);
         SignInStatistics { unprotected_code_requests }
+    }
+
+    /// The requests that the limits of their sources refused.
+    pub fn source_refusals(&self) -> SignInRefusals {
+        SignInRefusals {
+            per_source: self.state.per_source.refused(),
+            open_sign_ins: self.state.refused_open_sign_ins.load(Ordering::Relaxed),
+            followers: self.state.followers.refused_of_source(),
+        }
     }
 
     /// Counts a valid authorization request, if its code is not protected.

@@ -7,6 +7,7 @@
 //! After a restart, followers register again, and the counts start from zero.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -95,7 +96,11 @@ impl SessionRegistryState {
         match message {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
             SessionRegistryMessage::OpenSignIn(source, reply) => {
-                drop(reply.send(self.open.open(source, limit(), self.shared.clock.now())));
+                let opened = self.open.open(source, limit(), self.shared.clock.now());
+                if matches!(opened, Err(SignInError::TooMany(_))) {
+                    self.shared.refused_open_sign_ins.fetch_add(1, Ordering::Relaxed);
+                }
+                drop(reply.send(opened));
             }
             SessionRegistryMessage::GiveBackSignIn(source) => self.open.refund(source, limit()),
             SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
