@@ -318,6 +318,44 @@ async fn signing_keys_are_encrypted_in_the_store_with_a_key_from_outside() {
     assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
 }
 
+/// The keys in the store are lost with the file; sign-in works again with new ones.
+#[tokio::test]
+async fn sign_in_works_again_without_the_encryption_key_when_all_keys_are_revoked() {
+    let folder = crate::harness::folder();
+    let start = async |digits: &str| {
+        let path = folder.path().join("encryption.key");
+        std::fs::write(&path, digits.repeat(32)).expect("written");
+        let change = |config: &mut selfsame::config::Config| config.sign_in.key_encryption_key_file = Some(path);
+        crate::harness::TestDaemon::start_with(folder.path(), change).await
+    };
+    let http = reqwest::Client::new();
+    let keys_status = async |daemon: &crate::harness::TestDaemon| {
+        http.get(daemon.sign_in("/jwks")).send().await.expect("an answer").status().as_u16()
+    };
+    let daemon = start("0f").await;
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+
+    let daemon = start("1f").await;
+    assert_eq!(keys_status(&daemon).await, 500);
+    let token = crate::harness::operator_token(folder.path());
+    let listed = http.get(daemon.operator("/keys")).bearer_auth(&token).send().await.expect("an answer");
+    assert_eq!(listed.status(), 200, "the operator sees which keys there are");
+    let lost: Vec<Value> = listed.json().await.expect("JSON");
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    for (index, key) in lost.iter().enumerate() {
+        assert_eq!(keys_status(&daemon).await, 500, "{index} keys are revoked");
+        let revoke = http.post(daemon.operator("/keys/revoke")).bearer_auth(&token);
+        let revoked = revoke.json(&json!({"kid": key["kid"]})).send().await.expect("an answer");
+        assert_eq!(revoked.status(), 200, "{key}");
+    }
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+    let daemon = start("1f").await;
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+}
+
 #[tokio::test]
 async fn a_file_that_is_not_an_encryption_key_is_refused() {
     let folder = crate::harness::folder();

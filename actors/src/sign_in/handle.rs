@@ -17,7 +17,7 @@ use selfsame_protocol::sign_in::records::UnknownKey;
 use super::error::SignInError;
 use super::follower_limits::{FollowerLimits, FollowerPermit};
 use super::ids::TransactionId;
-use super::keys::PUBLISHED_AFTER_RETIREMENT;
+use super::keys::{PUBLISHED_AFTER_RETIREMENT, stored_keys};
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
@@ -149,11 +149,16 @@ impl SignInHandle {
         Ok(keys.published.iter().filter(is_published).cloned().collect())
     }
 
-    /// The signing keys, oldest first, with the state of each. The first call makes the keys.
+    /// The signing keys, oldest first, with the state of each. The first call makes the keys. Keys
+    /// that cannot be read, because the key that encrypts them is lost, are listed too, so that
+    /// they can be revoked.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInError> {
-        let keys = self.state.signing_keys().await?;
+        let stored = match stored_keys(&self.state)? {
+            Some(stored) => stored.value,
+            None => self.state.signing_keys().await?.stored.clone(),
+        };
         let now = self.state.clock.unix_seconds();
-        Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+        Ok(stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
     }
 
     /// Removes a signing key at once; when it is the current one, the next key signs from now on.

@@ -136,7 +136,16 @@ impl SessionRegistryState {
                 drop(reply.send(loaded));
             }
             KeysChanged::Revoked(revocation, reply) => {
-                drop(reply.send(revocation.and_then(|revocation| published.map(|_| revocation))));
+                // While no keys are loaded, none of them signs, and what is stored is in force: the
+                // other keys may be revoked next because they cannot be read either.
+                let published = match published {
+                    Err(error) if self.shared.keys.load().is_none() => {
+                        tracing::error!(%error, "the signing keys cannot be loaded");
+                        Ok(())
+                    }
+                    published => published.map(drop),
+                };
+                drop(reply.send(revocation.and_then(|revocation| published.map(|()| revocation))));
             }
             KeysChanged::Rotated(rotation, Some(reply)) => {
                 drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));
