@@ -1,6 +1,7 @@
 //! Entries of the lists (applications, actions, issuers and so on), alone and together.
 
 use super::{CERTAIN_KEY, check_problems, defaults, load};
+use crate::config::SecretHash;
 
 #[test]
 fn errors_in_lists_name_the_position_of_the_entry() {
@@ -28,6 +29,25 @@ fn errors_in_lists_name_the_position_of_the_entry() {
         (
             "[[apps]]\nid = 'app_c'\npublic = true\nredirect_uris = ['https://a/#b']",
             &["apps[2].redirect_uris[0]: ", "fragment"],
+        ),
+        (
+            "[[apps]]\nid = 'app_c'\nresponse_types = ['code', 'token']",
+            &["apps[2].response_types: \"token\" is not a response type", "code id_token"],
+        ),
+        ("[[apps]]\nid = 'app_c'\nresponse_types = []", &["apps[2].response_types: is empty"]),
+        (
+            "[[apps]]\nid = 'app_c'\nresponse_types = ['code token', 'token code']",
+            &["apps[2].response_types: \"token code\" is in the list twice"],
+        ),
+        (
+            "[[apps]]\nid = 'app_c'\npost_logout_redirect_uris = ['http://a/']",
+            &["apps[2].post_logout_redirect_uris[0]: ", "localhost"],
+        ),
+        ("[[apps]]\nid = 'app_c'\ncross_device = 'ask'", &["apps[2].cross_device: \"ask\"", "\"allow\", \"deny\""]),
+        ("[[apps]]\nid = 'app_c'\nstatus = 'off'", &["apps[2].status: \"off\"", "\"active\", \"inactive\""]),
+        (
+            "[[apps]]\nid = 'app_c'\naccepted_identifiers = ['iris']",
+            &["apps[2].accepted_identifiers: \"iris\" is not a credential"],
         ),
         ("[[apps]]\nid = 'app_c'\npublic = 'yes'", &["apps[2].public: ", "true or false"]),
         ("[[actions]]\napp_id = 'app_c'\naction = 'x'", &["actions[0].app_id: \"app_c\"", "[[apps]]"]),
@@ -116,6 +136,22 @@ fn errors_in_lists_name_the_position_of_the_entry() {
     let derived = defaults().relying_party_id("app_staging_b");
     let text = with(&format!("[[relying_parties]]\napp_id = 'app_a'\nrp_id = '{derived}'"));
     check_problems(load(&text), &[&["relying_parties[0].rp_id: ", "is the id of app_staging_b already"]]);
+}
+
+#[test]
+fn an_application_has_at_most_two_secrets_in_one_form() {
+    let hash = SecretHash::of([1; 16], "sk_a").to_text();
+    let app = |settings: &str| load(&format!("[[apps]]\nid = 'app_a'\n{settings}"));
+    let both = app(&format!("client_secret_hashes = ['{hash}', '{hash}']")).unwrap();
+    assert_eq!(both.apps[0].secret_hashes().count(), 2);
+    let beside = app(&format!("client_secret_hash = '{hash}'\nclient_secret_hashes = ['{hash}']"));
+    check_problems(beside, &[&["apps[0].client_secret_hashes: stands beside client_secret_hash"]]);
+    let three = app(&format!("client_secret_hashes = ['{hash}', '{hash}', '{hash}']"));
+    check_problems(three, &[&["apps[0].client_secret_hashes: has 3 hashes", "at most 2"]]);
+    let public = app(&format!("public = true\nclient_secret_hashes = ['{hash}']"));
+    check_problems(public, &[&["apps[0].public: a public client has no secret"]]);
+    let broken = app("client_secret_hashes = ['sk_a']");
+    check_problems(broken, &[&["apps[0].client_secret_hashes[0]: is not sha256:<salt"]]);
 }
 
 #[test]
