@@ -6,6 +6,7 @@ use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
 use reqwest::{Response, Url};
+use selfsame::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -383,5 +384,22 @@ async fn both_well_known_addresses_name_the_endpoints_that_end_things() {
     assert_eq!(document["revocation_endpoint"], client.daemon.sign_in("/revoke"));
     let methods = json!(["client_secret_basic", "client_secret_post", "none"]);
     assert_eq!(document["revocation_endpoint_auth_methods_supported"], methods);
+    client.stop().await;
+}
+
+/// RFC 8414, section 3: the metadata of `https://example.org/id` is at the root of the host, with
+/// the path at its end. The proxy leads that address to the daemon's own.
+#[tokio::test]
+async fn an_issuer_with_a_path_has_its_metadata_where_the_proxy_leads_to() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        config.urls[Interface::SignIn] = Some("https://example.org/id".to_owned());
+    })
+    .await;
+    let get = async |path: &str| SignInAnswer::of(client.get(&client.daemon.sign_in(path), "*/*").await).await;
+    let metadata = get("/.well-known/oauth-authorization-server").await;
+    assert_eq!((metadata.status, metadata.text("issuer")), (200, "https://example.org/id"));
+    assert_eq!(metadata.text("token_endpoint"), "https://example.org/id/token");
+    // The daemon does not know the path that the proxy removes.
+    assert_eq!(get("/.well-known/oauth-authorization-server/id").await.status, 404);
     client.stop().await;
 }
