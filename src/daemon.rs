@@ -31,8 +31,8 @@ use crate::durable_fs::make_folder;
 use crate::gateway::Gateway;
 use crate::gateway::creation::CreationPolicy;
 use crate::http::{
-    AuditTrail, Certificate, Cors, Limits, Metrics, RouteError, Routes, Server, Shutdown, ShutdownTrigger, Site,
-    TlsError, shutdown,
+    AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes, Server, Shutdown,
+    ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
@@ -68,6 +68,9 @@ pub enum DaemonError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The unix socket of the operator interface cannot be listened on.
+    #[error("operator.socket: {0}")]
+    Socket(#[from] UnixSocketError),
     /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
@@ -94,7 +97,7 @@ pub enum DaemonError {
 /// A started daemon: its addresses are bound, and it does not serve yet.
 pub struct Daemon {
     service: Arc<Service>,
-    servers: Vec<(Server, TcpListener)>,
+    servers: Vec<(Server, Listener)>,
     addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
     reloading: Reloading,
@@ -186,6 +189,10 @@ impl Daemon {
             verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default(), clock.unix_seconds())?;
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
+        let socket = match config.operator_socket() {
+            Some(path) => Some(BoundUnixSocket::bind(&path).await?),
+            None => None,
+        };
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
         let followed = chains::followed_chains(config)?;
@@ -204,7 +211,7 @@ impl Daemon {
             is_development: config.dev,
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
-        let servers = servers(config, operator, listeners, parts)?;
+        let servers = servers(config, operator, listeners, socket, parts)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })
     }
 
@@ -386,13 +393,14 @@ struct ServerParts<'a> {
     reloading: &'a Reloading,
 }
 
-/// A server for each listener, with the interfaces that share its address.
+/// A server for each address, with the interfaces that share it, and one for the operator's socket.
 fn servers(
     config: &Config,
     operator: operator::Setup,
     listeners: Listeners,
+    socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
-) -> Result<Vec<(Server, TcpListener)>, DaemonError> {
+) -> Result<Vec<(Server, Listener)>, DaemonError> {
     let ServerParts { urls, random, audit_key, shutdown, reloading } = parts;
     let mut registry = prometheus_client::registry::Registry::default();
     let prefixed = registry.sub_registry_with_prefix("selfsame");
@@ -403,14 +411,14 @@ fn servers(
         certificate.register(prefixed);
     }
     let tls = certificate.map(Certificate::acceptor).transpose()?;
-    let mut routes = routes(config, &urls, operator, registry);
-    let mut servers = Vec::new();
-    for (address, (listener, _)) in listeners.0 {
-        let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
-        let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
+    let service = Arc::clone(&operator.service);
+    let clock = Arc::clone(&operator.clock);
+    let operator = Arc::new(Operator::new(operator, registry, &metrics));
+    let mut routes = routes(config, &urls, (&service, &clock), &operator);
+    let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
-        let server = Server {
+        Server {
             site,
             limits: Arc::clone(&reloading.limits),
             trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
@@ -418,24 +426,31 @@ fn servers(
             audit: Arc::clone(&audit),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
-            tls: if is_public(&config.listen, address) { tls.clone() } else { None },
-        };
-        servers.push((server, listener));
+            tls,
+        }
+    };
+    let mut servers = Vec::new();
+    for (address, (listener, _)) in listeners.0 {
+        let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
+        let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
+        let tls = if is_public(&config.listen, address) { tls.clone() } else { None };
+        servers.push((server(site, tls), listener.into()));
+    }
+    if let Some(socket) = socket {
+        let site = Site::new([operator::routes(operator)], &metrics)?;
+        servers.push((server(site, None), socket.into()));
     }
     Ok(servers)
 }
 
-/// The routes of every interface. `metrics` holds what the HTTP front-end counts.
+/// The routes of every interface.
 fn routes(
     config: &Config,
     urls: &PublicUrls,
-    operator: operator::Setup,
-    metrics: prometheus_client::registry::Registry,
+    (service, clock): (&Service, &Arc<dyn Clock>),
+    operator: &Arc<Operator>,
 ) -> Vec<(Interface, Routes)> {
     let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
-    let service = Arc::clone(&operator.service);
-    let clock = Arc::clone(&operator.clock);
-    let operator = Arc::new(Operator::new(operator, metrics));
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
@@ -445,12 +460,12 @@ fn routes(
                 let gateway = Gateway {
                     registry: service.registry(),
                     creation: creation_policy(config),
-                    clock: Arc::clone(&clock),
+                    clock: Arc::clone(clock),
                 };
                 gateway::routes(gateway, description(), cors.clone())
             }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
-            Interface::Operator => operator::routes(Arc::clone(&operator)),
+            Interface::Operator => operator::routes(Arc::clone(operator)),
         };
         (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };

@@ -1,7 +1,8 @@
-//! A client of the operator interface, for the commands that call a running daemon.
+//! A client of the operator interface, for the commands that call a running daemon: through the
+//! daemon's unix socket, or over TCP.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,13 +11,16 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
-use selfsame_protocol::operator::TOKEN_FILE;
+use selfsame_protocol::net::is_loopback_host;
+use selfsame_protocol::operator::{SOCKET_FILE, TOKEN_FILE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use crate::http::check_socket_path;
 use crate::secret_file::{SecretFileError, read_secret};
 
 /// How long the daemon may take to answer.
@@ -25,13 +29,20 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest answer that is read, in bytes.
 const LONGEST_ANSWER: usize = 4 << 20;
 
+/// The address that is called when the data folder has no socket.
+const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8084";
+
+/// What the path of a unix socket follows in the place of a URL.
+const SOCKET_SCHEME: &str = "unix:";
+
 /// The address of the operator interface, and the folder that holds its token.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OperatorOptions {
-    /// The daemon's operator interface
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8084")]
-    pub operator: String,
-    /// The daemon's data folder, which holds the operator's token
+    /// The daemon's operator interface, http://127.0.0.1:8084 or unix:PATH; by default the socket
+    /// operator.socket in the data folder if it is there, otherwise http://127.0.0.1:8084
+    #[arg(long, value_name = "URL")]
+    pub operator: Option<String>,
+    /// The daemon's data folder, which holds its socket and the operator's token
     #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
     pub data: PathBuf,
     /// Send the token over plain HTTP to another machine
@@ -42,8 +53,11 @@ pub struct OperatorOptions {
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorClientError {
-    /// The given URL is not an `http` URL with a host.
-    #[error("{url:?} is not an address of an operator interface; write it like http://127.0.0.1:8084")]
+    /// The given URL is neither an `http` URL with a host nor `unix:` and the path of a socket.
+    #[error(
+        "{url:?} is not an address of an operator interface; write it like http://127.0.0.1:8084 or \
+         unix:/path/to/operator.socket"
+    )]
     NotAnAddress {
         /// The URL as it was given with `--operator`.
         url: String,
@@ -106,24 +120,23 @@ impl OperatorOptions {
         path: &str,
         body: String,
     ) -> Result<T, OperatorClientError> {
-        let url = format!("{}{path}", self.operator.trim_end_matches('/'));
-        let not_an_address = || OperatorClientError::NotAnAddress { url: self.operator.clone() };
-        let uri: Uri = url.parse().map_err(|_| not_an_address())?;
-        let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
-        if !self.send_token_in_clear && !is_loopback(host) {
+        let Address { url, path, target } = self.address(path)?;
+        if let Target::Tcp { host, .. } = &target
+            && !self.send_token_in_clear
+            && !is_loopback_host(host)
+        {
             return Err(OperatorClientError::TokenInClear { url });
         }
         let token = read_secret(&self.data.join(TOKEN_FILE))?;
-        let address = format!("{host}:{}", uri.port_u16().unwrap_or(80));
         let unreachable = |reason: String| OperatorClientError::Unreachable { url: url.clone(), reason };
         let request = hyper::Request::builder()
             .method(method)
-            .uri(uri.path())
-            .header(HOST, &address)
+            .uri(path)
+            .header(HOST, target.host())
             .header(AUTHORIZATION, format!("Bearer {token}"))
             .header(CONTENT_TYPE, "application/json");
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| unreachable(error.to_string()))?;
-        let answered = timeout(TIMEOUT, exchange(&address, request)).await;
+        let answered = timeout(TIMEOUT, target.exchange(request)).await;
         let answered = answered.unwrap_or_else(|_| Err("it took too long".into()));
         let (status, bytes) = answered.map_err(|error| unreachable(error.to_string()))?;
         if (200..300).contains(&status) {
@@ -133,18 +146,78 @@ impl OperatorOptions {
         let message = answer.and_then(|answer| answer["message"].as_str().map(str::to_owned));
         Err(OperatorClientError::Refused { url, status, message: message.unwrap_or_default() })
     }
+
+    /// Where a path of the interface is called.
+    fn address(&self, path: &str) -> Result<Address, OperatorClientError> {
+        let socket = self.data.join(SOCKET_FILE);
+        let operator = match &self.operator {
+            Some(operator) => operator,
+            None if is_socket(&socket) => return Ok(Address::of_socket(socket, path)),
+            None => DEFAULT_ADDRESS,
+        };
+        if let Some(socket) = operator.strip_prefix(SOCKET_SCHEME) {
+            return Ok(Address::of_socket(socket.into(), path));
+        }
+        let not_an_address = || OperatorClientError::NotAnAddress { url: operator.to_owned() };
+        let url = format!("{}{path}", operator.trim_end_matches('/'));
+        let uri: Uri = url.parse().map_err(|_| not_an_address())?;
+        let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
+        let target = Target::Tcp { host: host.to_owned(), port: uri.port_u16().unwrap_or(80) };
+        Ok(Address { path: uri.path().to_owned(), target, url })
+    }
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+/// Whether there is a socket at a path that a client can connect to.
+fn is_socket(path: &Path) -> bool {
+    check_socket_path(path).is_ok() && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// A URL of the interface, taken apart.
+struct Address {
+    /// For messages.
+    url: String,
+    path: String,
+    target: Target,
+}
+
+impl Address {
+    fn of_socket(socket: PathBuf, path: &str) -> Self {
+        let url = format!("{SOCKET_SCHEME}{}", socket.display());
+        Self { url, path: path.to_owned(), target: Target::Unix(socket) }
+    }
+}
+
+/// Where the daemon listens.
+enum Target {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl Target {
+    /// The text of `Host`, which HTTP/1.1 needs also where no host is called.
+    fn host(&self) -> String {
+        match self {
+            Self::Tcp { host, port } => format!("{host}:{port}"),
+            Self::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    /// Sends one request on a new connection. Returns the status and the body.
+    async fn exchange(&self, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), ExchangeError> {
+        match self {
+            Self::Tcp { .. } => exchange(TcpStream::connect(self.host()).await?, request).await,
+            Self::Unix(path) => exchange(UnixStream::connect(path).await?, request).await,
+        }
+    }
 }
 
 type ExchangeError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Sends one request on a new connection. Returns the status and the body.
-async fn exchange(address: &str, request: hyper::Request<Full<Bytes>>) -> Result<(u16, Bytes), ExchangeError> {
-    let stream = TcpStream::connect(address).await?;
+/// Sends one request on a connection. Returns the status and the body.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: hyper::Request<Full<Bytes>>,
+) -> Result<(u16, Bytes), ExchangeError> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let answer = sender.send_request(request).await?;

@@ -69,12 +69,12 @@ pub use chain::settings::{
     ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
 };
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
-pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
+pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
-pub use sign_in::handle::{SignInHandle, SignInStatistics};
+pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::key_cipher::KeyCipher;
 pub use sign_in::progress::Progress;
@@ -89,6 +89,6 @@ pub use supervision::service::{Service, ServiceError, Settings};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;
-pub use verification::handle::{Verification, VerificationHandle, VerifierStatistics};
+pub use verification::handle::{Verification, VerificationHandle, VerificationRefusals, VerifierStatistics};
 pub use verification::recording::SeenNullifier;
 pub use verification::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};

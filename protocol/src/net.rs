@@ -1,4 +1,4 @@
-//! Source addresses, as the limits for each source count them.
+//! Source addresses, as the limits for each source count them; and the hosts of URLs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,6 +26,21 @@ pub fn prefix_of(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
+/// The address that the host of a URL is, an IPv6 address in brackets; `None` for a name. An
+/// IPv4-mapped IPv6 address is its IPv4 address.
+pub fn address_of_host(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(bracketed) => bracketed.parse().ok().map(|address: Ipv6Addr| IpAddr::V6(address).to_canonical()),
+        None => host.parse().ok().map(|address: Ipv4Addr| address.into()),
+    }
+}
+
+/// Whether the host of a URL is this machine: a loopback address, or `localhost`, the name of the
+/// loopback interface (RFC 6761, section 6.3).
+pub fn is_loopback_host(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost") || address_of_host(host).is_some_and(|address| address.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +56,28 @@ mod tests {
         for (source, network) in table {
             let parse = |text: &str| text.parse::<IpAddr>().expect("an address");
             assert_eq!(network_of(parse(source)), parse(network));
+        }
+    }
+
+    #[test]
+    fn the_host_of_a_url_is_this_machine_by_address_or_name() {
+        for (host, is_address, is_loopback) in [
+            ("127.0.0.1", true, true),
+            ("127.8.0.1", true, true),
+            ("[::1]", true, true),
+            ("[::ffff:127.0.0.1]", true, true),
+            ("10.0.0.7", true, false),
+            ("[2001:db8::1]", true, false),
+            ("localhost", false, true),
+            ("LOCALHOST", false, true),
+            ("::1", false, false),
+            ("[127.0.0.1]", false, false),
+            ("localhost.example", false, false),
+            ("127.0.0.1.example", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(address_of_host(host).is_some(), is_address, "{host}");
+            assert_eq!(is_loopback_host(host), is_loopback, "{host}");
         }
     }
 }

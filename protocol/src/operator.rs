@@ -14,6 +14,10 @@ use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingParty
 /// something need.
 pub const TOKEN_FILE: &str = "operator.token";
 
+/// Name of the unix socket in the data folder through which the commands call the daemon, unless
+/// the configuration moves it or turns it off.
+pub const SOCKET_FILE: &str = "operator.socket";
+
 /// The answer of `GET /simulator`: the simulator's seed, and the public keys that are public inputs
 /// of its proofs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,10 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use selfsame_protocol::Address;
+use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
@@ -17,6 +18,7 @@ use super::chains::{Chain, ContractKind};
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
 use super::whole::Config;
+use crate::http::check_socket_path;
 use crate::interface::Interface;
 
 /// A key's path and what is wrong with it.
@@ -177,14 +179,17 @@ fn check_public_address(
 
 /// Whether the host of a URL is this machine.
 fn is_loopback_url(url: &str) -> bool {
-    let Ok(url) = url.parse::<http::Uri>() else { return false };
-    let host = url.host().unwrap_or_default();
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    url.parse::<http::Uri>().is_ok_and(|url| is_loopback_host(url.host().unwrap_or_default()))
+}
+
+/// Whether the operating system can bind the operator's socket to its path.
+fn check_operator_socket(config: &Config) -> Option<InvalidSetting> {
+    let error = check_socket_path(&config.operator_socket()?).err()?;
+    Some(invalid_setting("operator.socket", format!("{error}, or \"off\"")))
 }
 
 fn check_others(config: &Config) -> Vec<InvalidSetting> {
-    [
+    let found = [
         (config.data_dir.as_os_str().is_empty(), invalid_setting("data_dir", "is empty; give the path of a folder")),
         (
             config.registry.verifying_contract == Some(Address::ZERO),
@@ -201,8 +206,8 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]
     .into_iter()
-    .filter_map(|(is_broken, rule)| is_broken.then_some(rule))
-    .collect()
+    .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
+    found.chain(check_operator_socket(config)).collect()
 }
 
 /// The most secrets of one application: the old one and the new one while it is changed.

@@ -34,5 +34,5 @@ pub use error::{ConfigError, SettingError, Source};
 pub use load::settings_of_this_process;
 pub use sections::*;
 pub use urls::Origin;
-pub use values::{InactiveStatus, Network, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
+pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
 pub use whole::Config;

@@ -15,7 +15,9 @@ pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKi
 use serde::Deserialize;
 
 use super::urls::{self, Origin};
-use super::values::{self, InactiveStatus, Network, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
+use super::values::{
+    self, InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey,
+};
 use crate::http;
 use crate::interface::PerInterface;
 
@@ -217,6 +219,8 @@ pub struct Operator {
     pub hosts: Vec<String>,
     /// Whether it may listen elsewhere than on loopback, or share its address.
     pub allow_public: bool,
+    /// Where the unix socket for the commands is.
+    pub socket: OperatorSocket,
 }
 
 /// `[cors]`: the origins from which browsers may call.

@@ -300,6 +300,36 @@ impl<'de> Deserialize<'de> for SecretHash {
     }
 }
 
+/// Where the unix socket of the operator interface is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OperatorSocket {
+    /// `operator.socket` in the data folder.
+    #[default]
+    InDataFolder,
+    /// A path.
+    At(PathBuf),
+    /// There is none.
+    Off,
+}
+
+impl FromStr for OperatorSocket {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            "" => Err("is empty; give the path of a socket, or \"off\""),
+            path => Ok(Self::At(path.into())),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OperatorSocket {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse_text(deserializer)
+    }
+}
+
 /// The source of a verification key of production.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProductionKey {

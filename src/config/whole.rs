@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use selfsame_protocol::commitment::PublicKey;
+use selfsame_protocol::operator::SOCKET_FILE;
 use serde::Deserialize;
 
 use super::chains::{Chain, ContractKind};
 use super::per_interface;
 use super::sections::*;
-use super::values::RelyingPartyId;
+use super::values::{OperatorSocket, RelyingPartyId};
 use crate::interface::{Interface, PerInterface};
 
 /// The whole configuration, checked.
@@ -97,6 +98,15 @@ impl Config {
         })
     }
 
+    /// The path of the operator interface's unix socket; `None` when it is turned off.
+    pub fn operator_socket(&self) -> Option<PathBuf> {
+        match &self.operator.socket {
+            OperatorSocket::InDataFolder => Some(self.data_dir.join(SOCKET_FILE)),
+            OperatorSocket::At(path) => Some(path.clone()),
+            OperatorSocket::Off => None,
+        }
+    }
+
     /// The application's relying party id at the verification interface: the id of its
     /// `[[relying_parties]]` entry, else the id that is derived from its own.
     pub fn relying_party_id(&self, app_id: &str) -> RelyingPartyId {
@@ -167,7 +177,7 @@ impl Config {
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(batcher: Batcher { max_operations, max_wait });
-        compare!(operator: Operator { hosts, allow_public });
+        compare!(operator: Operator { hosts, allow_public, socket });
         compare!(insecure_http);
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {

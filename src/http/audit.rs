@@ -16,6 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::rejection::InterfaceError;
+use super::source::Source;
 
 /// The log target of audit events.
 pub const TARGET: &str = "audit";
@@ -48,7 +49,7 @@ impl AuditTrail {
 
     /// Writes the event of a request. `status` is that of its answer; `None` when the client closed
     /// its connection before.
-    fn write(&self, event: &'static str, notes: &AuditNotes, status: Option<StatusCode>, source: IpAddr) {
+    fn write(&self, event: &'static str, notes: &AuditNotes, status: Option<StatusCode>, source: Source) {
         let notes = notes.lock().as_deref().cloned().unwrap_or_default();
         let outcome = notes.outcome.unwrap_or_else(|| outcome_of(status));
         self.events.get_or_create(&Labels { event, outcome }).inc();
@@ -58,7 +59,7 @@ impl AuditTrail {
         let person = notes.person.map(|person| self.hash(&person));
         let Notes { client, concerns, reason, .. } = notes;
         let (client, concerns, reason) = (client.as_deref(), concerns.as_deref(), reason.as_deref());
-        let (source, person, status) = (network(source), person.as_deref(), status.map(|status| status.as_u16()));
+        let (source, person, status) = (origin(source), person.as_deref(), status.map(|status| status.as_u16()));
         if notes.is_alarm {
             tracing::warn!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
         } else {
@@ -108,7 +109,7 @@ pub(super) struct AuditedRequest<'a> {
     pub trail: &'a AuditTrail,
     pub route: AuditedRoute,
     pub notes: AuditNotes,
-    pub source: IpAddr,
+    pub source: Source,
     /// The status of the answer, once there is one.
     pub status: Option<StatusCode>,
 }
@@ -119,6 +120,14 @@ impl Drop for AuditedRequest<'_> {
         if !(self.route.only_refusals && is_success) {
             self.trail.write(self.route.event, &self.notes, self.status, self.source);
         }
+    }
+}
+
+/// How an event names its source: `unix` for a unix socket, otherwise the network of the address.
+fn origin(source: Source) -> String {
+    match source {
+        Source::Address(address) => network(address),
+        Source::UnixSocket => "unix".to_owned(),
     }
 }
 
@@ -217,8 +226,9 @@ mod tests {
             ("::ffff:203.0.113.77", "203.0.113.0/24"),
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
         ] {
-            assert_eq!(network(address.parse().unwrap()), expected);
+            assert_eq!(origin(Source::Address(address.parse().unwrap())), expected);
         }
+        assert_eq!(origin(Source::UnixSocket), "unix");
     }
 
     #[test]
@@ -233,7 +243,7 @@ mod tests {
         let trail = AuditTrail::register([1; 32], &mut registry);
         let notes = AuditNotes::new();
         notes.clone().alarm("code_reused");
-        let source = "127.0.0.1".parse().unwrap();
+        let source = Source::Address("127.0.0.1".parse().unwrap());
         trail.write("token", &notes, Some(StatusCode::BAD_REQUEST), source);
         for _ in 0..3 {
             trail.write("token", &AuditNotes::default(), Some(StatusCode::TOO_MANY_REQUESTS), source);

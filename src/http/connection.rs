@@ -10,7 +10,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -41,7 +40,7 @@ pub(super) async fn begin(
     dispatcher: Arc<Dispatcher>,
     client: Arc<Client>,
     tls: Option<TlsAcceptor>,
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
     let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
     let header_timeout = header_timeout(&client);

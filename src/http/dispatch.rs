@@ -146,7 +146,7 @@ async fn handle<'a>(
     let route = target.route(request.method(), request.path())?;
     if let Some(route) = route.audited {
         request.audit = AuditNotes::new();
-        let (notes, source) = (request.audit.clone(), request.source());
+        let (notes, source) = (request.audit.clone(), request.source);
         *audited = Some(AuditedRequest { trail, route, notes, source, status: None });
     }
 

@@ -5,7 +5,7 @@
 //! only `limits`, `load`, `shutdown` and `source`.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::limits::Limits;
 use super::load::{BodyPermit, ConnectionPermit, Load, RequestPermit};
 use super::shutdown::Shutdown;
-use super::source::{name_of, source_address};
+use super::source::{Source, name_of, source_address};
 
 /// Whether a peer is a proxy that names its clients in [`Limits::forwarded_header`].
 pub type TrustedProxy = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
@@ -33,10 +33,17 @@ pub(super) struct Conditions {
     pub open_connections: Gauge,
 }
 
+impl Conditions {
+    /// Whether a peer is a trusted proxy. A client of a unix socket never is.
+    pub fn is_trusted_proxy(&self, peer: Source) -> bool {
+        matches!(peer, Source::Address(address) if (self.trusted_proxy)(address))
+    }
+}
+
 /// What the requests of one connection share.
 pub(super) struct Client {
     conditions: Conditions,
-    peer: SocketAddr,
+    peer: Source,
     permit: ConnectionPermit,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
@@ -45,7 +52,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(conditions: Conditions, peer: SocketAddr, permit: ConnectionPermit) -> Self {
+    pub fn new(conditions: Conditions, peer: Source, permit: ConnectionPermit) -> Self {
         conditions.open_connections.inc();
         let (requests_begun, requests_ended) = Default::default();
         Self { conditions, peer, permit, requests_begun, requests_ended, waiting_since: Mutex::default() }
@@ -71,20 +78,25 @@ impl Client {
         self.permit.is_reserved()
     }
 
-    /// The source address of a request with this head (see [`source_address`]), and an account for
-    /// what the request holds.
-    fn admit(&self, head: &Parts) -> (IpAddr, RequestPermit) {
+    /// The source of a request with this head (see [`source_address`]), and an account for what the
+    /// request holds.
+    fn admit(&self, head: &Parts) -> (Source, RequestPermit) {
         let limits = self.limits();
         let trusted = |address| (self.conditions.trusted_proxy)(address);
-        let peer = self.peer.ip().to_canonical();
-        let address = source_address(peer, &head.headers, limits.forwarded_header, trusted);
-        let source = match address == peer {
+        let source = match self.peer {
+            Source::Address(peer) => {
+                Source::Address(source_address(peer, &head.headers, limits.forwarded_header, trusted))
+            }
+            Source::UnixSocket => Source::UnixSocket,
+        };
+        let account = match source == self.peer {
             true => Arc::clone(self.permit.source()),
-            false => Load::source(self.permit.source().load(), address),
+            false => Load::source(self.permit.source().load(), source.address()),
         };
         // The header, not the address, decides: a client may have the proxy's address too.
-        let is_exempt = trusted(peer) && !head.headers.contains_key(name_of(limits.forwarded_header));
-        (address, RequestPermit::new(source, is_exempt, head.version < Version::HTTP_2))
+        let names_client = head.headers.contains_key(name_of(limits.forwarded_header));
+        let is_exempt = self.conditions.is_trusted_proxy(self.peer) && !names_client;
+        (source, RequestPermit::new(account, is_exempt, head.version < Version::HTTP_2))
     }
 
     /// How many requests began, and how many of them ended.
@@ -113,7 +125,7 @@ const SMALL_ANSWER: usize = 4096;
 /// socket, or has given it up.
 pub(super) struct Exchange {
     client: Arc<Client>,
-    source: IpAddr,
+    source: Source,
     permit: RequestPermit,
     /// Number of the request on its connection, from 0.
     number: u64,
@@ -132,8 +144,8 @@ impl Exchange {
         &self.client
     }
 
-    /// The source address; see [`source_address`].
-    pub fn source(&self) -> IpAddr {
+    /// Where the request comes from.
+    pub fn source(&self) -> Source {
         self.source
     }
 

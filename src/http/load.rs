@@ -10,9 +10,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use prometheus_client::metrics::counter::Counter;
 use selfsame_protocol::net::network_of;
 
 use super::limits::{Limits, quarter, reserve};
+use super::metrics::SourceRefusals;
 
 /// What a listener's clients hold at the moment.
 #[derive(Default)]
@@ -24,6 +26,7 @@ pub(super) struct Load {
     requests: AtomicUsize,
     body_bytes: AtomicUsize,
     answer_bytes: AtomicUsize,
+    refusals: SourceRefusals,
 }
 
 /// What one source holds. The listener forgets the source when nothing of it is left.
@@ -41,6 +44,11 @@ pub(super) struct SourceLoad {
 }
 
 impl Load {
+    /// Nothing is held. Refusals by the limits of a source are counted in `refusals`.
+    pub(super) fn new(refusals: SourceRefusals) -> Self {
+        Self { refusals, ..Self::default() }
+    }
+
     /// The counts of the source with this address.
     pub(super) fn source(load: &Arc<Self>, address: IpAddr) -> Arc<SourceLoad> {
         let network = network_of(address);
@@ -59,11 +67,13 @@ impl Load {
     pub(super) fn enter(load: &Arc<Self>, peer: IpAddr, limits: &Limits, is_proxy: bool) -> Option<ConnectionPermit> {
         let source = Self::source(load, peer);
         if !is_proxy && source.connections.load(Ordering::Relaxed) >= limits.most_connections_of_source() {
+            load.refusals.connections.inc();
             return None;
         }
         let is_ordinary = load.take_ordinary(limits);
         let most_reserved = quarter(reserve(limits.connections));
         if !is_ordinary && !is_proxy && source.reserved_connections.load(Ordering::Relaxed) >= most_reserved {
+            load.refusals.connections.inc();
             return None;
         }
         load.connections.fetch_add(1, Ordering::Relaxed);
@@ -192,19 +202,26 @@ impl RequestPermit {
     /// of the source, and the connections that the source occupies. Of the reserve a source may
     /// have a quarter.
     pub(super) fn is_within_limits(&self, limits: &Limits) -> bool {
-        let open = self.source.load.requests.load(Ordering::Relaxed);
+        let (source, refusals) = (&self.source, &self.source.load.refusals);
+        let open = source.load.requests.load(Ordering::Relaxed);
         let reserve = reserve(limits.requests);
         let has_room = open <= limits.requests - reserve
             || (self.is_reserved
                 && open <= limits.requests
-                && self.is_within(&self.source.reserved_requests, quarter(reserve)));
+                && self.is_within(&source.reserved_requests, quarter(reserve), &refusals.requests));
+        let most_connections = limits.most_connections_of_source();
         has_room
-            && self.is_within(&self.source.requests, quarter(limits.requests))
-            && self.is_within(&self.source.occupied_connections, limits.most_connections_of_source())
+            && self.is_within(&source.requests, quarter(limits.requests), &refusals.requests)
+            && self.is_within(&source.occupied_connections, most_connections, &refusals.connections)
     }
 
-    fn is_within(&self, count: &AtomicUsize, most: usize) -> bool {
-        self.is_exempt || count.load(Ordering::Relaxed) <= most
+    /// Whether the source has at most so many of something; otherwise counts the refusal.
+    fn is_within(&self, count: &AtomicUsize, most: usize, refused: &Counter) -> bool {
+        let is_within = self.is_exempt || count.load(Ordering::Relaxed) <= most;
+        if !is_within {
+            refused.inc();
+        }
+        is_within
     }
 
     /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
@@ -213,7 +230,11 @@ impl RequestPermit {
         let taken = self.source.load.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         let of_source = self.source.answer_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         self.answer_bytes += count;
-        let has_room = taken <= limits.answer_bytes && (self.is_exempt || of_source <= quarter(limits.answer_bytes));
+        let is_within_share = self.is_exempt || of_source <= quarter(limits.answer_bytes);
+        if !is_within_share {
+            self.source.load.refusals.answer_bytes.inc();
+        }
+        let has_room = taken <= limits.answer_bytes && is_within_share;
         if !has_room {
             self.give_answer_bytes_back();
         }
@@ -263,7 +284,11 @@ impl BodyPermit {
         let of_source = self.source.body_bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
         self.bytes += count;
         let kept_free = if self.is_reserved { 0 } else { reserve(limits.body_bytes) };
-        taken <= limits.body_bytes - kept_free && (self.is_exempt || of_source <= quarter(limits.body_bytes))
+        let is_within_share = self.is_exempt || of_source <= quarter(limits.body_bytes);
+        if !is_within_share {
+            self.source.load.refusals.body_bytes.inc();
+        }
+        taken <= limits.body_bytes - kept_free && is_within_share
     }
 }
 
@@ -301,6 +326,7 @@ mod tests {
         let reserved = enter(3, false).expect("the reserve has room");
         assert!(reserved.is_reserved());
         assert!(enter(3, false).is_none(), "a quarter of the reserve, rounded up, is one connection");
+        assert_eq!(load.refusals.connections.get(), 12 + 1);
         reserved.leave_reserve(&limits);
         assert!(reserved.is_reserved());
         assert!(load.is_half_full(&limits));
@@ -319,6 +345,7 @@ mod tests {
         let held: Vec<_> = (0..4).map(|_| request(&load, 1)).collect();
         assert!(held.iter().all(|permit| permit.is_within_limits(&limits)));
         assert!(!request(&load, 1).is_within_limits(&limits));
+        assert_eq!(load.refusals.connections.get(), 1);
         assert!(request(&load, 2).is_within_limits(&limits));
         // Requests of HTTP/2 share a connection.
         let shared = RequestPermit::new(Load::source(&load, address(3)), false, false);
@@ -358,6 +385,8 @@ mod tests {
         assert!(one.take_answer_bytes(200, &limits));
         assert!(!request(&load, 1).take_answer_bytes(1, &limits));
         assert!(request(&load, 2).take_answer_bytes(200, &limits));
+        let SourceRefusals { connections, requests, body_bytes, answer_bytes } = &load.refusals;
+        assert_eq!([connections, requests, body_bytes, answer_bytes].map(Counter::get), [0, 0, 1, 1]);
         drop((one, other));
         assert_eq!(load.answer_bytes.load(Ordering::Relaxed), 0);
         assert_eq!(load.body_bytes.load(Ordering::Relaxed), 0);

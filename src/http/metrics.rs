@@ -30,11 +30,22 @@ struct RequestLabels {
     status: &'static str,
 }
 
+/// Of what a limit of one source refuses requests.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SourceLimitLabels {
+    limit: &'static str,
+    endpoints: &'static str,
+}
+
+/// The endpoints of a limit that holds for all requests of a listener.
+const ALL_ENDPOINTS: &str = "all";
+
 /// The metrics of all listeners of the process. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     latency: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    source_limits: Family<SourceLimitLabels, Counter>,
     pub(super) open_connections: Gauge,
 }
 
@@ -44,6 +55,7 @@ impl Metrics {
         let metrics = Self {
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
+            source_limits: Family::default(),
             open_connections: Gauge::default(),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
@@ -53,8 +65,27 @@ impl Metrics {
             Unit::Seconds,
             metrics.latency.clone(),
         );
+        let help = "Requests and connections refused by the limit of one source";
+        registry.register("source_limit_refusals", help, metrics.source_limits.clone());
         registry.register("http_open_connections", "Connections open now", metrics.open_connections.clone());
         metrics
+    }
+
+    /// Counts what the limit of one source refuses at a group of endpoints. Both names become
+    /// labels, so they must not come from clients.
+    pub fn source_limit(&self, limit: &'static str, endpoints: &'static str) -> Counter {
+        self.source_limits.get_or_create_owned(&SourceLimitLabels { limit, endpoints })
+    }
+
+    /// Counts what the listeners' own limits of one source refuse.
+    pub(super) fn source_refusals(&self) -> SourceRefusals {
+        let counter = |limit| self.source_limit(limit, ALL_ENDPOINTS);
+        SourceRefusals {
+            connections: counter("max_connections_per_source"),
+            requests: counter("requests"),
+            body_bytes: counter("body_bytes"),
+            answer_bytes: counter("answer_bytes"),
+        }
     }
 
     /// The metrics of one route, looked up once so that a request costs no lookup.
@@ -63,6 +94,20 @@ impl Metrics {
             CLASSES.map(|status| self.requests.get_or_create_owned(&RequestLabels { interface, route, status }));
         RouteMetrics { by_class, latency: self.latency.get_or_create_owned(&RouteLabels { interface, route }) }
     }
+}
+
+/// What the limits of one source refused at the listeners.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SourceRefusals {
+    /// Connections that were closed at once, and requests of clients that occupy their share of a
+    /// proxy's connections.
+    pub connections: Counter,
+    /// Requests beyond the share of open requests.
+    pub requests: Counter,
+    /// Requests whose body is beyond the share of all bodies.
+    pub body_bytes: Counter,
+    /// Requests whose answer is beyond the share of all answers.
+    pub answer_bytes: Counter,
 }
 
 /// The metrics of one route of one interface.

@@ -4,15 +4,16 @@
 //! …) brings a [`Router`] with its handlers and an error type that renders rejections in its own
 //! style; this module does everything between the socket and the handler.
 //!
-//! The modules import one another in one direction: `server` → `connection` → `dispatch` → `router`
-//! → `request`, `rejection`, `cors` → `response` → `exchange` → `limits`, `load`, `shutdown`,
-//! `source`.
+//! The modules import one another in one direction: `server` → `listener`, `connection` →
+//! `dispatch` → `router` → `request`, `rejection`, `cors` → `response` → `exchange` → `limits`,
+//! `load`, `shutdown`, `source`.
 //!
 //! # The life of a connection
 //!
-//! 1. [`Server::run`] accepts it, unless as many are open as [`Limits::connections`] allows; then
-//!    it waits in the kernel's backlog. The last eighth of the connections is a reserve: only
-//!    routes that ask for it ([`Router::reserve`]) are answered there (`load.rs`).
+//! 1. [`Server::run`] accepts it from its [`Listener`], a TCP port or a unix socket, unless as many
+//!    are open as [`Limits::connections`] allows; then it waits in the kernel's backlog. The last
+//!    eighth of the connections is a reserve: only routes that ask for it ([`Router::reserve`]) are
+//!    answered there (`load.rs`).
 //! 2. hyper tells HTTP/2 (prior knowledge) from HTTP/1.1 by the first bytes and reads the head of a
 //!    request. A client that does not get that far within [`Limits::header_timeout`], or leaves its
 //!    connection unused for [`Limits::idle_timeout`], is asked to close its connection and then
@@ -44,6 +45,7 @@ mod cors;
 mod dispatch;
 mod exchange;
 mod limits;
+mod listener;
 mod load;
 mod metrics;
 mod rejection;
@@ -57,10 +59,12 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod unix_socket;
 
 pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
 pub use cors::Cors;
 pub use limits::{ForwardedHeader, Limits};
+pub use listener::Listener;
 pub use metrics::Metrics;
 pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::Request;
@@ -71,3 +75,4 @@ pub use server::Server;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use source::source_address;
 pub use tls::{Certificate, TlsError};
+pub use unix_socket::{BoundUnixSocket, LONGEST_SOCKET_PATH, SocketPathError, UnixSocketError, check_socket_path};

@@ -21,6 +21,7 @@ use super::load::BodyPermit;
 use super::rejection::Rejection;
 use super::request_id::RequestId;
 use super::shutdown::Shutdown;
+use super::source::Source;
 
 /// How many bytes of an unread body are read and discarded, so that the client can read its answer.
 const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
@@ -33,7 +34,7 @@ pub struct Request {
     pub(super) body: RequestBody,
     pub(super) id: RequestId,
     pub(super) pattern: &'static str,
-    pub(super) source: IpAddr,
+    pub(super) source: Source,
     pub(super) client: Arc<Client>,
     pub(super) audit: AuditNotes,
 }
@@ -106,9 +107,15 @@ impl Request {
         &self.id
     }
 
-    /// The client's address; see [`super::source_address`].
+    /// The client's address; see [`super::source_address`]. Through a unix socket it is the
+    /// loopback address.
     pub fn source(&self) -> IpAddr {
-        self.source
+        self.source.address()
+    }
+
+    /// Whether the request came through a unix socket, which browsers cannot call.
+    pub fn is_from_unix_socket(&self) -> bool {
+        self.source == Source::UnixSocket
     }
 
     /// Whether more than half of the listener's connections or open requests are taken. A handler

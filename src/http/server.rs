@@ -8,7 +8,6 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 #[cfg(feature = "fault-injection")]
 use selfsame_actors::faults::{FaultPoint, pass};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -18,6 +17,7 @@ use super::connection;
 use super::dispatch::Dispatcher;
 use super::exchange::{Client, Conditions, TrustedProxy};
 use super::limits::Limits;
+use super::listener::{Listener, Stream};
 use super::load::Load;
 use super::metrics::Metrics;
 use super::request_id::{FillRandom, RequestIds};
@@ -27,11 +27,11 @@ use super::shutdown::Shutdown;
 /// How long accepting pauses when the process is out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// One listening address: what it serves and under which conditions.
+/// One listener: what it serves and under which conditions.
 pub struct Server {
     /// The routes.
     pub site: Site,
-    /// The limits of this address. They may change while it is served.
+    /// The limits of this listener. They may change while it is served.
     pub limits: Arc<ArcSwap<Limits>>,
     /// Whether a peer is a proxy that names its clients in [`Limits::forwarded_header`].
     pub trusted_proxy: TrustedProxy,
@@ -43,7 +43,7 @@ pub struct Server {
     pub metrics: Metrics,
     /// Ends [`Server::run`].
     pub shutdown: Shutdown,
-    /// Speaks TLS on every connection; `None` speaks plain HTTP.
+    /// Speaks TLS on every TCP connection; `None` speaks plain HTTP, as a unix socket always does.
     pub tls: Option<TlsAcceptor>,
 }
 
@@ -52,13 +52,14 @@ impl Server {
     /// time is over.
     ///
     /// Dropping the future drops all connections.
-    pub async fn run(self, listener: TcpListener) {
+    pub async fn run(self, listener: impl Into<Listener>) {
+        let listener = listener.into();
         let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
         let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit });
-        let open_connections = metrics.open_connections;
+        let open_connections = metrics.open_connections.clone();
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();
-        let load = Arc::new(Load::default());
+        let load = Arc::new(Load::new(metrics.source_refusals()));
         let mut stopping = pin!(conditions.shutdown.triggered());
         loop {
             let has_room = connections.len() < conditions.limits.load().connections;
@@ -71,14 +72,19 @@ impl Server {
                         if pass(FaultPoint::HttpAccept).await.is_err() {
                             continue;
                         }
-                        let is_proxy = (conditions.trusted_proxy)(peer.ip().to_canonical());
-                        let permit = Load::enter(&load, peer.ip(), &conditions.limits.load(), is_proxy);
+                        let is_proxy = conditions.is_trusted_proxy(peer);
+                        let permit = Load::enter(&load, peer.address(), &conditions.limits.load(), is_proxy);
                         let Some(permit) = permit else { continue };
-                        // Answers are small and written whole, so Nagle's algorithm would only
-                        // delay them.
-                        let _ = stream.set_nodelay(true);
                         let client = Arc::new(Client::new(conditions.clone(), peer, permit));
-                        connections.spawn(connection::begin(Arc::clone(&dispatcher), client, tls.clone(), stream));
+                        let dispatcher = Arc::clone(&dispatcher);
+                        match stream {
+                            Stream::Tcp(stream) => {
+                                connections.spawn(connection::begin(dispatcher, client, tls.clone(), stream))
+                            }
+                            Stream::Unix(stream) => {
+                                connections.spawn(connection::begin(dispatcher, client, None, stream))
+                            }
+                        };
                     }
                     Err(error) => after_failed_accept(error).await,
                 },

@@ -1,10 +1,30 @@
 //! The source address of a request, read through the proxies that the operator trusts.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hyper::header::{FORWARDED, HeaderMap, HeaderName};
 
 use super::limits::ForwardedHeader;
+
+/// Where a connection or a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An address; see [`source_address`].
+    Address(IpAddr),
+    /// A process of this machine, through a unix socket.
+    UnixSocket,
+}
+
+impl Source {
+    /// The address that limits by source count: the processes behind a unix socket count as one
+    /// source, the loopback address.
+    pub fn address(self) -> IpAddr {
+        match self {
+            Self::Address(address) => address,
+            Self::UnixSocket => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+}
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

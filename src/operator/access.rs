@@ -3,16 +3,22 @@
 //!
 //! A page of another site that a person on this machine visits can call loopback addresses. It
 //! cannot read the answers, unless its own name resolves to the loopback address (DNS rebinding);
-//! then `Host` has its name. Browsers also send `Origin` with calls of another site.
+//! then `Host` has its name. Browsers also send `Origin` with calls of another site. No browser
+//! calls a unix socket, so there both names mean nothing and are not checked.
+//!
+//! The token is asked for on the unix socket too, although the file's mode already refuses other
+//! users. Whether a call is allowed then does not depend on the way that it takes: a proxy in front
+//! of the socket, or a container that got the socket and not the data folder, has no rights
+//! without the token.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::uri::Authority;
 use hyper::header::{HOST, ORIGIN};
+use selfsame_protocol::net::{address_of_host, is_loopback_host};
 
 use super::error::OperatorError;
 use super::state::Operator;
@@ -48,6 +54,9 @@ where
 }
 
 fn check_names(operator: &Operator, request: &Request) -> Result<(), OperatorError> {
+    if request.is_from_unix_socket() {
+        return Ok(());
+    }
     // HTTP/2 has `:authority` in the place of `Host`.
     let host = match request.header(&HOST)? {
         Some(host) => host.to_owned(),
@@ -73,8 +82,7 @@ fn host_of(host: &str) -> &str {
 
 /// Whether a host is an address or `localhost`, which no other site can have as its name.
 fn is_local(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost")
+    address_of_host(host).is_some() || is_loopback_host(host)
 }
 
 fn is_origin_of(origin: &str, host: &str) -> bool {

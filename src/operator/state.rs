@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::error::OperatorError;
-use super::metric_groups::{RegistryMetrics, SignInMetrics, VerifierMetrics};
-use crate::http::Request;
+use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
+use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
 pub struct Setup {
@@ -46,8 +46,6 @@ pub struct Operator {
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Whether the daemon runs with `--dev`, and so trusts the roots of development wallets.
     pub is_development: bool,
-    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
-    /// called.
     /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
     /// it is called.
     pub metrics: Registry,
@@ -57,15 +55,18 @@ pub struct Operator {
     pub verifier_metrics: VerifierMetrics,
     /// The part of `metrics` about sign-in.
     pub sign_in_metrics: SignInMetrics,
+    /// The part of `metrics` about limits of one source.
+    pub source_limit_metrics: SourceLimitMetrics,
 }
 
 impl Operator {
-    /// `metrics` holds what the HTTP front-end counts.
-    pub fn new(setup: Setup, mut metrics: Registry) -> Self {
+    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
+    pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let sign_in_metrics = SignInMetrics::register(&mut metrics);
+        let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
         let token_hash = Sha256::digest(token).into();
         Self {
             service,
@@ -78,6 +79,7 @@ impl Operator {
             registry_metrics,
             verifier_metrics,
             sign_in_metrics,
+            source_limit_metrics,
         }
     }
 

@@ -29,6 +29,7 @@ mod limits;
 mod logs;
 mod openapi;
 mod operator;
+mod operator_socket;
 mod outage;
 mod overload;
 mod registry_client;

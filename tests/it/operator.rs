@@ -1,14 +1,17 @@
 //! The operator interface: health, readiness, actors, page and metrics.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use alloy_primitives::Address;
+use selfsame::config::RateLimit;
 use selfsame::interface::Interface;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Value, json};
 
 use crate::harness::operator_token;
 use crate::registry_client::{RegistryClient, hold};
+use crate::sign_in_client::{APP, parameters};
 use crate::test_accounts::key;
 
 /// The samples of `/metrics` by name and labels.
@@ -188,4 +191,64 @@ async fn metrics_count_events_and_have_bounded_labels() {
     let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="4xx"}"#;
     assert_eq!(later[unmatched] - after[unmatched], 50.0);
     assert!(later.len() < 3000, "{} samples", later.len());
+}
+
+/// Begins a sign-in of the JSON form; the status of the answer.
+async fn begin_sign_in(client: &RegistryClient) -> u16 {
+    let url = reqwest::Url::parse_with_params(&client.daemon.sign_in("/authorize"), parameters(&[])).expect("a URL");
+    client.http.get(url).header("accept", "application/json").send().await.expect("an answer").status().as_u16()
+}
+
+#[tokio::test]
+async fn refusals_by_limits_of_a_source_are_counted_by_limit_and_endpoints() {
+    let limit = |requests| Some(RateLimit { requests, window: Duration::from_secs(60) });
+    let client = RegistryClient::start_with(|config| {
+        config.limits.per_source = limit(1);
+        config.limits.verifications_per_source = limit(16);
+        config.limits.sign_ins_per_source = limit(2);
+        // One source may have begun a quarter of them.
+        config.limits.open_sign_ins = 4;
+    })
+    .await;
+    let counted = async || {
+        let mut samples = metrics(&client).await;
+        samples.retain(|name, _| name.starts_with("selfsame_source_limit_refusals_total"));
+        samples
+    };
+    let before = counted().await;
+    let create = |name: &str| create_account(&[key(name).authenticator()], Address::ZERO).operation;
+    for (name, status) in [("one", 200), ("two", 429), ("three", 429)] {
+        assert_eq!(client.submit(&create(name)).await.status, status);
+    }
+    let verify = client.daemon.verify(&format!("/api/v4/verify/{APP}"));
+    for status in [vec![400; 16], vec![429; 3]].concat() {
+        let answer = client.http.post(&verify).json(&json!({})).send().await.expect("an answer");
+        assert_eq!(answer.status(), status);
+    }
+    // The first is begun; the second is beyond the share of open sign-ins, the third beyond the
+    // rate.
+    for status in [200, 429, 429] {
+        assert_eq!(begin_sign_in(&client).await, status);
+    }
+    let after = counted().await;
+    let grown: Vec<_> = after.iter().map(|(name, count)| (name.as_str(), count - before[name])).collect();
+    let sample = |limit: &str, endpoints: &str| {
+        format!("selfsame_source_limit_refusals_total{{limit=\"{limit}\",endpoints=\"{endpoints}\"}}")
+    };
+    let expected = [
+        ("answer_bytes", "all", 0.0),
+        ("body_bytes", "all", 0.0),
+        ("followers_per_source", "sign-in", 0.0),
+        ("max_connections_per_source", "all", 0.0),
+        ("open_sign_ins", "sign-in", 1.0),
+        ("per_source", "gateway", 2.0),
+        ("per_source", "receipts", 0.0),
+        ("requests", "all", 0.0),
+        ("sign_ins_per_source", "sign-in", 1.0),
+        ("verifications_per_source", "verification", 3.0),
+        ("verifier_queue", "sign-in", 0.0),
+        ("verifier_queue", "verification", 0.0),
+    ];
+    let expected: Vec<_> = expected.map(|(limit, endpoints, count)| (sample(limit, endpoints), count)).into();
+    assert_eq!(grown, expected.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>());
 }

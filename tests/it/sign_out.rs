@@ -6,6 +6,7 @@ use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
 use reqwest::{Response, Url};
+use selfsame::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -318,6 +319,44 @@ async fn signing_keys_are_encrypted_in_the_store_with_a_key_from_outside() {
     assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
 }
 
+/// The keys in the store are lost with the file; sign-in works again with new ones.
+#[tokio::test]
+async fn sign_in_works_again_without_the_encryption_key_when_all_keys_are_revoked() {
+    let folder = crate::harness::folder();
+    let start = async |digits: &str| {
+        let path = folder.path().join("encryption.key");
+        std::fs::write(&path, digits.repeat(32)).expect("written");
+        let change = |config: &mut selfsame::config::Config| config.sign_in.key_encryption_key_file = Some(path);
+        crate::harness::TestDaemon::start_with(folder.path(), change).await
+    };
+    let http = reqwest::Client::new();
+    let keys_status = async |daemon: &crate::harness::TestDaemon| {
+        http.get(daemon.sign_in("/jwks")).send().await.expect("an answer").status().as_u16()
+    };
+    let daemon = start("0f").await;
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+
+    let daemon = start("1f").await;
+    assert_eq!(keys_status(&daemon).await, 500);
+    let token = crate::harness::operator_token(folder.path());
+    let listed = http.get(daemon.operator("/keys")).bearer_auth(&token).send().await.expect("an answer");
+    assert_eq!(listed.status(), 200, "the operator sees which keys there are");
+    let lost: Vec<Value> = listed.json().await.expect("JSON");
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    for (index, key) in lost.iter().enumerate() {
+        assert_eq!(keys_status(&daemon).await, 500, "{index} keys are revoked");
+        let revoke = http.post(daemon.operator("/keys/revoke")).bearer_auth(&token);
+        let revoked = revoke.json(&json!({"kid": key["kid"]})).send().await.expect("an answer");
+        assert_eq!(revoked.status(), 200, "{key}");
+    }
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+    let daemon = start("1f").await;
+    assert_eq!(keys_status(&daemon).await, 200);
+    daemon.stop().await;
+}
+
 #[tokio::test]
 async fn a_file_that_is_not_an_encryption_key_is_refused() {
     let folder = crate::harness::folder();
@@ -345,5 +384,22 @@ async fn both_well_known_addresses_name_the_endpoints_that_end_things() {
     assert_eq!(document["revocation_endpoint"], client.daemon.sign_in("/revoke"));
     let methods = json!(["client_secret_basic", "client_secret_post", "none"]);
     assert_eq!(document["revocation_endpoint_auth_methods_supported"], methods);
+    client.stop().await;
+}
+
+/// RFC 8414, section 3: the metadata of `https://example.org/id` is at the root of the host, with
+/// the path at its end. The proxy leads that address to the daemon's own.
+#[tokio::test]
+async fn an_issuer_with_a_path_has_its_metadata_where_the_proxy_leads_to() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        config.urls[Interface::SignIn] = Some("https://example.org/id".to_owned());
+    })
+    .await;
+    let get = async |path: &str| SignInAnswer::of(client.get(&client.daemon.sign_in(path), "*/*").await).await;
+    let metadata = get("/.well-known/oauth-authorization-server").await;
+    assert_eq!((metadata.status, metadata.text("issuer")), (200, "https://example.org/id"));
+    assert_eq!(metadata.text("token_endpoint"), "https://example.org/id/token");
+    // The daemon does not know the path that the proxy removes.
+    assert_eq!(get("/.well-known/oauth-authorization-server/id").await.status, 404);
     client.stop().await;
 }

@@ -51,6 +51,15 @@ pub struct RegistryStatistics {
     pub accounts: u64,
 }
 
+/// How many requests to the registry the limits of their sources refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegistryRefusals {
+    /// Operations, by [`AdmissionLimits::per_source`].
+    pub operations: u64,
+    /// Receipts that had to be computed, by the same limit.
+    pub receipts: u64,
+}
+
 /// A block with the result of applying it.
 #[derive(Clone, Debug)]
 pub struct LedgerBlock {
@@ -350,6 +359,12 @@ impl RegistryHandle {
         let committing = self.inner.group_commit.failure().map(|error| format!("committing fails: {error}"));
         let steps = self.inner.steps.iter().filter_map(|step| step.describe_failure());
         committing.into_iter().chain(steps).collect()
+    }
+
+    /// The requests that the limits of their sources refused.
+    pub fn source_refusals(&self) -> RegistryRefusals {
+        let Inner { per_source, receipts_per_source, .. } = &*self.inner;
+        RegistryRefusals { operations: per_source.refused(), receipts: receipts_per_source.refused() }
     }
 
     /// Statistics of the registry.

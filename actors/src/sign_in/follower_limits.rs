@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ const RETRY_AFTER: RetryAfter = RetryAfter(Duration::from_secs(5));
 #[derive(Default)]
 pub(crate) struct FollowerLimits {
     counts: Mutex<Counts>,
+    refused_of_source: AtomicU64,
 }
 
 #[derive(Default)]
@@ -45,7 +47,11 @@ impl FollowerLimits {
         let mut counts = limits.lock();
         let of_transaction = counts.of_transaction.get(&id).copied().unwrap_or_default();
         let of_source = source.and_then(|source| counts.of_source.get(&source).copied()).unwrap_or_default();
-        if of_transaction >= FOLLOWERS_OF_TRANSACTION || (source.is_some() && of_source >= limit) {
+        let is_source_full = source.is_some() && of_source >= limit;
+        if is_source_full {
+            limits.refused_of_source.fetch_add(1, Ordering::Relaxed);
+        }
+        if of_transaction >= FOLLOWERS_OF_TRANSACTION || is_source_full {
             return Err(TooManyRequests { retry_after: RETRY_AFTER });
         }
         *counts.of_transaction.entry(id).or_default() += 1;
@@ -54,6 +60,11 @@ impl FollowerLimits {
         }
         drop(counts);
         Ok(FollowerPermit { limits: Arc::clone(limits), id, source })
+    }
+
+    /// How many followers were refused since the start because their source follows enough.
+    pub fn refused_of_source(&self) -> u64 {
+        self.refused_of_source.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
@@ -102,6 +113,7 @@ mod tests {
         assert_eq!(held.len(), 4, "one transaction has four followers");
         held.extend((2..10).filter_map(|number| enter(number, 0).ok()));
         assert_eq!(held.len(), 8, "one source follows five transactions");
+        assert_eq!(limits.refused_of_source(), 4);
         assert!(enter(20, 1).is_ok());
         assert!(FollowerLimits::enter(&limits, id(30), None, 0).is_ok());
         held.remove(0);

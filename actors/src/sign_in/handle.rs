@@ -17,7 +17,7 @@ use selfsame_protocol::sign_in::records::UnknownKey;
 use super::error::SignInError;
 use super::follower_limits::{FollowerLimits, FollowerPermit};
 use super::ids::TransactionId;
-use super::keys::PUBLISHED_AFTER_RETIREMENT;
+use super::keys::{PUBLISHED_AFTER_RETIREMENT, stored_keys};
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
@@ -41,6 +41,17 @@ pub struct SignInStatistics {
     pub unprotected_code_requests: u64,
 }
 
+/// How many requests of sign-in the limits of their sources refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignInRefusals {
+    /// Requests of all kinds, by [`SignInLimits::per_source`].
+    pub per_source: u64,
+    /// Authorization requests, by the share of a source in [`SignInLimits::open_sign_ins`].
+    pub open_sign_ins: u64,
+    /// Followers, by [`SignInLimits::followers_per_source`].
+    pub followers: u64,
+}
+
 impl SignInHandle {
     pub(crate) fn new(state: Arc<SignInState>, verification: VerificationHandle) -> Self {
         Self { state, verification }
@@ -50,6 +61,15 @@ impl SignInHandle {
     pub fn statistics(&self) -> SignInStatistics {
         let unprotected_code_requests = self.state.unprotected_code_requests.load(Ordering::Relaxed);
         SignInStatistics { unprotected_code_requests }
+    }
+
+    /// The requests that the limits of their sources refused.
+    pub fn source_refusals(&self) -> SignInRefusals {
+        SignInRefusals {
+            per_source: self.state.per_source.refused(),
+            open_sign_ins: self.state.refused_open_sign_ins.load(Ordering::Relaxed),
+            followers: self.state.followers.refused_of_source(),
+        }
     }
 
     /// Counts a valid authorization request, if its code is not protected.
@@ -129,11 +149,16 @@ impl SignInHandle {
         Ok(keys.published.iter().filter(is_published).cloned().collect())
     }
 
-    /// The signing keys, oldest first, with the state of each. The first call makes the keys.
+    /// The signing keys, oldest first, with the state of each. The first call makes the keys. Keys
+    /// that cannot be read, because the key that encrypts them is lost, are listed too, so that
+    /// they can be revoked.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInError> {
-        let keys = self.state.signing_keys().await?;
+        let stored = match stored_keys(&self.state)? {
+            Some(stored) => stored.value,
+            None => self.state.signing_keys().await?.stored.clone(),
+        };
         let now = self.state.clock.unix_seconds();
-        Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+        Ok(stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
     }
 
     /// Removes a signing key at once; when it is the current one, the next key signs from now on.

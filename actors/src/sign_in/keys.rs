@@ -85,7 +85,8 @@ impl KeyKeeper {
     }
 }
 
-fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, SignInError> {
+/// The record of the signing keys. Their private parts may be encrypted.
+pub(super) fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, SignInError> {
     Ok(state.get::<SigningKeys>(&KEYS)?)
 }
 

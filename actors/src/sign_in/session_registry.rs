@@ -7,6 +7,7 @@
 //! After a restart, followers register again, and the counts start from zero.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -95,7 +96,11 @@ impl SessionRegistryState {
         match message {
             SessionRegistryMessage::Ping(reply) => drop(reply.send(())),
             SessionRegistryMessage::OpenSignIn(source, reply) => {
-                drop(reply.send(self.open.open(source, limit(), self.shared.clock.now())));
+                let opened = self.open.open(source, limit(), self.shared.clock.now());
+                if matches!(opened, Err(SignInError::TooMany(_))) {
+                    self.shared.refused_open_sign_ins.fetch_add(1, Ordering::Relaxed);
+                }
+                drop(reply.send(opened));
             }
             SessionRegistryMessage::GiveBackSignIn(source) => self.open.refund(source, limit()),
             SessionRegistryMessage::Follow(id, reply) => drop(reply.send(self.followers.register(id))),
@@ -131,7 +136,16 @@ impl SessionRegistryState {
                 drop(reply.send(loaded));
             }
             KeysChanged::Revoked(revocation, reply) => {
-                drop(reply.send(revocation.and_then(|revocation| published.map(|_| revocation))));
+                // While no keys are loaded, none of them signs, and what is stored is in force: the
+                // other keys may be revoked next because they cannot be read either.
+                let published = match published {
+                    Err(error) if self.shared.keys.load().is_none() => {
+                        tracing::error!(%error, "the signing keys cannot be loaded");
+                        Ok(())
+                    }
+                    published => published.map(drop),
+                };
+                drop(reply.send(revocation.and_then(|revocation| published.map(|()| revocation))));
             }
             KeysChanged::Rotated(rotation, Some(reply)) => {
                 drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));

@@ -46,6 +46,8 @@ pub(crate) struct SignInState {
     pub followers: Arc<FollowerLimits>,
     /// Authorization requests since the start whose code is not protected.
     pub unprotected_code_requests: AtomicU64,
+    /// Sign-ins since the start that were refused because their source has begun enough.
+    pub refused_open_sign_ins: AtomicU64,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
@@ -84,6 +86,7 @@ impl SignInState {
             per_source: SourceLimiter::new(limits.per_source),
             followers: Arc::default(),
             unprotected_code_requests: AtomicU64::new(0),
+            refused_open_sign_ins: AtomicU64::new(0),
             keys: ArcSwapOption::empty(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -64,6 +65,7 @@ impl SourceRateLimiter {
 /// of all together.
 pub(crate) struct SourceLimiter {
     limited: Mutex<Limited>,
+    refused: AtomicU64,
 }
 
 struct Limited {
@@ -74,7 +76,8 @@ struct Limited {
 impl SourceLimiter {
     /// A limiter under `limit`; `None` is off.
     pub fn new(limit: Option<RateLimit>) -> Self {
-        Self { limited: Mutex::new(Limited { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) }) }
+        let limited = Limited { limit, limiter: SourceRateLimiter::new(NetworkMultiples::RATE) };
+        Self { limited: Mutex::new(limited), refused: AtomicU64::new(0) }
     }
 
     /// Changes the limit, from the next request on.
@@ -87,7 +90,7 @@ impl SourceLimiter {
     pub fn check(&self, source: IpAddr, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
-        windows.check(source, 1, now).map_err(too_many)
+        windows.check(source, 1, now).map_err(|wait| self.refuse(wait))
     }
 
     /// Counts a request of `source` at `now` (time since the Unix epoch). A request beyond the
@@ -100,16 +103,22 @@ impl SourceLimiter {
     pub fn charge_many(&self, source: IpAddr, count: usize, now: Duration) -> Result<(), TooManyRequests> {
         let Limited { limit, limiter } = &mut *self.lock();
         let Some(windows) = limiter.under(*limit) else { return Ok(()) };
-        windows.check(source, count, now).map_err(too_many)?;
+        windows.check(source, count, now).map_err(|wait| self.refuse(wait))?;
         windows.charge(source, count, now);
         Ok(())
+    }
+
+    /// How many requests were refused since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn refuse(&self, wait: Duration) -> TooManyRequests {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        TooManyRequests { retry_after: RetryAfter(wait) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Limited> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn too_many(wait: Duration) -> TooManyRequests {
-    TooManyRequests { retry_after: RetryAfter(wait) }
 }

@@ -76,6 +76,17 @@ pub struct VerifierStatistics {
 /// proofs for up to a second.
 const MOST_LOOKING: usize = 32;
 
+/// How many requests the limits of their sources refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerificationRefusals {
+    /// Verification requests, by [`VerificationLimits::per_source`].
+    pub per_source: u64,
+    /// Verification requests whose source has its share of [`VerificationSettings::queue`].
+    pub queue: u64,
+    /// Answers to sign-ins whose source has its share of the places for sign-in.
+    pub sign_in_queue: u64,
+}
+
 /// The outcome of a proof's checks: verified, or why not.
 pub(crate) type Verdict = Result<(), ItemError>;
 
@@ -393,6 +404,16 @@ impl VerificationHandle {
     /// Changes relying parties, actions and issuers, from the next request on.
     pub fn set_directory(&self, directory: Directory) {
         self.inner.directory.store(Arc::new(directory));
+    }
+
+    /// The requests that the limits of their sources refused.
+    pub fn source_refusals(&self) -> VerificationRefusals {
+        let Inner { per_source, permits, sign_in_permits, .. } = &*self.inner;
+        VerificationRefusals {
+            per_source: per_source.refused(),
+            queue: permits.refused_of_source(),
+            sign_in_queue: sign_in_permits.refused_of_source(),
+        }
     }
 
     /// Statistics of the verifier.

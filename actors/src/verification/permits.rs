@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use selfsame_protocol::net::network_of;
@@ -20,6 +21,7 @@ pub(crate) struct Permits {
     limit: usize,
     of_source: usize,
     taken: Mutex<Taken>,
+    refused_of_source: AtomicU64,
 }
 
 #[derive(Default)]
@@ -33,7 +35,7 @@ impl Permits {
     /// least `largest_request`.
     pub fn new(limit: usize, largest_request: usize) -> Self {
         let of_source = limit.div_ceil(4).max(largest_request);
-        Self { limit, of_source, taken: Mutex::default() }
+        Self { limit, of_source, taken: Mutex::default(), refused_of_source: AtomicU64::new(0) }
     }
 
     /// Takes a permit for each of `count` proofs of a request; `None` when there are not enough for
@@ -47,6 +49,7 @@ impl Permits {
         if let Some(source) = source {
             let of_source = taken.of_source.get(&source).copied().unwrap_or_default() + count;
             if of_source > permits.of_source {
+                permits.refused_of_source.fetch_add(1, Ordering::Relaxed);
                 return None;
             }
             taken.of_source.insert(source, of_source);
@@ -59,6 +62,12 @@ impl Permits {
     /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.lock().all
+    }
+
+    /// How many requests were refused since the start because their source has its share of the
+    /// permits.
+    pub fn refused_of_source(&self) -> u64 {
+        self.refused_of_source.load(Ordering::Relaxed)
     }
 
     /// How many permits there are.
@@ -105,6 +114,7 @@ mod tests {
         let of_others: Vec<_> = (2..5).map(|last| take(last, 16).expect("a quarter")).collect();
         assert_eq!(permits.taken(), 64);
         assert!(take(9, 1).is_none() && Permits::take(&permits, None, 1).is_none());
+        assert_eq!(permits.refused_of_source(), 1, "the others found no permit of all");
         drop(of_one);
         assert!(Permits::take(&permits, None, 17).is_none());
         let of_nobody = Permits::take(&permits, None, 16).expect("as many as are left");

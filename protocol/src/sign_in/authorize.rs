@@ -3,14 +3,13 @@
 //! Until the redirect URI is known to be registered for the client, a rejection is a page and the
 //! browser is not redirected. After that a rejection is sent to the redirect URI.
 
-use std::net::IpAddr;
-
 use super::claims::Scopes;
 use super::error::{ErrorKind, SignInRejection};
 use super::parameters::Parameters;
 use super::pkce;
 use super::response::{ResponseMode, ResponseType, Target};
 use crate::encode_fields;
+use crate::net::is_loopback_host;
 use crate::time::UnixSeconds;
 
 /// The parameters that this provider recognizes. Each can occur once; other parameters are ignored.
@@ -235,12 +234,11 @@ impl AuthorizationRequest {
 fn is_loopback(redirect_uri: &str) -> bool {
     let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[') {
-        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+    let host = match authority.find(']') {
+        Some(end) => &authority[..=end],
         None => authority.split(':').next().unwrap_or_default(),
     };
-    // A name cannot be parsed as an address; `localhost` is the name of the loopback interface.
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    is_loopback_host(host)
 }
 
 /// The client and the redirect URI. The URI must be registered for the client.

@@ -1,0 +1,61 @@
+//! The page and the sample agree with the configuration.
+
+use std::path::Path;
+
+use selfsame_protocol::registry::CommitmentCheck;
+
+use super::load;
+use crate::config::{Config, VerificationKeys};
+
+#[test]
+fn the_production_sample_loads() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/production.toml");
+    let config = Config::load(Some(&sample), std::iter::empty(), false, None).unwrap();
+    assert_eq!(config.registry.commitment_check, CommitmentCheck::Enforce);
+    assert!(config.limits.per_source.is_some() && config.limits.per_leaf_index.is_some());
+    assert_eq!(config.verifier.keys, VerificationKeys::default());
+}
+
+/// The keys of a section, taken from the error for an unknown key; `None` when the path is not a
+/// section.
+fn keys_of(section: &str) -> Option<Vec<String>> {
+    let text = match section {
+        "" => "zzz = 1".to_owned(),
+        section if section.contains("[0]") => {
+            let (list, rest) = section.split_once("[0]").unwrap();
+            let entry = rest.strip_prefix('.').map_or("zzz = 1".to_owned(), |key| format!("{key} = {{ zzz = 1 }}"));
+            format!("[[{list}]]\n{entry}")
+        }
+        section => format!("{section}.zzz = 1"),
+    };
+    let message = load(&text).unwrap_err().to_string();
+    let unknown = message.lines().find(|line| line.contains("zzz: is not a known key"))?;
+    let keys = unknown.split_once("the keys here are ")?.1.split(" (in ").next()?;
+    Some(keys.split(", ").map(str::to_owned).collect())
+}
+
+#[test]
+fn every_key_is_in_the_documentation() {
+    let page = include_str!("../../../docs/configuration.md");
+    let mut sections = vec![String::new()];
+    let mut seen = 0;
+    while let Some(section) = sections.pop() {
+        let mut part = page;
+        let name = section.replace("[0]", "");
+        if !name.is_empty() && !name.contains(".keys") && !name.ends_with("public_key") && !name.starts_with("limits.")
+        {
+            let heading = if section.ends_with("[0]") { format!("## `[[{name}]]`") } else { format!("## `[{name}]`") };
+            part = page.split_once(&heading).unwrap_or_else(|| panic!("{heading} is not on the page")).1;
+            part = part.split("\n## ").next().unwrap_or(part);
+        }
+        for key in keys_of(&section).unwrap() {
+            let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
+            seen += 1;
+            let nested = [path.clone(), format!("{path}[0]")].into_iter().find(|path| keys_of(path).is_some());
+            let heading = section.is_empty() && nested.is_some() || section == "verifier.keys";
+            assert!(heading || part.contains(&format!("\n| `{key}` | ")), "{path} is not on the page");
+            sections.extend(nested);
+        }
+    }
+    assert!(seen > 80, "only {seen} keys were found");
+}

@@ -1,0 +1,88 @@
+//! Unsafe starts, and secrets that must not be shown.
+
+use std::path::Path;
+
+use super::{check_problems, load, load_with};
+use crate::config::SecretHash;
+use crate::http::LONGEST_SOCKET_PATH;
+
+#[test]
+fn an_unsafe_start_must_be_asked_for() {
+    let everywhere = "listen.gateway = '0.0.0.0:8082'";
+    let cases: [(&str, &[&str]); 8] = [
+        (everywhere, &["urls.gateway_url: is missing", "every address of this machine"]),
+        ("listen.gateway = '[::]:8082'", &["urls.gateway_url: is missing"]),
+        ("listen.gateway = '10.0.0.7:8082'", &["listen.gateway: is plain HTTP", "insecure_http = true"]),
+        ("urls.id_url = 'http://id.example.org'", &["urls.id_url: is plain HTTP", "https URL of the proxy"]),
+        (
+            "listen.operator = '0.0.0.0:8084'",
+            &["listen.operator: 0.0.0.0:8084 is not loopback", "operator.allow_public"],
+        ),
+        ("listen.operator = '10.0.0.7:8084'", &["listen.operator: ", "other machines"]),
+        ("listen.operator = '127.0.0.1:8082'", &["listen.operator: 127.0.0.1:8082 is also the address of gateway"]),
+        ("operator.host = 'x'", &["operator.host: is not a known key", "hosts, allow_public"]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(text), &[parts]);
+    }
+    for text in [
+        "listen.gateway = '0.0.0.0:8082'\nurls.gateway_url = 'https://gateway.example.org'",
+        "listen.gateway = '10.0.0.7:8082'\ninsecure_http = true",
+        "listen.gateway = '10.0.0.7:8082'\n[tls]\ncertificate = 'a'\nprivate_key = 'b'",
+        "urls.id_url = 'http://id.example.org'\ninsecure_http = true",
+        "urls.id_url = 'http://localhost:8080'",
+        "urls.id_url = 'http://[::1]:8080'",
+        "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true",
+        "listen.operator = '127.0.0.1:8082'\noperator.allow_public = true",
+        "listen.operator = '[::1]:8084'",
+    ] {
+        assert!(load(text).is_ok(), "{text}: {:?}", load(text));
+    }
+}
+
+#[test]
+fn the_operators_socket_has_a_path_that_the_operating_system_can_bind() {
+    let config = load("data_dir = '/srv/selfsame'").unwrap();
+    assert_eq!(config.operator_socket().as_deref(), Some(Path::new("/srv/selfsame/operator.socket")));
+    let config = load("operator.socket = '/run/selfsame/socket'").unwrap();
+    assert_eq!(config.operator_socket().as_deref(), Some(Path::new("/run/selfsame/socket")));
+    assert_eq!(load("operator.socket = 'off'").unwrap().operator_socket(), None);
+    let long = "a".repeat(LONGEST_SOCKET_PATH + 1);
+    let most = format!("at most {LONGEST_SOCKET_PATH} (sun_path)");
+    let cases: [(String, &[&str]); 5] = [
+        (format!("operator.socket = '{long}'"), &["operator.socket: aaa", &most, "or \"off\""]),
+        (format!("data_dir = '{long}'"), &["operator.socket: aaa", "/operator.socket has ", &most]),
+        ("operator.socket = ''".to_owned(), &["operator.socket: is empty", "\"off\""]),
+        ("operator.socket = \"a\\u0000b\"".to_owned(), &["operator.socket: ", "cannot be the path of a socket"]),
+        ("operator.socket = false".to_owned(), &["operator.socket: "]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(&text), &[parts]);
+    }
+    assert!(load(&format!("data_dir = '{long}'\noperator.socket = 'off'")).is_ok());
+}
+
+#[test]
+fn secrets_do_not_appear_in_errors_or_debug_output() {
+    let hash = SecretHash::of([7; 16], "secret");
+    let text = hash.to_text();
+    assert_eq!(text.parse(), Ok(hash.clone()));
+    assert_ne!(SecretHash::of([8; 16], "secret").digest(), hash.digest());
+    // Computed with another program: (head -c16 /dev/zero | tr '\0' '\1'; printf secret) |
+    // sha256sum
+    assert_eq!(
+        SecretHash::of([1; 16], "secret").to_text(),
+        "sha256:01010101010101010101010101010101:a65192f8d645bc4d19765b8ea61bfbb896dc999cb88a4be419518c5493f92c9d"
+    );
+    let digits = text.split(':').next_back().unwrap();
+    let config = load(&format!("[[apps]]\nid = 'app_a'\nclient_secret_hash = '{text}'")).unwrap();
+    assert_eq!(config.apps[0].client_secret_hash, Some(hash));
+    assert!(!format!("{config:?}").contains(&digits[..8]));
+    for wrong in ["sk_plain", &text[..text.len() - 2], &text.replace("sha256", "md5"), &format!("{text}00")] {
+        let error = load(&format!("[[apps]]\nid = 'app_a'\nclient_secret_hash = '{wrong}'")).unwrap_err().to_string();
+        assert!(error.contains("apps[0].client_secret_hash: is not sha256:<salt") && !error.contains(wrong), "{error}");
+    }
+    let broken = format!("[{{ client_secret_hash = '{text}' ");
+    let error = load_with("", &[("SELFSAME_APPS", &broken)], false).unwrap_err().to_string();
+    assert!(!error.contains(&digits[..8]), "{error}");
+}

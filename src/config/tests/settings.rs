@@ -1,0 +1,208 @@
+//! Single settings: defaults, accepted values, and errors that name the key.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{CERTAIN_KEY, check_problems, defaults, load, load_with};
+use crate::config::{Config, Environment, ProductionKey, RateLimit, StagingKey};
+use crate::interface::Interface;
+
+#[test]
+fn the_defaults_apply_without_any_configuration() {
+    let config = defaults();
+    assert_eq!(config, Config::default());
+    assert_eq!(config.data_dir, PathBuf::from("selfsame-data"));
+    assert_eq!(config.registry.chain_id, 480);
+    assert_eq!(config.registry.verifying_contract, None);
+    let urls = config.public_urls(&config.listen);
+    assert_eq!(urls[Interface::SignIn], "http://127.0.0.1:8080");
+    assert_eq!(urls[Interface::Indexer], "http://127.0.0.1:8083");
+}
+
+#[test]
+fn every_kind_of_value_is_read_from_a_file() {
+    let config = load(&format!(
+        r#"
+        data_dir = "/srv"
+        listen = {{ gateway = "[::1]:1", indexer = "[::1]:1" }}
+        urls.gateway_url = "https://example.org/gateway"
+        registry = {{ verifying_contract = "0x00000000000000000000000000000000000000FF", recovery_agent_update_cooldown = "0s" }}
+        batcher.max_wait = "1500us"
+        limits.per_source = {{ requests = 60, window = "1m" }}
+        verifier.keys.staging = {{ legacy = "keys/mine.json", current = "simulator" }}
+        [[apps]]
+        id = "app_staging_a"
+        [[apps]]
+        id = "app_b"
+        environments = ["staging", "production"]
+        public = true
+        redirect_uris = ["https://b.example/callback?x=1", "http://[::1]:3000/", "http://localhost/"]
+        [[actions]]
+        app_id = "app_b"
+        action = "vote"
+        max_verifications = 2
+        [[issuers]]
+        id = 11
+        public_key = {CERTAIN_KEY}
+        [[issuers]]
+        id = 128
+        public_key = {CERTAIN_KEY}
+        [[relying_parties]]
+        app_id = "app_b"
+        rp_id = "rp_0387DF34f862cd4e"
+        oprf_public_key = {CERTAIN_KEY}
+        [[trusted_roots]]
+        root = "0x12"
+        time = 2026-01-31T12:00:00Z
+        kind = "legacy"
+        identifiers = ["orb"]
+        [[trusted_roots]]
+        root = "18"
+        time = "2026-01-31T12:00:00Z"
+        environment = "staging"
+        kind = "legacy"
+        identifiers = ["device", "face"]
+        "#
+    ))
+    .unwrap();
+    assert_eq!(config.public_urls(&config.listen)[Interface::Indexer], "http://[::1]:1");
+    assert_eq!(config.public_urls(&config.listen)[Interface::Gateway], "https://example.org/gateway");
+    assert_eq!(config.registry.recovery_agent_update_cooldown, Duration::ZERO);
+    assert_eq!(config.batcher.max_wait, Duration::from_micros(1500));
+    assert_eq!(config.limits.per_source, Some(RateLimit { requests: 60, window: Duration::from_secs(60) }));
+    assert_eq!(config.verifier.keys.staging.legacy, StagingKey::Real(ProductionKey::File("keys/mine.json".into())));
+    assert_eq!(config.apps[0].environments(), [Environment::Staging]);
+    assert_eq!(config.apps[0].name(), "app_staging_a");
+    assert_eq!(config.issuers[0].identifiers(), ["selfie", "face"]);
+    assert_eq!(config.issuers[1].environments(), [Environment::Staging]);
+    assert_eq!(config.relying_party_id("app_b").to_string(), "rp_0387df34f862cd4e");
+    assert_eq!(config.trusted_roots[0].time, config.trusted_roots[1].time);
+    assert_eq!(config.trusted_roots[0].root, config.trusted_roots[1].root);
+}
+
+#[test]
+fn relying_party_ids_are_derived_from_applications() {
+    for (app, id) in [
+        ("app_969d38c8ba9adf22a4ac3b2d4400575a", "rp_6765160973bf7042"),
+        ("app_staging_169e21f6afc84b304749830067809632", "rp_ef0e09d685261981"),
+    ] {
+        assert_eq!(defaults().relying_party_id(app).to_string(), id);
+    }
+}
+
+#[test]
+fn errors_in_a_file_name_the_key_and_the_accepted_values() {
+    let cases: &[(&str, &[&str])] = &[
+        ("data_dir = ''", &["data_dir: ", "path of a folder"]),
+        ("data_dir = 5", &["data_dir: ", "integer `5` is not a text in quotes", "selfsame.toml)"]),
+        ("dtaa_dir = 'x'", &["dtaa_dir: is not a known key", "data_dir, listen", "selfsame.toml)"]),
+        ("dev = true", &["dev: is not a known key"]),
+        ("[listen]\ngatway = 1", &["listen.gatway: ", "gateway, indexer"]),
+        ("listen = 5", &["listen: ", "a table of keys"]),
+        ("listen.gateway = 'localhost:80'", &["listen.gateway: \"localhost:80\" is not an IP address and port"]),
+        ("listen.gateway = 8082", &["listen.gateway: "]),
+        ("urls.id_url = 'https://id.example/'", &["urls.id_url: ", "write \"https://id.example\""]),
+        ("urls.id_url = 'id.example'", &["urls.id_url: ", "does not begin with https://"]),
+        ("urls.id_url = 'ftp://id.example'", &["urls.id_url: ", "does not begin with https://"]),
+        ("urls.id_url = 'https://id.example?'", &["urls.id_url: ", "has a query"]),
+        ("urls.id_url = 'https://id.example#a'", &["urls.id_url: ", "has a fragment"]),
+        ("urls.id_url = 'https://id@id:1'", &["urls.id_url: ", "has a user"]),
+        ("urls.id_url = 'https://id.example:99999'", &["urls.id_url: ", "has no proper host and port"]),
+        ("urls.id_url = 'https://id.example:'", &["urls.id_url: ", "has no proper host and port"]),
+        ("urls.id_url = 'https://'", &["urls.id_url: "]),
+        ("urls.id_url = 'https://i d'", &["urls.id_url: ", "printable ASCII"]),
+        ("[tls]\ncertificate = 'a'", &["tls: the key private_key is missing"]),
+        ("registry.chain_id = 0", &["registry.chain_id: ", "1 or more"]),
+        ("registry.chain_id = -1", &["registry.chain_id: ", "a whole number of 0 or more"]),
+        ("registry.chain_id = '480'", &["registry.chain_id: string \"480\" is not a whole number"]),
+        (
+            "registry.verifying_contract = '0x0000000000000000000000000000000000000000'",
+            &["registry.verifying_contract: is the zero address", "leave the key out"],
+        ),
+        ("registry.verifying_contract = '0xff'", &["registry.verifying_contract: \"0xff\"", "40 hex digits"]),
+        ("registry.max_authenticators = 0", &["registry.max_authenticators: 0", "1 to 7"]),
+        ("registry.max_authenticators = 8", &["registry.max_authenticators: 8", "1 to 7"]),
+        ("registry.max_authenticators = 7.0", &["registry.max_authenticators: ", "a whole number"]),
+        ("registry.max_authenticators = 5000000000", &["registry.max_authenticators: ", "0 to 4294967295"]),
+        ("registry.root_validity_window = '1500ms'", &["registry.root_validity_window: ", "whole number of seconds"]),
+        ("registry.root_validity_window = 3600", &["registry.root_validity_window: "]),
+        ("registry.root_validity_window = '3600'", &["registry.root_validity_window: ", "such as 5ms, 10s"]),
+        (
+            "registry.recovery_agent_update_cooldown = '9999d'",
+            &["registry.recovery_agent_update_cooldown: ", "0s to 10years"],
+        ),
+        ("registry.commitment_check = 'on'", &["registry.commitment_check: \"on\"", "\"off\", \"enforce\""]),
+        ("registry.commitment_check = true", &["registry.commitment_check: ", "\"off\", \"enforce\""]),
+        ("registry.request_retention = '0s'", &["registry.request_retention: ", "give 1s"]),
+        ("batcher.max_operations = 10001", &["batcher.max_operations: 10001", "1 to 10000"]),
+        ("batcher.max_wait = '11s'", &["batcher.max_wait: 11s", "0s to 10s"]),
+        ("limits.max_connections = 0", &["limits.max_connections: 0", "1 to "]),
+        ("limits.request_timeout = '0s'", &["limits.request_timeout: 0s", "1ms to 1h"]),
+        ("limits.per_source = { requests = 5 }", &["limits.per_source: the key window is missing"]),
+        ("limits.per_source = { requests = 5, window = 1 }", &["limits.per_source.window: "]),
+        ("limits.per_source = { requests = 0, window = '1m' }", &["limits.per_source.requests: 0", "1 to 100000"]),
+        (
+            "limits.per_leaf_index = { requests = 1, window = '2d' }",
+            &["limits.per_leaf_index.window: 2days", "1s to 1day"],
+        ),
+        ("limits.trusted_proxies = '10.0.0.0/8'", &["limits.trusted_proxies: ", "is not a list"]),
+        (
+            "limits.trusted_proxies = ['::1', '10.0.0.1/8']",
+            &["limits.trusted_proxies[1]: ", "the network is 10.0.0.0/8"],
+        ),
+        ("cors.allowed_origins = ['*']", &["cors.allowed_origins[0]: ", "name every origin"]),
+        (
+            "cors.allowed_origins = ['https://a.example/']",
+            &["cors.allowed_origins[0]: ", "write \"https://a.example\""],
+        ),
+        ("cors.allowed_origins = ['https://A.example:443']", &["cors.allowed_origins[0]: ", "\"https://a.example\""]),
+        ("sign_in.introspection_inactive_status = 400", &["sign_in.introspection_inactive_status: 400", "401 nor 200"]),
+        ("sign_in.key_rotation = '1m'", &["sign_in.key_rotation: 1m", "1h"]),
+        ("verifier.workers = 0", &["verifier.workers: 0", "1 to 1024"]),
+        (
+            "verifier.keys.production.current = 'simulator'",
+            &["verifier.keys.production.current: ", "verifier.keys.staging"],
+        ),
+        (
+            "verifier.keys.production.legacy = 'simulator'",
+            &["verifier.keys.production.legacy: ", "verifier.keys.staging"],
+        ),
+        (
+            "verifier.keys.staging.legacy = 'other'",
+            &["verifier.keys.staging.legacy: \"other\"", "\"builtin\", \"simulator\""],
+        ),
+        ("verifier.keys.sandbox.legacy = 'builtin'", &["verifier.keys.sandbox: ", "production, staging"]),
+    ];
+    for (text, parts) in cases {
+        check_problems(load(text), &[parts]);
+    }
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = "
+        nonsense = 1
+        [batcher]
+        max_wait = 'soon'
+        max_operations = 0
+        [[apps]]
+        id = 5
+        environments = 5
+        [[apps]]
+        idd = 'app_x'
+    ";
+    let variables = [("SELFSAME_LISTEN__GATEWAY", "here"), ("SELFSAME_LIMITS__IN_FLIGHT", "0")];
+    let message = load_with(text, &variables, false).unwrap_err().to_string();
+    let keys: std::collections::BTreeSet<&str> = message.lines().filter_map(|line| line.split(": ").next()).collect();
+    let expected = [
+        "apps[0].environments",
+        "apps[1].idd",
+        "batcher.max_operations",
+        "batcher.max_wait",
+        "limits.in_flight",
+        "listen.gateway",
+        "nonsense",
+    ];
+    assert_eq!(keys.into_iter().collect::<Vec<_>>(), expected, "{message}");
+    assert_eq!(message.lines().count(), expected.len(), "{message}");
+}
