@@ -25,8 +25,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection in the reserve may take to its first request.
 const RESERVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a connection in the reserve may be idle, and every connection while more than half of
-/// the listener's connections or requests are taken.
+/// How long a connection in the reserve may be idle or leave an answer unread, and every connection
+/// while more than half of the listener's connections or requests are taken.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The smallest limit on heads that hyper accepts, in bytes.
@@ -71,7 +71,7 @@ async fn serve(
     // have ended.
     tokio::select! {
         _ended = &mut serving => {}
-        () = until_idle(&client) => {
+        () = until_close(&client) => {
             serving.as_mut().graceful_shutdown();
             let _ = timeout(CLOSE_TIMEOUT, serving).await;
         }
@@ -83,9 +83,17 @@ async fn serve(
     }
 }
 
-/// Waits until the connection is to be closed: no request began within the header timeout, no
-/// request began, ended or was open for the idle timeout, or an answer waited for the client for
-/// the idle timeout.
+/// Waits until the connection is to be closed: a request asks for it, or [`until_idle`] ends.
+async fn until_close(client: &Client) {
+    tokio::select! {
+        () = client.wait_for_close() => {}
+        () = until_idle(client) => {}
+    }
+}
+
+/// Waits until no request began within the header timeout, no request began, ended or was open for
+/// the idle timeout, or an answer waited for the client for the idle timeout. While there is little
+/// room, the idle timeout is [`CROWDED_PATIENCE`].
 async fn until_idle(client: &Client) {
     sleep(header_timeout(client)).await;
     let mut before = client.activity();
@@ -100,8 +108,8 @@ async fn until_idle(client: &Client) {
             idle_since = Instant::now();
         }
         before = now;
-        let idle_timeout = client.limits().idle_timeout;
-        if idle_since.elapsed() >= idle_patience(client) || client.has_stalled_answer(idle_timeout) {
+        let patience = idle_patience(client);
+        if idle_since.elapsed() >= patience || client.has_stalled_answer(patience) {
             return;
         }
     }
@@ -112,8 +120,8 @@ fn header_timeout(client: &Client) -> Duration {
     if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
 }
 
-/// How long the connection may be idle. While there is little room, a connection without a request
-/// makes place for others, also that of a proxy, of which it is not known which client it is for.
+/// How long the connection may be idle or leave an answer unread. While there is little room, such
+/// a connection makes place for others, also that of a proxy, of which it is not known which client it is for.
 fn idle_patience(client: &Client) -> Duration {
     let limit = client.limits().idle_timeout;
     match client.is_reserved() || client.is_listener_half_full() {

@@ -35,7 +35,7 @@ pub struct Limits {
     /// A connection on which no request began, ended or was under way for this long is closed,
     /// within twice this time; after five seconds while more than half of the connections or
     /// requests are taken. This also ends a client that sends the head of a later request too
-    /// slowly.
+    /// slowly, or leaves an answer unread.
     pub idle_timeout: Duration,
     /// Time for a request, its body included, unless its route has a limit of its own.
     pub request_timeout: Duration,
@@ -46,7 +46,7 @@ pub struct Limits {
     /// Requests open at once on one HTTP/2 connection.
     pub concurrent_streams: u32,
     /// Requests open at once on all connections, until their answers are sent; more are answered
-    /// 503. Bounds the memory of heads. A source may have a quarter of them.
+    /// 503 and not counted. Bounds the memory of heads. A source may have a quarter of them.
     pub requests: usize,
     /// Bytes of all bodies that are being read or worked on; a request beyond them is answered 503.
     /// A source may have a quarter of them.

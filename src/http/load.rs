@@ -160,9 +160,11 @@ impl Drop for SourceLoad {
 }
 
 /// One open request of a source, with what it takes of the listener's room. Everything is given
-/// back when it is dropped.
+/// back when it is dropped, or earlier with [`RequestPermit::give_back`].
 pub(super) struct RequestPermit {
     source: Arc<SourceLoad>,
+    /// Whether the request is still counted.
+    is_counted: bool,
     /// Whether the source is a trusted proxy that named no client. It has no limits of its own:
     /// it may be the server of many clients.
     is_exempt: bool,
@@ -178,7 +180,7 @@ impl RequestPermit {
         source.load.requests.fetch_add(1, Ordering::Relaxed);
         source.requests.fetch_add(1, Ordering::Relaxed);
         source.occupied_connections.fetch_add(usize::from(occupies_connection), Ordering::Relaxed);
-        Self { source, is_exempt, occupies_connection, is_reserved: false, answer_bytes: 0 }
+        Self { source, is_counted: true, is_exempt, occupies_connection, is_reserved: false, answer_bytes: 0 }
     }
 
     /// Records that the request is for a reserved route.
@@ -205,6 +207,19 @@ impl RequestPermit {
 
     fn is_within(&self, count: &AtomicUsize, most: usize) -> bool {
         self.is_exempt || count.load(Ordering::Relaxed) <= most
+    }
+
+    /// Ends the count of a request that is refused. Its answer may wait for the client as long as
+    /// the client wants, and must not take room from other clients in that time.
+    pub(super) fn give_back(&mut self) {
+        self.give_answer_bytes_back();
+        if std::mem::take(&mut self.is_counted) {
+            let Self { source, occupies_connection, is_reserved, .. } = self;
+            source.load.requests.fetch_sub(1, Ordering::Relaxed);
+            source.requests.fetch_sub(1, Ordering::Relaxed);
+            source.occupied_connections.fetch_sub(usize::from(*occupies_connection), Ordering::Relaxed);
+            source.reserved_requests.fetch_sub(usize::from(*is_reserved), Ordering::Relaxed);
+        }
     }
 
     /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
@@ -239,12 +254,7 @@ impl RequestPermit {
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.give_answer_bytes_back();
-        let Self { source, occupies_connection, is_reserved, .. } = self;
-        source.load.requests.fetch_sub(1, Ordering::Relaxed);
-        source.requests.fetch_sub(1, Ordering::Relaxed);
-        source.occupied_connections.fetch_sub(usize::from(*occupies_connection), Ordering::Relaxed);
-        source.reserved_requests.fetch_sub(usize::from(*is_reserved), Ordering::Relaxed);
+        self.give_back();
     }
 }
 
@@ -343,6 +353,23 @@ mod tests {
         let mut other = request(&load, 101);
         other.use_reserve();
         assert!(other.is_within_limits(&limits));
+    }
+
+    #[test]
+    fn a_request_that_gives_its_counts_back_takes_no_room() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let refused: Vec<_> = (0..64)
+            .map(|_| {
+                let mut request = request(&load, 1);
+                request.use_reserve();
+                request.give_back();
+                request
+            })
+            .collect();
+        assert!(request(&load, 1).is_within_limits(&limits));
+        assert_eq!(load.requests.load(Ordering::Relaxed), 0);
+        drop(refused);
+        assert_eq!(load.requests.load(Ordering::Relaxed), 0, "a request is given back once");
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 mod connections;
 mod harness;
+mod overload;
 mod requests;

@@ -1,0 +1,65 @@
+//! Clients past their limits: what their refused requests cost the other clients.
+
+use tokio::io::AsyncReadExt;
+
+use super::harness::{HttpTestServer, RawClient, request, within_deadline};
+use crate::http::Limits;
+
+/// A share of 8 open requests for one source.
+fn limits() -> Limits {
+    Limits { requests: 32, ..Limits::default() }
+}
+
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// Opens a connection of HTTP/2 whose client takes no byte of an answer's body, and sends 64
+/// requests for `/hello` as the client `source` of a proxy.
+async fn send_64_and_read_nothing(server: &HttpTestServer, source: &str) -> RawClient {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    const END_OF_STREAM_AND_HEADERS: u8 = 5;
+    const INITIAL_WINDOW_SIZE: u8 = 4;
+    // The header block: method GET, scheme http, two fields whose names are in the static table,
+    // and one with its name.
+    let name = "x-forwarded-for";
+    let forwarded = [&[0, name.len() as u8], name.as_bytes(), &[source.len() as u8], source.as_bytes()].concat();
+    let head = [b"\x82\x86\x04\x06/hello\x01\x01h".as_slice(), &forwarded].concat();
+    let mut client = server.connect().await;
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    client.send(frame(SETTINGS, 0, 0, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0])).await;
+    for stream in (1..=127).step_by(2) {
+        client.send(frame(HEADERS, END_OF_STREAM_AND_HEADERS, stream, &head)).await;
+    }
+    client
+}
+
+/// The client keeps the answers to its refused requests waiting as long as it wants.
+#[tokio::test]
+async fn refused_requests_whose_answers_stay_unread_take_no_room_from_other_sources() {
+    let server = HttpTestServer::start_limited(limits()).await;
+    let holding = send_64_and_read_nothing(&server, "192.0.2.1").await;
+    let refused = r#"http_requests_total{interface="gateway",route="/hello",status="5xx"} 56"#;
+    within_deadline(async {
+        while !server.metrics().contains(refused) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for _ in 0..3 {
+        let other = request("GET", "/hello", "x-forwarded-for: 192.0.2.2\r\nconnection: close\r\n");
+        assert_eq!(server.request(&other).await.status, 200);
+    }
+    drop(holding);
+}
+
+#[tokio::test]
+async fn a_connection_with_many_unread_refusals_is_closed() {
+    let server = HttpTestServer::start_without_proxies(limits()).await;
+    let mut client = send_64_and_read_nothing(&server, "192.0.2.1").await;
+    let mut rest = Vec::new();
+    // A reset also closes the connection.
+    let _ = within_deadline(client.stream.read_to_end(&mut rest)).await;
+}
