@@ -71,9 +71,9 @@ async fn serve(
     // have ended.
     tokio::select! {
         _ended = &mut serving => {}
-        () = until_close(&client) => {
+        patience = until_close(&client) => {
             serving.as_mut().graceful_shutdown();
-            let _ = timeout(CLOSE_TIMEOUT, serving).await;
+            let _ = timeout(patience, serving).await;
         }
         () = client.shutdown().triggered() => {
             serving.as_mut().graceful_shutdown();
@@ -84,10 +84,15 @@ async fn serve(
 }
 
 /// Waits until the connection is to be closed: a request asks for it, or [`until_idle`] ends.
-async fn until_close(client: &Client) {
+/// Returns how long closing may take.
+async fn until_close(client: &Client) -> Duration {
     tokio::select! {
-        () = client.wait_for_close() => {}
-        () = until_idle(client) => {}
+        // Requests that are open beside the one that ended in the reserve are still answered.
+        () = client.wait_for_close() => match client.is_reserved() {
+            true => client.limits().request_timeout,
+            false => CLOSE_TIMEOUT,
+        },
+        () = until_idle(client) => CLOSE_TIMEOUT,
     }
 }
 
@@ -121,7 +126,8 @@ fn header_timeout(client: &Client) -> Duration {
 }
 
 /// How long the connection may be idle or leave an answer unread. While there is little room, such
-/// a connection makes place for others, also that of a proxy, of which it is not known which client it is for.
+/// a connection makes place for others, also that of a proxy, of which it is not known which client
+/// it is for.
 fn idle_patience(client: &Client) -> Duration {
     let limit = client.limits().idle_timeout;
     match client.is_reserved() || client.is_listener_half_full() {

@@ -104,7 +104,8 @@ async fn answer(
         cors.grant(origin.as_ref(), response.headers_mut());
     }
     // The connection may be out of step with the client (a body is half read, or its end is
-    // disputed), so HTTP/1 must close it. A connection in the reserve gives its place to the next.
+    // disputed), so HTTP/1 must close it. A connection in the reserve gives its place to the next;
+    // with HTTP/2 the end of the exchange closes it.
     let is_out_of_step = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !has_supported_framing;
     let must_close = is_out_of_step || client.is_reserved();
     if version < Version::HTTP_2 && must_close {

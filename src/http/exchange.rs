@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Waits until one of the connection's requests asks for its end: too many answers to refused
-    /// requests are unread.
+    /// requests are unread, or the connection is in the reserve and has had its request.
     pub async fn wait_for_close(&self) {
         self.closing.notified().await;
     }
@@ -218,6 +218,9 @@ impl Drop for Exchange {
         self.await_answer();
         if self.is_refused {
             self.client.end_refusal();
+        }
+        if self.client.is_reserved() {
+            self.client.closing.notify_one();
         }
         self.client.requests_ended.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,8 +1,9 @@
 //! Clients past their limits: what their refused requests cost the other clients.
 
+use http_body_util::Full;
 use tokio::io::AsyncReadExt;
 
-use super::harness::{HttpTestServer, RawClient, request, within_deadline};
+use super::harness::{HttpTestServer, RawClient, http2, request, within_deadline};
 use crate::http::Limits;
 
 /// A share of 8 open requests for one source.
@@ -62,4 +63,26 @@ async fn a_connection_with_many_unread_refusals_is_closed() {
     let mut rest = Vec::new();
     // A reset also closes the connection.
     let _ = within_deadline(client.stream.read_to_end(&mut rest)).await;
+}
+
+/// A client that sends requests for a reserved route without end keeps no place in the reserve.
+#[tokio::test]
+async fn a_connection_of_http2_leaves_the_reserve_after_its_request() {
+    let limits = Limits { connections: 8, ..Limits::default() };
+    let server = HttpTestServer::start_with(limits, |gateway| vec![gateway.reserve(&["/hello"]).into()]).await;
+    let mut holding = Vec::new();
+    for source in 1..=7 {
+        let mut client = server.connect().await;
+        client.send(request("GET", "/wait", &format!("x-forwarded-for: 192.0.2.{source}\r\n"))).await;
+        server.app.wait_until_entered().await;
+        holding.push(client);
+    }
+    let (mut sender, connection) = http2(server.address).await;
+    let hello = || {
+        let request = hyper::Request::get(format!("http://{}/hello", server.address));
+        request.header("x-forwarded-for", "192.0.2.9").body(Full::default()).unwrap()
+    };
+    assert_eq!(within_deadline(sender.send_request(hello())).await.unwrap().status(), 200);
+    within_deadline(async { while sender.send_request(hello()).await.is_ok() {} }).await;
+    within_deadline(connection).await.unwrap().unwrap();
 }
