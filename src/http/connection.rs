@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::Dispatcher;
@@ -36,7 +36,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 
 /// Does the TLS handshake, if there is TLS, and serves the connection. A client whose handshake
-/// fails or takes longer than the header timeout is dropped.
+/// fails or is not complete at the deadline of the first head is dropped.
 pub(super) async fn begin(
     dispatcher: Arc<Dispatcher>,
     client: Arc<Client>,
@@ -44,9 +44,8 @@ pub(super) async fn begin(
     stream: TcpStream,
 ) {
     let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
-    let header_timeout = header_timeout(&client);
     let handshake = tokio::select! {
-        handshake = timeout(header_timeout, tls.accept(stream)) => handshake,
+        handshake = timeout_at(head_deadline(&client), tls.accept(stream)) => handshake,
         () = client.shutdown().triggered() => return,
     };
     if let Ok(Ok(stream)) = handshake {
@@ -99,8 +98,8 @@ async fn until_close(client: &Client) -> Duration {
 /// Waits until no request began within the header timeout, no request began, ended or was open for
 /// the idle timeout, or an answer waited for the client for the idle timeout. While there is little
 /// room, the idle timeout is [`CROWDED_PATIENCE`].
-async fn until_idle(client: &Client) {
-    sleep(header_timeout(client)).await;
+pub(super) async fn until_idle(client: &Client) {
+    sleep_until(head_deadline(client)).await;
     let mut before = client.activity();
     if before == (0, 0) {
         return;
@@ -120,9 +119,11 @@ async fn until_idle(client: &Client) {
     }
 }
 
-fn header_timeout(client: &Client) -> Duration {
+/// When the first request's head has to be complete, counted from the connection's acceptance: the
+/// TLS handshake is part of this time.
+fn head_deadline(client: &Client) -> Instant {
     let limit = client.limits().header_timeout;
-    if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
+    client.accepted_at() + if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
 }
 
 /// How long the connection may be idle or leave an answer unread. While there is little room, such

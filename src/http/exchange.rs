@@ -43,6 +43,7 @@ pub(super) struct Client {
     conditions: Conditions,
     peer: SocketAddr,
     permit: ConnectionPermit,
+    accepted_at: Instant,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
     /// By request number: since when the answer waits for the client to take more of it.
@@ -59,6 +60,7 @@ impl Client {
             conditions,
             peer,
             permit,
+            accepted_at: Instant::now(),
             requests_begun: AtomicU64::new(0),
             requests_ended: AtomicU64::new(0),
             waiting_since: Mutex::default(),
@@ -75,6 +77,11 @@ impl Client {
     /// The signal that the server is about to stop.
     pub fn shutdown(&self) -> &Shutdown {
         &self.conditions.shutdown
+    }
+
+    /// When the connection was accepted.
+    pub fn accepted_at(&self) -> Instant {
+        self.accepted_at
     }
 
     /// Whether more than half of the listener's connections or requests are taken.

@@ -3,4 +3,5 @@
 mod connections;
 mod harness;
 mod overload;
+mod patience;
 mod requests;
