@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -23,6 +24,7 @@ use super::request::{Request, RequestBody};
 use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
 use super::response::Response;
 use super::router::{Site, Target};
+use super::source::name_of;
 
 /// The most header fields of a request, which is also hyper's limit for HTTP/1. A small field takes
 /// far more memory than it has bytes.
@@ -36,7 +38,12 @@ pub(super) struct Dispatcher {
     pub site: Site,
     pub ids: RequestIds,
     pub audit: Arc<AuditTrail>,
+    /// Whether the log has said that a trusted proxy does not name its clients.
+    pub has_warned: AtomicBool,
 }
+
+/// Paths that proxies call for themselves.
+const PROBES: [&str; 2] = ["/health", "/ready"];
 
 impl Dispatcher {
     /// Answers every request in the style of the interface that its path belongs to.
@@ -49,7 +56,24 @@ impl Dispatcher {
         let id = self.ids.of(&head.headers);
         let span =
             error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
+        if exchange.is_unnamed() && !target.interface.is_called_directly && !PROBES.contains(&target.pattern) {
+            span.in_scope(|| self.warn_of_unnamed_clients(&exchange));
+        }
         answer(&target, &self.audit, id, exchange, head, body).instrument(span).await
+    }
+
+    /// Says once for each listener that a trusted proxy does not name its clients. Either the proxy
+    /// writes another header, or it passes a client's own header on.
+    fn warn_of_unnamed_clients(&self, exchange: &Exchange) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            let header = name_of(exchange.client().limits().forwarded_header).as_str();
+            tracing::warn!(
+                proxy = %exchange.client().peer(),
+                header,
+                "a trusted proxy sent a request without the header that names its clients, so they count as one source \
+                 and have no shares; let the proxy append to this header, or set limits.forwarded_header"
+            );
+        }
     }
 }
 

@@ -99,7 +99,7 @@ impl Client {
     /// open, because it carries the requests of many clients, and proxies read their answers.
     fn begin_refusal(&self) {
         let unread = self.unread_refusals.fetch_add(1, Ordering::Relaxed) + 1;
-        if unread > MOST_UNREAD_REFUSALS && !(self.conditions.trusted_proxy)(self.peer.ip().to_canonical()) {
+        if unread > MOST_UNREAD_REFUSALS && !(self.conditions.trusted_proxy)(self.peer()) {
             self.closing.notify_one();
         }
     }
@@ -113,12 +113,17 @@ impl Client {
         self.permit.is_reserved()
     }
 
-    /// The source address of a request with this head (see [`source_address`]), and an account for
-    /// what the request holds.
-    fn admit(&self, head: &Parts) -> (IpAddr, RequestPermit) {
+    /// The address of the peer.
+    pub fn peer(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
+    /// The source address of a request with this head (see [`source_address`]), whether a trusted
+    /// proxy should have named it and did not, and an account for what the request holds.
+    fn admit(&self, head: &Parts) -> (IpAddr, bool, RequestPermit) {
         let limits = self.limits();
         let trusted = |address| (self.conditions.trusted_proxy)(address);
-        let peer = self.peer.ip().to_canonical();
+        let peer = self.peer();
         let address = source_address(peer, &head.headers, limits.forwarded_header, trusted);
         let source = match address == peer {
             true => Arc::clone(self.permit.source()),
@@ -126,7 +131,7 @@ impl Client {
         };
         // The header, not the address, decides: a client may have the proxy's address too.
         let is_exempt = trusted(peer) && !head.headers.contains_key(name_of(limits.forwarded_header));
-        (address, RequestPermit::new(source, is_exempt, head.version < Version::HTTP_2))
+        (address, is_exempt, RequestPermit::new(source, is_exempt, head.version < Version::HTTP_2))
     }
 
     /// How many requests began, and how many of them ended.
@@ -161,14 +166,16 @@ pub(super) struct Exchange {
     number: u64,
     /// Whether the request was refused because of the limits.
     is_refused: bool,
+    /// Whether the peer is a trusted proxy that did not name its client.
+    is_unnamed: bool,
 }
 
 impl Exchange {
     /// Begins an exchange for a request with this head.
     pub fn begin(client: Arc<Client>, head: &Parts) -> Self {
         let number = client.requests_begun.fetch_add(1, Ordering::Relaxed);
-        let (source, permit) = client.admit(head);
-        Self { client, source, permit, number, is_refused: false }
+        let (source, is_unnamed, permit) = client.admit(head);
+        Self { client, source, permit, number, is_refused: false, is_unnamed }
     }
 
     /// The connection.
@@ -179,6 +186,12 @@ impl Exchange {
     /// The source address; see [`source_address`].
     pub fn source(&self) -> IpAddr {
         self.source
+    }
+
+    /// Whether the peer is a trusted proxy that did not name its client. The request then has no
+    /// share of its own.
+    pub fn is_unnamed(&self) -> bool {
+        self.is_unnamed
     }
 
     /// An account for the request's body.

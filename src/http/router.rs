@@ -52,6 +52,8 @@ pub struct Routes {
     routes: Vec<(&'static str, Route)>,
     /// Whether clients call the interface by HTTPS; see [`Routes::called_by_https`].
     pub(super) is_https: bool,
+    /// Whether clients call the interface without a proxy; see [`Router::without_proxy`].
+    pub(super) is_called_directly: bool,
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
     /// Paths that may use the reserve of connections, requests and bodies.
@@ -72,7 +74,16 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let reject = |rejection| reject(E::from(rejection));
-        let routes = Routes { name, cors: None, reject, routes: Vec::new(), is_https: false, open: &[], reserved: &[] };
+        let routes = Routes {
+            name,
+            cors: None,
+            reject,
+            routes: Vec::new(),
+            is_https: false,
+            is_called_directly: false,
+            open: &[],
+            reserved: &[],
+        };
         Self { routes, state, error: PhantomData }
     }
 
@@ -93,6 +104,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// Their requests must end soon.
     pub fn reserve(mut self, patterns: &'static [&'static str]) -> Self {
         self.routes.reserved = patterns;
+        self
+    }
+
+    /// Says that clients call the interface without a proxy, also from an address that is trusted
+    /// as one. A missing name of the client is then no cause for a warning.
+    pub fn without_proxy(mut self) -> Self {
+        self.routes.is_called_directly = true;
         self
     }
 

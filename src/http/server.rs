@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -54,7 +55,8 @@ impl Server {
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: TcpListener) {
         let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
-        let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit });
+        let dispatcher =
+            Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit, has_warned: AtomicBool::new(false) });
         let open_connections = metrics.open_connections;
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();

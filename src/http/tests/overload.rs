@@ -1,10 +1,11 @@
 //! Clients past their limits: what their refused requests cost the other clients.
 
 use http_body_util::Full;
+use hyper::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
-use super::harness::{HttpTestServer, RawClient, http2, request, within_deadline};
-use crate::http::Limits;
+use super::harness::{HttpTestServer, RawClient, http2, log_of, request, within_deadline};
+use crate::http::{Limits, json};
 
 /// A share of 8 open requests for one source.
 fn limits() -> Limits {
@@ -85,4 +86,23 @@ async fn a_connection_of_http2_leaves_the_reserve_after_its_request() {
     assert_eq!(within_deadline(sender.send_request(hello())).await.unwrap().status(), 200);
     within_deadline(async { while sender.send_request(hello()).await.is_ok() {} }).await;
     within_deadline(connection).await.unwrap().unwrap();
+}
+
+/// Without the header every share of the proxy's clients is off, which nothing else shows.
+#[tokio::test]
+async fn a_trusted_proxy_that_does_not_name_its_clients_is_logged_once() {
+    let server = HttpTestServer::start_with(Limits::default(), |gateway| {
+        vec![gateway.route(Method::GET, "/health", |_, _| async { Ok(json(StatusCode::OK, "well")) }).into()]
+    })
+    .await;
+    for (id, path, source, is_warned) in [
+        ("unnamed-probe", "/health", "", false),
+        ("unnamed-named", "/hello", "x-forwarded-for: 192.0.2.1\r\n", false),
+        ("unnamed-first", "/hello", "forwarded: for=192.0.2.1\r\n", true),
+        ("unnamed-again", "/hello", "", false),
+    ] {
+        let lines = format!("x-request-id: {id}\r\n{source}");
+        assert_eq!(server.request(&request("GET", path, &lines)).await.status, 200);
+        assert_eq!(log_of(id).contains("limits.forwarded_header"), is_warned, "{}", log_of(id));
+    }
 }
