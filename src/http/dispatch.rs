@@ -17,13 +17,13 @@ use selfsame_actors::faults::{FaultPoint, pass};
 use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span};
 
-use super::audit::{AuditNotes, AuditTrail, AuditedRequest};
+use super::audit::{AuditTrail, AuditedRequest};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
 use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
 use super::response::Response;
-use super::router::{Site, Target};
+use super::router::{Route, Site, Target};
 use super::source::name_of;
 
 /// The most header fields of a request, which is also hyper's limit for HTTP/1. A small field takes
@@ -96,14 +96,33 @@ async fn answer(
     let has_supported_framing = has_supported_framing(&head.headers);
 
     let request_timeout = client.limits().request_timeout;
-    let (source, audit) = (exchange.source(), AuditNotes::default());
-    let request =
-        Request { head, body, id: id.clone(), pattern: target.pattern, source, client: Arc::clone(&client), audit };
-    let mut audited = None;
-    let handled = match is_within_limits {
-        true => handle(target, trail, &mut audited, request, request_timeout).await,
-        false => Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }),
+    let source = exchange.source();
+    // The route is found before anything is refused, so that a refused request has its event too.
+    let route = target.route(&method, head.uri.path());
+    let mut audited = match &route {
+        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, *route, source)),
+        _ => None,
     };
+    let audit = audited.as_ref().map(|audited| audited.notes.clone()).unwrap_or_default();
+    let request = Request {
+        head,
+        body,
+        id: id.clone(),
+        pattern: target.pattern,
+        source,
+        client: Arc::clone(&client),
+        audit: audit.clone(),
+    };
+    let handled = match is_within_limits {
+        true => handle(target, route, request, request_timeout).await,
+        false => {
+            audit.outcome("limited");
+            Err(Rejection::Unavailable { retry_after: RetryAfter::SOON })
+        }
+    };
+    if let Err(rejection) = &handled {
+        audit.reason(|| rejection.reason());
+    }
     #[cfg(feature = "fault-injection")]
     let handled = match pass(FaultPoint::HttpAnswer).await {
         Ok(()) => handled,
@@ -146,12 +165,11 @@ async fn answer(
     response
 }
 
-/// Finds the handler and runs it within its time. `audited` is set when the route is audited.
-async fn handle<'a>(
+/// Checks the head and runs the route's handler within its time.
+async fn handle(
     target: &Target<'_>,
-    trail: &'a AuditTrail,
-    audited: &mut Option<AuditedRequest<'a>>,
-    mut request: Request,
+    route: Result<&Route, Rejection>,
+    request: Request,
     request_timeout: Duration,
 ) -> Result<Response, Rejection> {
     check_host(&request.head)?;
@@ -168,12 +186,7 @@ async fn handle<'a>(
     {
         return Ok(response);
     }
-    let route = target.route(request.method(), request.path())?;
-    if let Some(route) = route.audited {
-        request.audit = AuditNotes::new();
-        let (notes, source) = (request.audit.clone(), request.source());
-        *audited = Some(AuditedRequest { trail, route, notes, source, status: None });
-    }
+    let route = route?;
 
     // A panic in a handler ends its request and not the connection. `AssertUnwindSafe` is sound:
     // handlers share only snapshots and actors' handles, and a panic in a handler leaves neither

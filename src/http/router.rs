@@ -152,7 +152,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// Every request to the route that was added last has an event in the audit trail.
+    /// Every request to the route that was added last has an event in the audit trail, also one that
+    /// is refused before its handler runs.
     pub fn audited(self, event: &'static str) -> Self {
         self.audited_as(AuditedRoute { event, only_refusals: false })
     }

@@ -169,6 +169,7 @@ pub fn gateway(app: Arc<TestApp>) -> Router<TestApp, TestGatewayError> {
         .route(Method::GET, "/echo", hello)
         .route(Method::POST, "/ignore", ignore)
         .route_within(Duration::from_secs(3600), Method::GET, "/wait", wait)
+        .audited("waited")
         .route(Method::GET, "/forever", forever)
         .route_within(Duration::from_secs(3600), Method::GET, "/poll", poll)
         .route(Method::GET, "/large", large)

@@ -1,5 +1,6 @@
 //! The HTTP layer over real sockets.
 
+mod audit;
 mod connections;
 mod harness;
 mod overload;
