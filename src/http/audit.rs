@@ -27,6 +27,9 @@ pub const TARGET: &str = "audit";
 /// limit. All of them are counted, but a source that is limited must not fill the log.
 const LIMITED_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The longest text about what a request concerns, in characters. A client may have sent the text.
+const MOST_CONCERNS: usize = 200;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     event: &'static str,
@@ -191,9 +194,10 @@ impl AuditNotes {
         self.change(|notes| notes.client = Some(id.to_owned()));
     }
 
-    /// What the request is about: a transaction, a key or a root.
-    pub fn concerns(&self, what: impl Into<String>) {
-        self.change(|notes| notes.concerns = Some(what.into()));
+    /// What the request is about: a transaction, a key or a root. The event has at most 200
+    /// characters of it.
+    pub fn concerns(&self, what: impl AsRef<str>) {
+        self.change(|notes| notes.concerns = Some(what.as_ref().chars().take(MOST_CONCERNS).collect()));
     }
 
     /// The nullifier of the person. The event has a keyed hash of it.

@@ -20,8 +20,14 @@ async fn limited_alarm(_: Arc<TestApp>, request: Request) -> HandlerResult {
     Err(Rejection::TooManyRequests { retry_after: RetryAfter::SOON }.into())
 }
 
+async fn name(_: Arc<TestApp>, request: Request) -> HandlerResult {
+    request.audit().concerns(request.param("name")?);
+    Err(Rejection::NotFound { path: String::new() }.into())
+}
+
 fn audited(gateway: Router<TestApp, TestGatewayError>) -> Vec<Routes> {
     let gateway = gateway.route(Method::GET, "/greet", greet).audited("greeted");
+    let gateway = gateway.route(Method::GET, "/names/{name}", name).audited("named");
     vec![gateway.route(Method::GET, "/alarm", limited_alarm).audited("alarmed").into()]
 }
 
@@ -87,4 +93,12 @@ async fn an_alarm_is_logged_also_past_a_limit() {
         assert_eq!(server.request(&request("GET", "/alarm", &format!("x-request-id: {id}\r\n"))).await.status, 429);
         check_event(id, &["WARN", "outcome=\"seen_twice\"", "status=429"]);
     }
+}
+
+#[tokio::test]
+async fn an_event_has_at_most_200_characters_of_what_the_client_names() {
+    let server = HttpTestServer::start_with(Limits::default(), audited).await;
+    let path = format!("/names/{}", "x".repeat(9000));
+    assert_eq!(server.request(&request("GET", &path, "x-request-id: audit-long\r\n")).await.status, 404);
+    check_event("audit-long", &[&format!("concerns=\"{}\"", "x".repeat(200))]);
 }
