@@ -213,7 +213,8 @@ impl RequestTrackerState {
             let limited = |wait| SubmitError::RateLimited { scope, retry_after: RetryAfter(wait) };
             windows.check(&leaf_index, 1, now).map_err(limited)?;
             // The charge comes after the signature and the rules, so that other clients cannot use
-            // up the account's limit.
+            // up the account's limit. An account without room in the windows passes uncounted: this
+            // limit protects the account, and the limit by source protects the service.
             windows.charge(leaf_index, 1, now);
         }
         Ok(())
