@@ -33,13 +33,21 @@ where
 {
     let body = request.read_json(BODY_LIMIT).await?;
     let operation: Operation = from_object::<T>(&body)?.into();
+    let source = request.source();
+    let mut proof_of_work = None;
     if operation.kind() == OperationKind::CreateAccount {
         let domain = gateway.registry.domain();
-        gateway.creation.check(&request, &body, &domain, gateway.clock.unix_seconds())?;
+        let checked = gateway.creation.check(&request, &body, &domain, gateway.clock.unix_seconds());
+        proof_of_work = checked.or_else(|error| {
+            // A request that is submitted is counted there. At the limit the answer does not tell
+            // whether the token is right.
+            gateway.registry.charge_source(source)?;
+            Err(GatewayError::from(error))
+        })?;
     }
     let IdempotencyKey { idempotency_key } = IdempotencyKey::of(&request)?;
-    let source = Some(request.source());
-    let accepted = gateway.registry.submit(Submission { operation, source, idempotency_key }).await?;
+    let submission = Submission { operation, source: Some(source), idempotency_key, proof_of_work };
+    let accepted = gateway.registry.submit(submission).await?;
     Ok(json(StatusCode::OK, &accepted))
 }
 
