@@ -1,6 +1,5 @@
 //! A client of the operator interface, for the commands that call a running daemon.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
+use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::TOKEN_FILE;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -110,7 +110,7 @@ impl OperatorOptions {
         let not_an_address = || OperatorClientError::NotAnAddress { url: self.operator.clone() };
         let uri: Uri = url.parse().map_err(|_| not_an_address())?;
         let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else { return Err(not_an_address()) };
-        if !self.send_token_in_clear && !is_loopback(host) {
+        if !self.send_token_in_clear && !is_loopback_host(host) {
             return Err(OperatorClientError::TokenInClear { url });
         }
         let token = read_secret(&self.data.join(TOKEN_FILE))?;
@@ -133,11 +133,6 @@ impl OperatorOptions {
         let message = answer.and_then(|answer| answer["message"].as_str().map(str::to_owned));
         Err(OperatorClientError::Refused { url, status, message: message.unwrap_or_default() })
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 type ExchangeError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Source addresses, as the limits for each source count them.
+//! Addresses: of sources, as the limits for each source count them, and of this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,9 +26,41 @@ pub fn prefix_of(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
+/// Whether the host of a URL, as it is written there, is this machine by itself: `localhost` in any
+/// case, or a loopback address, IPv6 with or without brackets. An IPv4-mapped IPv6 address counts as
+/// its IPv4 address.
+pub fn is_loopback_host(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loopback_hosts_are_addresses_and_localhost() {
+        for (host, expected) in [
+            ("localhost", true),
+            ("LocalHost", true),
+            ("127.0.0.1", true),
+            ("127.8.9.10", true),
+            ("::1", true),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("10.0.0.7", false),
+            ("0.0.0.0", false),
+            ("[::ffff:10.0.0.7]", false),
+            ("localhost.example", false),
+            ("127.0.0.1.example", false),
+            ("localhost.", false),
+            ("[localhost]", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback_host(host), expected, "{host:?}");
+        }
+    }
 
     #[test]
     fn ipv6_addresses_of_one_network_are_one_source() {

@@ -5,10 +5,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use selfsame_protocol::Address;
+use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
@@ -174,10 +175,7 @@ fn check_public_address(
 
 /// Whether the host of a URL is this machine.
 fn is_loopback_url(url: &str) -> bool {
-    let Ok(url) = url.parse::<http::Uri>() else { return false };
-    let host = url.host().unwrap_or_default();
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    url.parse::<http::Uri>().is_ok_and(|url| url.host().is_some_and(is_loopback_host))
 }
 
 fn check_others(config: &Config) -> Vec<InvalidSetting> {
