@@ -363,9 +363,11 @@ async fn bind(listen: &PerInterface<SocketAddr>) -> Result<Listeners, DaemonErro
     Ok(Listeners(listeners))
 }
 
-/// Whether an interface other than the operator interface listens on an address.
-fn is_public(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
-    listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address)
+/// Whether a listener speaks TLS where a certificate is configured: all do, except the operator
+/// interface at a loopback address of its own.
+fn speaks_tls(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
+    let is_public = listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address);
+    is_public || !address.ip().to_canonical().is_loopback()
 }
 
 /// What all servers have in common.
@@ -410,7 +412,7 @@ fn servers(
             audit: Arc::clone(&audit),
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
-            tls: if is_public(&config.listen, address) { tls.clone() } else { None },
+            tls: if speaks_tls(&config.listen, address) { tls.clone() } else { None },
         };
         servers.push((server, listener));
     }

@@ -134,10 +134,18 @@ fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
     found
 }
 
-/// The operator interface shows keys of the service and changes what it trusts.
+/// The operator interface shows keys of the service and changes what it trusts. Its token must not
+/// cross a network by plain HTTP.
 fn check_operator_address(config: &Config, address: SocketAddr) -> Option<String> {
     let shares = config.listen.iter().find(|(other, listened)| *other != Interface::Operator && **listened == address);
+    let is_plain = shares.is_none() && !address.ip().to_canonical().is_loopback() && config.tls.is_none();
     let problem = match shares {
+        _ if config.operator.allow_public && is_plain && !config.insecure_http => {
+            return Some(format!(
+                "{address} is plain HTTP for other machines, who can read the operator's token on the way; set [tls], or \
+                 insecure_http = true"
+            ));
+        }
         _ if config.operator.allow_public || config.dev => return None,
         Some((other, _)) => format!("{address} is also the address of {}", other.listen_key()),
         None if address.ip().to_canonical().is_loopback() => return None,
@@ -163,7 +171,8 @@ fn check_public_address(
         return Some(invalid_setting(format!("urls.{url_key}"), message));
     }
     let is_plain = url.map_or(config.tls.is_none(), |url| url.starts_with("http://"));
-    let is_here = url.map_or(ip.is_loopback(), is_loopback_url);
+    // A loopback URL says nothing about an address that other machines reach too.
+    let is_here = ip.is_loopback() && url.is_none_or(is_loopback_url);
     if !is_plain || is_here || config.insecure_http {
         return None;
     }

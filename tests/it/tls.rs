@@ -38,6 +38,20 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
         http.get(format!("http://{}/health", addresses[Interface::Operator])).send().await.expect("an answer");
     assert_eq!(operator.status(), 200);
 
+    // The operator's token must not cross a network in clear text.
+    let (tls, trusted) = certificate(&folder);
+    let data = tempfile::tempdir().expect("a folder for temporary files");
+    let reachable = TestDaemon::start_with(data.path(), |config| {
+        config.tls = Some(tls);
+        config.operator.allow_public = true;
+        config.listen[Interface::Operator] = ([0, 0, 0, 0], 0).into();
+    })
+    .await;
+    let port = reachable.addresses[Interface::Operator].port();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().expect("a client");
+    assert_eq!(client.get(format!("https://127.0.0.1:{port}/health")).send().await.expect("an answer").status(), 200);
+    assert!(client.get(format!("http://127.0.0.1:{port}/health")).send().await.is_err(), "it speaks plain HTTP");
+
     // A client that does not speak TLS is disconnected; other clients do not notice.
     let mut stranger = TcpStream::connect(addresses[Interface::SignIn]).await.expect("connected");
     stranger.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.expect("sent");
