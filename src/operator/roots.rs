@@ -30,13 +30,13 @@ pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Respon
     let NewRoot { root: value, kind, environment, mut identifiers, time } = from_object(&body)?;
     match (kind, identifiers.is_empty()) {
         (ProofKind::Legacy, true) => {
-            let message = "identifiers: is missing; name the credentials that all members of the root's tree have, \
+            let message = "is missing; name the credentials that all members of the root's tree have, \
                            such as orb";
-            return Err(OperatorError::Field(message.to_owned()));
+            return Err(OperatorError::Field { name: "identifiers", problem: message.to_owned() });
         }
         (ProofKind::Current, false) => {
-            let message = "identifiers: is for legacy roots only; a current proof names its issuer instead";
-            return Err(OperatorError::Field(message.to_owned()));
+            let message = "is for legacy roots only; a current proof names its issuer instead";
+            return Err(OperatorError::Field { name: "identifiers", problem: message.to_owned() });
         }
         _ => {}
     }
@@ -58,7 +58,8 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
     let TrustedRoot { key, trust } = trusted;
     audit.concerns(format!("{} {}", shown(key), LegacyIdentifier::names(&trust.identifiers)));
     if !is_below_field(&key.root.to_number()) {
-        return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
+        let problem = "it is not below the modulus of the BN254 scalar field".to_owned();
+        return Err(OperatorError::Field { name: "root", problem });
     }
     operator.service.verification().trust_root(trusted.clone()).await?;
     Ok(())
@@ -90,14 +91,13 @@ fn shown(RootKey { environment, kind, root }: &RootKey) -> String {
 
 /// Reads a time that is at most slightly ahead of `now`.
 fn past_time(text: &str, now: UnixSeconds) -> Result<UnixSeconds, OperatorError> {
+    let invalid = |problem| OperatorError::Field { name: "time", problem };
     let time = seconds(text).ok_or_else(|| {
-        OperatorError::Field(format!(
-            "time: {text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
-        ))
+        invalid(format!("{text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"))
     })?;
     if is_ahead(time, now) {
         let now = humantime::format_rfc3339_seconds(UNIX_EPOCH + now.since_epoch());
-        return Err(OperatorError::Field(format!("time: {text:?} is in the future; the service's time is {now}")));
+        return Err(invalid(format!("{text:?} is in the future; the service's time is {now}")));
     }
     Ok(time)
 }
