@@ -13,6 +13,7 @@ use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
+use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::values::RelyingPartyId;
@@ -372,14 +373,9 @@ fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
         if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
             found.push(invalid_setting(key, format!("is {first} already, of the same environment and kind")));
         }
-        let message = match (root.kind, root.identifiers.is_empty()) {
-            (ProofKind::Legacy, true) => {
-                "is missing; name the credentials that all members of the root's tree have: [\"orb\"]"
-            }
-            (ProofKind::Current, false) => "is for legacy roots only; a current proof names its issuer instead",
-            _ => continue,
-        };
-        found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), message));
+        if let Err(error) = check_root_identifiers(root.kind, &root.identifiers) {
+            found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), error.to_string()));
+        }
     }
     found
 }
