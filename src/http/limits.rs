@@ -17,10 +17,11 @@ pub enum ForwardedHeader {
 }
 
 /// The share of connections, open requests and body bytes that only reserved routes may use: an
-/// eighth.
+/// eighth, rounded down.
 const RESERVE: usize = 8;
 
 /// What one listener allows its clients. The values may change while the listener is served.
+/// Quarters are rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most connections open at once. Further connections wait in the kernel's backlog until
@@ -65,12 +66,12 @@ impl Limits {
     }
 }
 
-/// What one source may have of a limit.
+/// What one source may have of a limit: a quarter, rounded up.
 pub(super) fn quarter(limit: usize) -> usize {
     limit.div_ceil(4)
 }
 
-/// The part of a limit that only reserved routes may use.
+/// The part of a limit that only reserved routes may use: an eighth, rounded down.
 pub(super) fn reserve(limit: usize) -> usize {
     limit / RESERVE
 }

@@ -152,7 +152,7 @@ impl SourceLoad {
 impl Drop for SourceLoad {
     fn drop(&mut self) {
         let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        // The source may have come back in the meantime with counts of its own.
+        // A new connection may have made new counts for the source in the meantime.
         if sources.get(&self.network).is_some_and(|source| source.strong_count() == 0) {
             sources.remove(&self.network);
         }

@@ -46,8 +46,6 @@ pub struct Operator {
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Whether the daemon runs with `--dev`, and so trusts the roots of development wallets.
     pub is_development: bool,
-    /// Everything that `/metrics` shows. The numbers of registry and verifier are set when it is
-    /// called.
     /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
     /// it is called.
     pub metrics: Registry,
