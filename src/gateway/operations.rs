@@ -73,14 +73,27 @@ impl IdempotencyKey {
     }
 }
 
+/// The header that a registry with proofs of work needs for a new account. OpenAPI describes no
+/// `Authorization` among the parameters.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "describes what creation.rs reads")]
+struct CreationHeaders {
+    /// `<Unix seconds>:<number>`, where `create_account` of `/config` needs `proof_of_work`. Each
+    /// proof is accepted for one request.
+    #[param(rename = "Proof-Of-Work")]
+    proof_of_work: Option<String>,
+}
+
 /// Create an account
 ///
 /// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned
 /// when its block is applied; ask the indexer's `/packed-account` for it. Where `/config` has a
-/// `create_account`, the request carries the operator's token or a proof of work.
+/// `create_account`, the request carries the operator's token (`Authorization: Bearer`) or a proof of
+/// work.
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
-    params(IdempotencyKey),
+    params(IdempotencyKey, CreationHeaders),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),
         (status = 401, description = "The operator's token is missing or wrong: `bad_request`", body = ServiceApiError<GatewayErrorCode>),

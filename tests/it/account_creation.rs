@@ -60,6 +60,15 @@ async fn a_proof_of_work_creates_one_account() {
 }
 
 #[tokio::test]
+async fn the_description_names_the_headers_of_a_creation() {
+    let client = RegistryClient::start().await;
+    let description = client.get(client.daemon.gateway("/openapi.json")).await.body;
+    let parameters = &description["paths"]["/create-account"]["post"]["parameters"];
+    let names: Vec<_> = parameters.as_array().expect("a list").iter().map(|parameter| &parameter["name"]).collect();
+    assert_eq!(names, ["Idempotency-Key", "Proof-Of-Work"]);
+}
+
+#[tokio::test]
 async fn a_creation_token_cannot_be_guessed_without_end() {
     let client = RegistryClient::start_with(|config| {
         config.registry.create_account = CreateAccount::Token;
