@@ -58,6 +58,8 @@ pub struct Routes {
     open: &'static [&'static str],
     /// Paths that may use the reserve of connections, requests and bodies.
     reserved: &'static [&'static str],
+    /// An event that was given before the first route.
+    stray_event: Option<&'static str>,
 }
 
 /// One method of one path.
@@ -83,6 +85,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
             is_called_directly: false,
             open: &[],
             reserved: &[],
+            stray_event: None,
         };
         Self { routes, state, error: PhantomData }
     }
@@ -165,8 +168,9 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     }
 
     fn audited_as(mut self, audited: AuditedRoute) -> Self {
-        if let Some((_, route)) = self.routes.routes.last_mut() {
-            route.audited = Some(audited);
+        match self.routes.routes.last_mut() {
+            Some((_, route)) => route.audited = Some(audited),
+            None => self.routes.stray_event = Some(audited.event),
         }
         self
     }
@@ -178,6 +182,19 @@ impl Routes {
     pub fn called_by_https(mut self, is_https: bool) -> Self {
         self.is_https = is_https;
         self
+    }
+}
+
+impl Routes {
+    /// Checks that every pattern that has a property is a route, and every event has one: a typo
+    /// would switch a protection off.
+    fn check_patterns(&self) -> Result<(), RouteError> {
+        let is_route = |pattern: &str| self.routes.iter().any(|(routed, _)| *routed == pattern);
+        let patterns = self.open.iter().chain(self.reserved).copied();
+        match patterns.chain(self.stray_event).find(|pattern| !is_route(pattern)) {
+            Some(pattern) => Err(RouteError::Unrouted { interface: self.name, pattern }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -217,6 +234,15 @@ pub enum RouteError {
         pattern: &'static str,
         /// Why the router of paths does not take the pattern.
         source: matchit::InsertError,
+    },
+    /// A pattern of [`Router::reserve`] or [`Router::open_to_all`] is not a route of its interface, or
+    /// an event of [`Router::audited`] stands before the first route.
+    #[error("{interface}: {pattern} is not a route")]
+    Unrouted {
+        /// Name of the interface, as in logs and metrics.
+        interface: &'static str,
+        /// The pattern, or the event.
+        pattern: &'static str,
     },
     /// A site has no interface.
     #[error("an address needs at least one interface")]
@@ -263,6 +289,7 @@ impl Site {
             paths: matchit::Router::new(),
         };
         for mut interface in interfaces {
+            interface.check_patterns()?;
             let routes = std::mem::take(&mut interface.routes);
             site.unmatched.push(metrics.route(interface.name, UNMATCHED));
             site.interfaces.push(interface);

@@ -51,8 +51,16 @@ use crate::http::{Router, Routes};
 use crate::interface::Interface;
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
-static RESERVED: [&str; 7] =
-    ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/token", "/introspect", "/userinfo", "/health"];
+static RESERVED: [&str; 8] = [
+    "/.well-known/openid-configuration",
+    "/.well-known/oauth-authorization-server",
+    "/jwks",
+    "/jwks.json",
+    "/token",
+    "/introspect",
+    "/userinfo",
+    "/health",
+];
 
 /// The routes of the sign-in interface.
 pub fn routes(handle: SignInHandle) -> Routes {

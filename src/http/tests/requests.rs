@@ -337,6 +337,14 @@ fn conflicting_and_unsupported_routes_are_refused() {
     }
     let conflicting = other().route(get.clone(), "/{a}", bare).route(get, "/{b}", bare);
     assert!(matches!(site(conflicting), Some(RouteError::Pattern { .. })));
+    for misspelt in [
+        other().reserve(&["/hello", "/helo"]),
+        other().open_to_all(&["/compat/{a}"]),
+        Router::new("other", Arc::new(())).audited("greeted"),
+    ] {
+        assert!(matches!(site(misspelt), Some(RouteError::Unrouted { .. })));
+    }
+    assert!(site(other().reserve(&["/hello"]).open_to_all(&["/compat/a"])).is_none());
     assert!(matches!(Site::new([], &metrics), Err(RouteError::NoInterface)));
 }
 
