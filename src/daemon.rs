@@ -125,7 +125,8 @@ impl Reloading {
     }
 
     /// Applies the limits, applications, actions, issuers and relying parties of a configuration
-    /// that was read again.
+    /// that was read again. Reads the certificate again too, also when the new configuration was
+    /// refused and `config` is the old one.
     pub fn apply(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));

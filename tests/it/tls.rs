@@ -106,6 +106,29 @@ async fn a_new_certificate_is_served_without_a_restart() {
     assert!(expiry.is_some_and(|expiry| expiry > 6e10), "{expiry:?}");
 }
 
+/// The cause of a failed read can pass without a change of the files, for example when the process
+/// was out of file descriptors.
+#[test]
+fn files_that_could_not_be_used_are_read_again_and_reported_once() {
+    let folder = folder();
+    let (tls, _) = certificate(&folder);
+    let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
+    certificate(&folder);
+    let good = std::fs::read(&tls.certificate).expect("read");
+    let changed_at = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let write = |text: &[u8]| {
+        std::fs::write(&tls.certificate, text).expect("written");
+        let file = std::fs::File::options().write(true).open(&tls.certificate).expect("opened");
+        file.set_modified(changed_at).expect("the time is set");
+    };
+    write(b"not a certificate");
+    assert!(served.reload_if_changed().is_err());
+    assert!(!served.reload_if_changed().expect("the error was returned before"));
+    write(&good);
+    assert!(served.reload_if_changed().expect("the files are good"));
+    assert!(!served.reload_if_changed().expect("the files are good"));
+}
+
 #[test]
 fn bad_tls_files_are_refused_with_their_key() {
     let folder = folder();
