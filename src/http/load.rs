@@ -373,6 +373,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_eighth_of_the_bodies_is_kept_for_reserved_requests() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let held: Vec<_> = (0..4)
+            .map(|last| {
+                let mut body = request(&load, last).body_permit();
+                assert!(body.take(175, &limits));
+                body
+            })
+            .collect();
+        assert!(!request(&load, 100).body_permit().take(1, &limits));
+        let mut reserved = request(&load, 101);
+        reserved.use_reserve();
+        let mut body = reserved.body_permit();
+        assert!(body.take(100, &limits));
+        assert!(!reserved.body_permit().take(1, &limits), "the reserve is used up");
+        drop((held, body));
+        assert_eq!(load.body_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn a_source_has_a_quarter_of_bodies_and_answers() {
         let (load, limits) = (Arc::new(Load::default()), limits());
         let (mut one, other) = (request(&load, 1), request(&load, 2));
