@@ -27,8 +27,8 @@ pub fn prefix_of(address: IpAddr, bits: u32) -> IpAddr {
 }
 
 /// Whether the host of a URL, as it is written there, is this machine by itself: `localhost` in any
-/// case, or a loopback address, IPv6 with or without brackets. An IPv4-mapped IPv6 address counts as
-/// its IPv4 address.
+/// case, or a loopback address, IPv6 with or without brackets. An IPv4-mapped IPv6 address counts
+/// as its IPv4 address.
 pub fn is_loopback_host(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")

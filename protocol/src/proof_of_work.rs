@@ -1,6 +1,6 @@
 //! Proof of work for a request: a number that makes a hash begin with zero bits. One solution takes
-//! about `2^difficulty` hashes. The hash covers the registry, the body of the request and a time, so
-//! that a solution is good for one body and for a few minutes. A service accepts each
+//! about `2^difficulty` hashes. The hash covers the registry, the body of the request and a time,
+//! so that a solution is good for one body and for a few minutes. A service accepts each
 //! [`Solution`] once, so that many requests need many solutions.
 
 use std::fmt;

@@ -31,11 +31,12 @@ const DROPS: u32 = 16;
 /// Events of many keys under one limit. The caller passes the time of a clock that does not go
 /// back.
 ///
-/// Events in the same 30th of the window share an entry with the time of the newest; an event counts
-/// for the window, and for at most this much longer. A key has at most 32 entries of 16 bytes, so
-/// 100,000 keys take at most about 60 MB. Keys whose window has passed are dropped once in a window,
-/// and more often while `max_keys` keys are held. In that state events of further keys are neither
-/// refused nor counted: the other keys keep their limits, and a flood of keys locks out none.
+/// Events in the same 30th of the window share an entry with the time of the newest; an event
+/// counts for the window, and for at most this much longer. A key has at most 32 entries of 16
+/// bytes, so 100,000 keys take at most about 60 MB. Keys whose window has passed are dropped once
+/// in a window, and more often while `max_keys` keys are held. In that state events of further keys
+/// are neither refused nor counted: the other keys keep their limits, and a flood of keys locks out
+/// none.
 #[derive(Debug)]
 pub struct SlidingWindows<Key> {
     limit: RateLimit,
@@ -177,8 +178,8 @@ impl NetworkMultiples {
 ///
 /// Every event is counted for its network and for all, so that a client with many addresses is
 /// refused and does not push other sources out of the table. When there is no room for a new
-/// source, its events count only for the networks that have room, and for all. With 100,000 networks
-/// of each size all tables together take at most about 180 MB.
+/// source, its events count only for the networks that have room, and for all. With 100,000
+/// networks of each size all tables together take at most about 180 MB.
 #[derive(Debug)]
 pub struct SourceWindows {
     limit: RateLimit,

@@ -89,8 +89,8 @@ struct CreationHeaders {
 ///
 /// The addresses become the account's authenticators, in slots 0, 1, … Its leaf index is assigned
 /// when its block is applied; ask the indexer's `/packed-account` for it. Where `/config` has a
-/// `create_account`, the request carries the operator's token (`Authorization: Bearer`) or a proof of
-/// work.
+/// `create_account`, the request carries the operator's token (`Authorization: Bearer`) or a proof
+/// of work.
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
     params(IdempotencyKey, CreationHeaders),

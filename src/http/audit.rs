@@ -1,6 +1,6 @@
-//! The audit trail: one event for each request to an audited route, with what it did or why not. All
-//! of them are counted; of requests past a limit only some are written, so that a flood does not
-//! fill the log.
+//! The audit trail: one event for each request to an audited route, with what it did or why not.
+//! All of them are counted; of requests past a limit only some are written, so that a flood does
+//! not fill the log.
 //!
 //! Events have the log target `audit` and the level info; an alarm has the level warn. They are
 //! inside the request's span, so they carry the request id. They contain no secret, and no

@@ -155,8 +155,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// Every request to the route that was added last has an event in the audit trail, also one that
-    /// is refused before its handler runs.
+    /// Every request to the route that was added last has an event in the audit trail, also one
+    /// that is refused before its handler runs.
     pub fn audited(self, event: &'static str) -> Self {
         self.audited_as(AuditedRoute { event, only_refusals: false })
     }
@@ -235,8 +235,8 @@ pub enum RouteError {
         /// Why the router of paths does not take the pattern.
         source: matchit::InsertError,
     },
-    /// A pattern of [`Router::reserve`] or [`Router::open_to_all`] is not a route of its interface, or
-    /// an event of [`Router::audited`] stands before the first route.
+    /// A pattern of [`Router::reserve`] or [`Router::open_to_all`] is not a route of its interface,
+    /// or an event of [`Router::audited`] stands before the first route.
     #[error("{interface}: {pattern} is not a route")]
     Unrouted {
         /// Name of the interface, as in logs and metrics.

@@ -108,8 +108,8 @@ impl Certificate {
     pub fn reload(&self) -> Result<(), TlsError> {
         // The times are read first, so that a change while the files are read is seen later.
         let times = self.file_times();
-        let (key, not_after) = read(&self.chain, &self.private_key)
-            .inspect_err(|_| self.modified().unusable = Some(times))?;
+        let (key, not_after) =
+            read(&self.chain, &self.private_key).inspect_err(|_| self.modified().unusable = Some(times))?;
         self.current.store(Arc::new(key));
         self.expiry.set(not_after);
         *self.modified() = Modified { in_use: times, unusable: None };

@@ -10,10 +10,10 @@ use selfsame_protocol::number;
 use selfsame_protocol::operator::{ListedRoot, NewRoot, OldRoot};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
+use selfsame_protocol::verification::LegacyIdentifier;
 use selfsame_protocol::verification::roots::{
     IdentifiersError, RootKey, RootTrust, TrustedRoot, check_identifiers, is_ahead,
 };
-use selfsame_protocol::verification::LegacyIdentifier;
 
 use super::error::OperatorError;
 use super::state::Operator;

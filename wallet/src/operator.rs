@@ -63,8 +63,8 @@ impl Operator {
     ///
     /// # Errors
     /// [`OperatorError::TokenInClear`] when the token would leave this machine by plain HTTP,
-    /// [`OperatorError::Token`] when it cannot be read, and [`OperatorError::Client`], also when the
-    /// daemon runs without `--dev`.
+    /// [`OperatorError::Token`] when it cannot be read, and [`OperatorError::Client`], also when
+    /// the daemon runs without `--dev`.
     pub async fn trust_simulated_root(
         &self,
         root: Root,

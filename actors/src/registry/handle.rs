@@ -162,8 +162,8 @@ impl RegistryHandle {
         Ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
     }
 
-    /// Counts a request of `source` that its front-end refuses and does not submit, so that a client
-    /// cannot try secrets without end.
+    /// Counts a request of `source` that its front-end refuses and does not submit, so that a
+    /// client cannot try secrets without end.
     ///
     /// # Errors
     /// [`SubmitError::RateLimited`].

@@ -50,7 +50,10 @@ async fn requests_that_are_refused_before_their_handler_have_an_event() {
     let server = HttpTestServer::start_with(Limits::default(), audited).await;
     let malformed = "GET /greet HTTP/1.1\r\nx-request-id: audit-host\r\n\r\n";
     assert_eq!(server.request(malformed).await.status, 400);
-    check_event("audit-host", &["event=\"greeted\"", "outcome=\"refused\"", "status=400", "the header host occurs 0 times"]);
+    check_event(
+        "audit-host",
+        &["event=\"greeted\"", "outcome=\"refused\"", "status=400", "the header host occurs 0 times"],
+    );
 
     let server = HttpTestServer::start_with(Limits { requests: 1, ..Limits::default() }, audited).await;
     let mut waiting = server.connect().await;
