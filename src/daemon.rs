@@ -133,7 +133,8 @@ impl Reloading {
     }
 
     /// Applies the limits, applications, actions, issuers and relying parties of a configuration
-    /// that was read again.
+    /// that was read again. Reads the certificate again too, also when the new configuration was
+    /// refused and `config` is the old one.
     pub fn apply(&self, config: &Config) {
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
@@ -378,9 +379,11 @@ async fn bind(listen: &PerInterface<SocketAddr>) -> Result<Listeners, DaemonErro
     Ok(Listeners(listeners))
 }
 
-/// Whether an interface other than the operator interface listens on an address.
-fn is_public(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
-    listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address)
+/// Whether a listener speaks TLS where a certificate is configured: all do, except the operator
+/// interface at a loopback address of its own.
+fn speaks_tls(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
+    let is_public = listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address);
+    is_public || !address.ip().to_canonical().is_loopback()
 }
 
 /// What all servers have in common.
@@ -433,7 +436,7 @@ fn servers(
     for (address, (listener, _)) in listeners.0 {
         let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
         let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
-        let tls = if is_public(&config.listen, address) { tls.clone() } else { None };
+        let tls = if speaks_tls(&config.listen, address) { tls.clone() } else { None };
         servers.push((server(site, tls), listener.into()));
     }
     if let Some(socket) = socket {

@@ -46,6 +46,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn loopback_hosts_are_addresses_and_localhost() {
+        for (host, expected) in [
+            ("localhost", true),
+            ("LocalHost", true),
+            ("127.0.0.1", true),
+            ("127.8.9.10", true),
+            ("::1", true),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("10.0.0.7", false),
+            ("0.0.0.0", false),
+            ("[::ffff:10.0.0.7]", false),
+            ("localhost.example", false),
+            ("127.0.0.1.example", false),
+            ("localhost.", false),
+            ("[localhost]", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback_host(host), expected, "{host:?}");
+        }
+    }
+
+    #[test]
     fn ipv6_addresses_of_one_network_are_one_source() {
         let table = [
             ("192.0.2.7", "192.0.2.7"),

@@ -1,6 +1,7 @@
-//! Proof of work for a request: a number that makes a hash begin with zero bits. It makes many
-//! requests expensive, and one request a matter of moments. The hash covers the registry, the body
-//! of the request and a time, so that a solution is good for one body and for a few minutes.
+//! Proof of work for a request: a number that makes a hash begin with zero bits. One solution takes
+//! about `2^difficulty` hashes. The hash covers the registry, the body of the request and a time,
+//! so that a solution is good for one body and for a few minutes. A service accepts each
+//! [`Solution`] once, so that many requests need many solutions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +27,24 @@ pub struct ProofOfWork {
     pub time: UnixSeconds,
     /// The number that was found.
     pub number: u64,
+}
+
+/// A solution that was checked, in the form in which a service remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Solution {
+    /// The hash that begins with zero bits.
+    pub hash: B256,
+    /// When the work began.
+    pub time: UnixSeconds,
+}
+
+impl Solution {
+    /// The last second at which a request with this solution can still be waiting for admission: it
+    /// passes [`ProofOfWork::check`] until [`MOST_AGE`] after its time, and waits far less than the
+    /// same time after that.
+    pub fn last_use(&self) -> UnixSeconds {
+        self.time.plus(2 * MOST_AGE)
+    }
 }
 
 /// Why a solution is not accepted.
@@ -72,7 +91,8 @@ impl fmt::Display for ProofOfWork {
 }
 
 impl ProofOfWork {
-    /// Checks a solution for a body at the time `now`.
+    /// Checks a solution for a body at the time `now`. Whether it was used before is up to the
+    /// caller.
     ///
     /// # Errors
     /// [`ProofOfWorkError::Time`] or [`ProofOfWorkError::TooLittle`].
@@ -82,31 +102,38 @@ impl ProofOfWork {
         body: &[u8],
         difficulty: u32,
         now: UnixSeconds,
-    ) -> Result<(), ProofOfWorkError> {
+    ) -> Result<Solution, ProofOfWorkError> {
         if now.0.abs_diff(self.time.0) > MOST_AGE {
             return Err(ProofOfWorkError::Time { time: self.time, now });
         }
-        let found = self.zero_bits(&challenge(domain, body));
-        if found < difficulty { Err(ProofOfWorkError::TooLittle { found, difficulty }) } else { Ok(()) }
+        let hash = self.hash(&challenge(domain, body));
+        let found = zero_bits(&hash);
+        if found < difficulty {
+            return Err(ProofOfWorkError::TooLittle { found, difficulty });
+        }
+        Ok(Solution { hash, time: self.time })
     }
 
     /// Finds a solution, after about `2^difficulty` hashes.
     pub fn solve(domain: &RegistryDomain, body: &[u8], difficulty: u32, now: UnixSeconds) -> Self {
         let challenge = challenge(domain, body);
         let mut solution = Self { time: now, number: 0 };
-        while solution.zero_bits(&challenge) < difficulty {
+        while zero_bits(&solution.hash(&challenge)) < difficulty {
             solution.number += 1;
         }
         solution
     }
 
-    /// Zero bits at the beginning of keccak256(challenge, time, number); both as 8 bytes,
-    /// big-endian.
-    fn zero_bits(self, challenge: &B256) -> u32 {
-        let hash = keccak256([challenge.as_slice(), &self.time.0.to_be_bytes(), &self.number.to_be_bytes()].concat());
-        let whole = hash.iter().take_while(|byte| **byte == 0).count();
-        whole as u32 * 8 + hash.get(whole).map_or(0, |byte| byte.leading_zeros())
+    /// keccak256(challenge, time, number); both as 8 bytes, big-endian.
+    fn hash(self, challenge: &B256) -> B256 {
+        keccak256([challenge.as_slice(), &self.time.0.to_be_bytes(), &self.number.to_be_bytes()].concat())
     }
+}
+
+/// Zero bits at the beginning of a hash.
+fn zero_bits(hash: &B256) -> u32 {
+    let whole = hash.iter().take_while(|byte| **byte == 0).count();
+    whole as u32 * 8 + hash.get(whole).map_or(0, |byte| byte.leading_zeros())
 }
 
 /// keccak256 of the tag, the chain id (8 bytes, big-endian), the registry's address, and keccak256
@@ -138,7 +165,8 @@ mod tests {
             solution.check(&domain, b"body", 100, now),
         ];
         assert!(others.iter().all(|result| matches!(result, Err(ProofOfWorkError::TooLittle { .. }))), "{others:?}");
-        assert_eq!(solution.check(&domain, b"body", 0, now), Ok(()));
+        let checked = solution.check(&domain, b"body", 0, now).expect("a solution");
+        assert_eq!((checked.time, checked.last_use()), (now, now.plus(600)));
     }
 
     #[test]

@@ -50,9 +50,11 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
             }
         });
         let reloading = daemon.reloading();
-        daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await?;
+        let ended = daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await;
         tracing::info!("stopped");
-        tracing::info!(target: AUDIT_TARGET, event = "stopped", outcome = "success");
+        let outcome = if ended.is_ok() { "success" } else { "failed" };
+        tracing::info!(target: AUDIT_TARGET, event = "stopped", outcome);
+        ended?;
         Ok(ExitCode::SUCCESS)
     });
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.

@@ -13,6 +13,7 @@ use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::hash::hash_text;
 use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
+use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 
 use super::chains::{Chain, ContractKind};
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
@@ -138,10 +139,18 @@ fn check_addresses(config: &Config) -> Vec<InvalidSetting> {
     found
 }
 
-/// The operator interface shows keys of the service and changes what it trusts.
+/// The operator interface shows keys of the service and changes what it trusts. Its token must not
+/// cross a network by plain HTTP.
 fn check_operator_address(config: &Config, address: SocketAddr) -> Option<String> {
     let shares = config.listen.iter().find(|(other, listened)| *other != Interface::Operator && **listened == address);
+    let is_plain = shares.is_none() && !address.ip().to_canonical().is_loopback() && config.tls.is_none();
     let problem = match shares {
+        _ if config.operator.allow_public && is_plain && !config.insecure_http => {
+            return Some(format!(
+                "{address} is plain HTTP for other machines, who can read the operator's token on the way; set [tls], or \
+                 insecure_http = true"
+            ));
+        }
         _ if config.operator.allow_public || config.dev => return None,
         Some((other, _)) => format!("{address} is also the address of {}", other.listen_key()),
         None if address.ip().to_canonical().is_loopback() => return None,
@@ -167,7 +176,8 @@ fn check_public_address(
         return Some(invalid_setting(format!("urls.{url_key}"), message));
     }
     let is_plain = url.map_or(config.tls.is_none(), |url| url.starts_with("http://"));
-    let is_here = url.map_or(ip.is_loopback(), is_loopback_url);
+    // A loopback URL says nothing about an address that other machines reach too.
+    let is_here = ip.is_loopback() && url.is_none_or(is_loopback_url);
     if !is_plain || is_here || config.insecure_http {
         return None;
     }
@@ -389,14 +399,9 @@ fn check_trusted_roots(config: &Config) -> Vec<InvalidSetting> {
         if let Some(first) = roots.first_before((root.root, root.environment, root.kind), index) {
             found.push(invalid_setting(key, format!("is {first} already, of the same environment and kind")));
         }
-        let message = match (root.kind, root.identifiers.is_empty()) {
-            (ProofKind::Legacy, true) => {
-                "is missing; name the credentials that all members of the root's tree have: [\"orb\"]"
-            }
-            (ProofKind::Current, false) => "is for legacy roots only; a current proof names its issuer instead",
-            _ => continue,
-        };
-        found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), message));
+        if let Err(error) = check_root_identifiers(root.kind, &root.identifiers) {
+            found.push(invalid_setting(format!("trusted_roots[{index}].identifiers"), error.to_string()));
+        }
     }
     found
 }

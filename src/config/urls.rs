@@ -2,6 +2,7 @@
 //! applications.
 
 use http::{HeaderValue, Uri};
+use selfsame_protocol::net::is_loopback_host;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 /// Reads the base URL of an interface. Paths are appended to it as text.
@@ -103,9 +104,8 @@ fn check_base_url(text: &str) -> Result<(), String> {
 /// Accepts https, and http only to this machine.
 fn check_redirect_uri(text: &str) -> Result<(), String> {
     let uri = web_url(text)?;
-    let is_local = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if uri.scheme_str() == Some("http") && !is_local {
-        return Err(format!("{text:?} is http; write https, or http only to localhost, 127.0.0.1 or [::1]"));
+    if uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback_host) {
+        return Err(format!("{text:?} is http; write https, or http only to localhost or a loopback address"));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use hyper::header::{AUTHORIZATION, HeaderName};
 use selfsame_actors::ClientSecret;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::AccountCreation;
-use selfsame_protocol::proof_of_work::{self, MOST_AGE, ProofOfWork, ProofOfWorkError};
+use selfsame_protocol::proof_of_work::{self, MOST_AGE, ProofOfWork, ProofOfWorkError, Solution};
 use selfsame_protocol::time::UnixSeconds;
 
 use crate::http::{Rejection, Request};
@@ -64,27 +64,28 @@ impl CreationPolicy {
         }
     }
 
-    /// Checks that a request with this body may create an account.
+    /// Checks that a request with this body may create an account. Returns its proof of work, where
+    /// one is needed; the registry decides whether it was used before.
     pub fn check(
         &self,
         request: &Request,
         body: &[u8],
         domain: &RegistryDomain,
         now: UnixSeconds,
-    ) -> Result<(), CreationError> {
+    ) -> Result<Option<Solution>, CreationError> {
         match self {
-            Self::Open => Ok(()),
+            Self::Open => Ok(None),
             Self::Token(expected) => {
                 let token = request.header(&AUTHORIZATION)?.and_then(|header| header.strip_prefix("Bearer "));
                 let is_right = token.is_some_and(|token| expected.is(token));
-                if is_right { Ok(()) } else { Err(CreationError::Token) }
+                if is_right { Ok(None) } else { Err(CreationError::Token) }
             }
             Self::ProofOfWork { difficulty } => {
                 let refused = |problem| CreationError::ProofOfWork { problem, difficulty: *difficulty };
                 let header = request.header(&PROOF_OF_WORK)?.ok_or_else(|| refused(None))?;
                 let solution: ProofOfWork = header.parse().map_err(|problem| refused(Some(problem)))?;
                 let checked = solution.check(domain, body, *difficulty, now);
-                checked.map_err(|problem| refused(Some(problem)))
+                checked.map(Some).map_err(|problem| refused(Some(problem)))
             }
         }
     }

@@ -77,7 +77,9 @@ impl InterfaceError for GatewayError {
             }
             Self::Submit(error) => match error {
                 SubmitError::Request(error) => bad_request(error.code()),
-                SubmitError::IdempotencyKeyReused => bad_request(GatewayErrorCode::BadRequest),
+                SubmitError::IdempotencyKeyReused | SubmitError::ProofOfWorkUsed => {
+                    bad_request(GatewayErrorCode::BadRequest)
+                }
                 SubmitError::Rule(violation) => bad_request(violation.code()),
                 SubmitError::Duplicate { .. } => bad_request(GatewayErrorCode::DuplicateRequestInFlight),
                 SubmitError::RateLimited { retry_after, .. } => {

@@ -1,9 +1,12 @@
 //! The audit trail: one event for each request to an audited route, with what it did or why not.
+//! All of them are counted; of requests past a limit only some are written, so that a flood does
+//! not fill the log.
 //!
 //! Events have the log target `audit` and the level info; an alarm has the level warn. They are
 //! inside the request's span, so they carry the request id. They contain no secret, and no
 //! nullifier and no subject in clear.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,9 +24,12 @@ use super::source::Source;
 /// The log target of audit events.
 pub const TARGET: &str = "audit";
 
-/// The shortest time between two logged events of requests past a rate limit. All of them are
-/// counted, but a source that is limited must not fill the log.
+/// The shortest time between two logged events with the same name and outcome of requests past a
+/// limit. All of them are counted, but a source that is limited must not fill the log.
 const LIMITED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The longest text about what a request concerns, in characters. A client may have sent the text.
+const MOST_CONCERNS: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -35,7 +41,9 @@ struct Labels {
 pub struct AuditTrail {
     key: [u8; 32],
     events: Family<Labels, Counter>,
-    last_limited: Mutex<Option<Instant>>,
+    /// When an event of a request past a limit was last logged, by name and outcome, of which there
+    /// are few.
+    last_limited: Mutex<HashMap<Labels, Instant>>,
 }
 
 impl AuditTrail {
@@ -52,8 +60,9 @@ impl AuditTrail {
     fn write(&self, event: &'static str, notes: &AuditNotes, status: Option<StatusCode>, source: Source) {
         let notes = notes.lock().as_deref().cloned().unwrap_or_default();
         let outcome = notes.outcome.unwrap_or_else(|| outcome_of(status));
-        self.events.get_or_create(&Labels { event, outcome }).inc();
-        if status == Some(StatusCode::TOO_MANY_REQUESTS) && !self.is_limited_event_due() {
+        let labels = Labels { event, outcome };
+        self.events.get_or_create(&labels).inc();
+        if !notes.is_alarm && status.is_some_and(is_past_limit) && !self.is_limited_event_due(labels) {
             return;
         }
         let person = notes.person.map(|person| self.hash(&person));
@@ -74,14 +83,19 @@ impl AuditTrail {
         hex::encode(&hash[..16])
     }
 
-    fn is_limited_event_due(&self) -> bool {
+    fn is_limited_event_due(&self, labels: Labels) -> bool {
         let mut last = self.last_limited.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= LIMITED_INTERVAL);
+        let is_due = last.get(&labels).is_none_or(|last| last.elapsed() >= LIMITED_INTERVAL);
         if is_due {
-            *last = Some(Instant::now());
+            last.insert(labels, Instant::now());
         }
         is_due
     }
+}
+
+/// Whether a status says that the client, or all clients together, are past a limit.
+fn is_past_limit(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 fn outcome_of(status: Option<StatusCode>) -> &'static str {
@@ -112,6 +126,13 @@ pub(super) struct AuditedRequest<'a> {
     pub source: Source,
     /// The status of the answer, once there is one.
     pub status: Option<StatusCode>,
+}
+
+impl<'a> AuditedRequest<'a> {
+    /// A request to an audited route, without notes and without an answer.
+    pub fn new(trail: &'a AuditTrail, route: AuditedRoute, source: IpAddr) -> Self {
+        Self { trail, route, notes: AuditNotes::new(), source, status: None }
+    }
 }
 
 impl Drop for AuditedRequest<'_> {
@@ -162,7 +183,7 @@ struct Notes {
 
 impl AuditNotes {
     /// Notes of a request to an audited route.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self(Some(Arc::default()))
     }
 
@@ -182,9 +203,10 @@ impl AuditNotes {
         self.change(|notes| notes.client = Some(id.to_owned()));
     }
 
-    /// What the request is about: a transaction, a key or a root.
-    pub fn concerns(&self, what: impl Into<String>) {
-        self.change(|notes| notes.concerns = Some(what.into()));
+    /// What the request is about: a transaction, a key or a root. The event has at most 200
+    /// characters of it.
+    pub fn concerns(&self, what: impl AsRef<str>) {
+        self.change(|notes| notes.concerns = Some(what.as_ref().chars().take(MOST_CONCERNS).collect()));
     }
 
     /// The nullifier of the person. The event has a keyed hash of it.

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::Dispatcher;
@@ -24,8 +24,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection in the reserve may take to its first request.
 const RESERVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a connection in the reserve may be idle, and every connection while more than half of
-/// the listener's connections or requests are taken.
+/// How long a connection in the reserve may be idle or leave an answer unread, and every connection
+/// while more than half of the listener's connections or requests are taken.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The smallest limit on heads that hyper accepts, in bytes.
@@ -35,7 +35,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 
 /// Does the TLS handshake, if there is TLS, and serves the connection. A client whose handshake
-/// fails or takes longer than the header timeout is dropped.
+/// fails or is not complete at the deadline of the first head is dropped.
 pub(super) async fn begin(
     dispatcher: Arc<Dispatcher>,
     client: Arc<Client>,
@@ -43,9 +43,8 @@ pub(super) async fn begin(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
 ) {
     let Some(tls) = tls else { return serve(dispatcher, client, stream).await };
-    let header_timeout = header_timeout(&client);
     let handshake = tokio::select! {
-        handshake = timeout(header_timeout, tls.accept(stream)) => handshake,
+        handshake = timeout_at(head_deadline(&client), tls.accept(stream)) => handshake,
         () = client.shutdown().triggered() => return,
     };
     if let Ok(Ok(stream)) = handshake {
@@ -70,9 +69,9 @@ async fn serve(
     // have ended.
     tokio::select! {
         _ended = &mut serving => {}
-        () = until_idle(&client) => {
+        patience = until_close(&client) => {
             serving.as_mut().graceful_shutdown();
-            let _ = timeout(CLOSE_TIMEOUT, serving).await;
+            let _ = timeout(patience, serving).await;
         }
         () = client.shutdown().triggered() => {
             serving.as_mut().graceful_shutdown();
@@ -82,11 +81,24 @@ async fn serve(
     }
 }
 
-/// Waits until the connection is to be closed: no request began within the header timeout, no
-/// request began, ended or was open for the idle timeout, or an answer waited for the client for
-/// the idle timeout.
-async fn until_idle(client: &Client) {
-    sleep(header_timeout(client)).await;
+/// Waits until the connection is to be closed: a request asks for it, or [`until_idle`] ends.
+/// Returns how long closing may take.
+async fn until_close(client: &Client) -> Duration {
+    tokio::select! {
+        // Requests that are open beside the one that ended in the reserve are still answered.
+        () = client.wait_for_close() => match client.is_reserved() {
+            true => client.limits().request_timeout,
+            false => CLOSE_TIMEOUT,
+        },
+        () = until_idle(client) => CLOSE_TIMEOUT,
+    }
+}
+
+/// Waits until no request began within the header timeout, no request began, ended or was open for
+/// the idle timeout, or an answer waited for the client for the idle timeout. While there is little
+/// room, the idle timeout is [`CROWDED_PATIENCE`].
+pub(super) async fn until_idle(client: &Client) {
+    sleep_until(head_deadline(client)).await;
     let mut before = client.activity();
     if before == (0, 0) {
         return;
@@ -99,20 +111,23 @@ async fn until_idle(client: &Client) {
             idle_since = Instant::now();
         }
         before = now;
-        let idle_timeout = client.limits().idle_timeout;
-        if idle_since.elapsed() >= idle_patience(client) || client.has_stalled_answer(idle_timeout) {
+        let patience = idle_patience(client);
+        if idle_since.elapsed() >= patience || client.has_stalled_answer(patience) {
             return;
         }
     }
 }
 
-fn header_timeout(client: &Client) -> Duration {
+/// When the first request's head has to be complete, counted from the connection's acceptance: the
+/// TLS handshake is part of this time.
+fn head_deadline(client: &Client) -> Instant {
     let limit = client.limits().header_timeout;
-    if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
+    client.accepted_at() + if client.is_reserved() { limit.min(RESERVE_PATIENCE) } else { limit }
 }
 
-/// How long the connection may be idle. While there is little room, a connection without a request
-/// makes place for others, also that of a proxy, of which it is not known which client it is for.
+/// How long the connection may be idle or leave an answer unread. While there is little room, such
+/// a connection makes place for others, also that of a proxy, of which it is not known which client
+/// it is for.
 fn idle_patience(client: &Client) -> Duration {
     let limit = client.limits().idle_timeout;
     match client.is_reserved() || client.is_listener_half_full() {

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -16,13 +17,14 @@ use selfsame_actors::faults::{FaultPoint, pass};
 use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span};
 
-use super::audit::{AuditNotes, AuditTrail, AuditedRequest};
+use super::audit::{AuditTrail, AuditedRequest};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
 use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
 use super::response::Response;
-use super::router::{Site, Target};
+use super::router::{Route, Site, Target};
+use super::source::name_of;
 
 /// The most header fields of a request, which is also hyper's limit for HTTP/1. A small field takes
 /// far more memory than it has bytes.
@@ -36,7 +38,12 @@ pub(super) struct Dispatcher {
     pub site: Site,
     pub ids: RequestIds,
     pub audit: Arc<AuditTrail>,
+    /// Whether the log has said that a trusted proxy does not name its clients.
+    pub has_warned: AtomicBool,
 }
+
+/// Paths that proxies call for themselves.
+const PROBES: [&str; 2] = ["/health", "/ready"];
 
 impl Dispatcher {
     /// Answers every request in the style of the interface that its path belongs to.
@@ -49,7 +56,24 @@ impl Dispatcher {
         let id = self.ids.of(&head.headers);
         let span =
             error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
+        if exchange.is_unnamed() && !target.interface.is_called_directly && !PROBES.contains(&target.pattern) {
+            span.in_scope(|| self.warn_of_unnamed_clients(&exchange));
+        }
         answer(&target, &self.audit, id, exchange, head, body).instrument(span).await
+    }
+
+    /// Says once for each listener that a trusted proxy does not name its clients. Either the proxy
+    /// writes another header, or it passes a client's own header on.
+    fn warn_of_unnamed_clients(&self, exchange: &Exchange) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            let header = name_of(exchange.client().limits().forwarded_header).as_str();
+            tracing::warn!(
+                proxy = %exchange.client().peer(),
+                header,
+                "a trusted proxy sent a request without the header that names its clients, so they count as one source \
+                 and have no shares; let the proxy append to this header, or set limits.forwarded_header"
+            );
+        }
     }
 }
 
@@ -72,14 +96,33 @@ async fn answer(
     let has_supported_framing = has_supported_framing(&head.headers);
 
     let request_timeout = client.limits().request_timeout;
-    let (source, audit) = (exchange.source(), AuditNotes::default());
-    let request =
-        Request { head, body, id: id.clone(), pattern: target.pattern, source, client: Arc::clone(&client), audit };
-    let mut audited = None;
-    let handled = match is_within_limits {
-        true => handle(target, trail, &mut audited, request, request_timeout).await,
-        false => Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }),
+    let source = exchange.source();
+    // The route is found before anything is refused, so that a refused request has its event too.
+    let route = target.route(&method, head.uri.path());
+    let mut audited = match &route {
+        Ok(Route { audited: Some(route), .. }) => Some(AuditedRequest::new(trail, *route, source)),
+        _ => None,
     };
+    let audit = audited.as_ref().map(|audited| audited.notes.clone()).unwrap_or_default();
+    let request = Request {
+        head,
+        body,
+        id: id.clone(),
+        pattern: target.pattern,
+        source,
+        client: Arc::clone(&client),
+        audit: audit.clone(),
+    };
+    let handled = match is_within_limits {
+        true => handle(target, route, request, request_timeout).await,
+        false => {
+            audit.outcome("limited");
+            Err(Rejection::Unavailable { retry_after: RetryAfter::SOON })
+        }
+    };
+    if let Err(rejection) = &handled {
+        audit.reason(|| rejection.reason());
+    }
     #[cfg(feature = "fault-injection")]
     let handled = match pass(FaultPoint::HttpAnswer).await {
         Ok(()) => handled,
@@ -104,7 +147,8 @@ async fn answer(
         cors.grant(origin.as_ref(), response.headers_mut());
     }
     // The connection may be out of step with the client (a body is half read, or its end is
-    // disputed), so HTTP/1 must close it. A connection in the reserve gives its place to the next.
+    // disputed), so HTTP/1 must close it. A connection in the reserve gives its place to the next;
+    // with HTTP/2 the end of the exchange closes it.
     let is_out_of_step = is_interrupted || status == StatusCode::PAYLOAD_TOO_LARGE || !has_supported_framing;
     let must_close = is_out_of_step || client.is_reserved();
     if version < Version::HTTP_2 && must_close {
@@ -121,12 +165,11 @@ async fn answer(
     response
 }
 
-/// Finds the handler and runs it within its time. `audited` is set when the route is audited.
-async fn handle<'a>(
+/// Checks the head and runs the route's handler within its time.
+async fn handle(
     target: &Target<'_>,
-    trail: &'a AuditTrail,
-    audited: &mut Option<AuditedRequest<'a>>,
-    mut request: Request,
+    route: Result<&Route, Rejection>,
+    request: Request,
     request_timeout: Duration,
 ) -> Result<Response, Rejection> {
     check_host(&request.head)?;
@@ -143,12 +186,7 @@ async fn handle<'a>(
     {
         return Ok(response);
     }
-    let route = target.route(request.method(), request.path())?;
-    if let Some(route) = route.audited {
-        request.audit = AuditNotes::new();
-        let (notes, source) = (request.audit.clone(), request.source);
-        *audited = Some(AuditedRequest { trail, route, notes, source, status: None });
-    }
+    let route = route?;
 
     // A panic in a handler ends its request and not the connection. `AssertUnwindSafe` is sound:
     // handlers share only snapshots and actors' handles, and a panic in a handler leaves neither

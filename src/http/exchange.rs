@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use arc_swap::{ArcSwap, Guard};
 use hyper::Version;
 use hyper::http::request::Parts;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::limits::Limits;
@@ -40,22 +41,39 @@ impl Conditions {
     }
 }
 
+/// The most answers to refused requests that the client of one connection may leave unread before
+/// the connection is closed. Such answers are not counted with the open requests.
+const MOST_UNREAD_REFUSALS: usize = 16;
+
 /// What the requests of one connection share.
 pub(super) struct Client {
     conditions: Conditions,
     peer: Source,
     permit: ConnectionPermit,
+    accepted_at: Instant,
     requests_begun: AtomicU64,
     requests_ended: AtomicU64,
     /// By request number: since when the answer waits for the client to take more of it.
     waiting_since: Mutex<BTreeMap<u64, Instant>>,
+    /// Refused requests whose answers the client has not taken.
+    unread_refusals: AtomicUsize,
+    closing: Notify,
 }
 
 impl Client {
     pub fn new(conditions: Conditions, peer: Source, permit: ConnectionPermit) -> Self {
         conditions.open_connections.inc();
-        let (requests_begun, requests_ended) = Default::default();
-        Self { conditions, peer, permit, requests_begun, requests_ended, waiting_since: Mutex::default() }
+        Self {
+            conditions,
+            peer,
+            permit,
+            accepted_at: Instant::now(),
+            requests_begun: AtomicU64::new(0),
+            requests_ended: AtomicU64::new(0),
+            waiting_since: Mutex::default(),
+            unread_refusals: AtomicUsize::new(0),
+            closing: Notify::new(),
+        }
     }
 
     /// The limits as they are now.
@@ -68,9 +86,33 @@ impl Client {
         &self.conditions.shutdown
     }
 
+    /// When the connection was accepted.
+    pub fn accepted_at(&self) -> Instant {
+        self.accepted_at
+    }
+
     /// Whether more than half of the listener's connections or requests are taken.
     pub fn is_listener_half_full(&self) -> bool {
         self.permit.source().load().is_half_full(&self.limits())
+    }
+
+    /// Waits until one of the connection's requests asks for its end: too many answers to refused
+    /// requests are unread, or the connection is in the reserve and has had its request.
+    pub async fn wait_for_close(&self) {
+        self.closing.notified().await;
+    }
+
+    /// Counts a refused request until its answer is sent. The connection of a trusted proxy stays
+    /// open, because it carries the requests of many clients, and proxies read their answers.
+    fn begin_refusal(&self) {
+        let unread = self.unread_refusals.fetch_add(1, Ordering::Relaxed) + 1;
+        if unread > MOST_UNREAD_REFUSALS && !self.conditions.is_trusted_proxy(self.peer) {
+            self.closing.notify_one();
+        }
+    }
+
+    fn end_refusal(&self) {
+        self.unread_refusals.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether the connection is in the reserve; see [`Limits`].
@@ -78,9 +120,14 @@ impl Client {
         self.permit.is_reserved()
     }
 
-    /// The source of a request with this head (see [`source_address`]), and an account for what the
-    /// request holds.
-    fn admit(&self, head: &Parts) -> (Source, RequestPermit) {
+    /// The peer: its address, or the unix socket.
+    pub fn peer(&self) -> Source {
+        self.peer
+    }
+
+    /// The source of a request with this head (see [`source_address`]), whether a trusted proxy
+    /// should have named it and did not, and an account for what the request holds.
+    fn admit(&self, head: &Parts) -> (Source, bool, RequestPermit) {
         let limits = self.limits();
         let trusted = |address| (self.conditions.trusted_proxy)(address);
         let source = match self.peer {
@@ -96,7 +143,7 @@ impl Client {
         // The header, not the address, decides: a client may have the proxy's address too.
         let names_client = head.headers.contains_key(name_of(limits.forwarded_header));
         let is_exempt = self.conditions.is_trusted_proxy(self.peer) && !names_client;
-        (source, RequestPermit::new(account, is_exempt, head.version < Version::HTTP_2))
+        (source, is_exempt, RequestPermit::new(account, is_exempt, head.version < Version::HTTP_2))
     }
 
     /// How many requests began, and how many of them ended.
@@ -129,14 +176,18 @@ pub(super) struct Exchange {
     permit: RequestPermit,
     /// Number of the request on its connection, from 0.
     number: u64,
+    /// Whether the request was refused because of the limits.
+    is_refused: bool,
+    /// Whether the peer is a trusted proxy that did not name its client.
+    is_unnamed: bool,
 }
 
 impl Exchange {
     /// Begins an exchange for a request with this head.
     pub fn begin(client: Arc<Client>, head: &Parts) -> Self {
         let number = client.requests_begun.fetch_add(1, Ordering::Relaxed);
-        let (source, permit) = client.admit(head);
-        Self { client, source, permit, number }
+        let (source, is_unnamed, permit) = client.admit(head);
+        Self { client, source, permit, number, is_refused: false, is_unnamed }
     }
 
     /// The connection.
@@ -147,6 +198,12 @@ impl Exchange {
     /// Where the request comes from.
     pub fn source(&self) -> Source {
         self.source
+    }
+
+    /// Whether the peer is a trusted proxy that did not name its client. The request then has no
+    /// share of its own.
+    pub fn is_unnamed(&self) -> bool {
+        self.is_unnamed
     }
 
     /// An account for the request's body.
@@ -165,7 +222,8 @@ impl Exchange {
     }
 
     /// Whether the request may be handled: what is open, with this request, is within the limits.
-    /// Where only the reserve has room, a request must be for a reserved route.
+    /// Where only the reserve has room, a request must be for a reserved route. A request that may
+    /// not be handled is no longer counted as open.
     pub fn is_within_limits(&mut self, is_reserved_route: bool) -> bool {
         let limits = self.client.limits();
         if is_reserved_route {
@@ -173,7 +231,12 @@ impl Exchange {
         }
         self.client.permit.leave_reserve(&limits);
         let has_connection = is_reserved_route || !self.client.is_reserved();
-        has_connection && self.permit.is_within_limits(&limits)
+        let is_within_limits = has_connection && self.permit.is_within_limits(&limits);
+        if !is_within_limits && !std::mem::replace(&mut self.is_refused, true) {
+            self.permit.give_back();
+            self.client.begin_refusal();
+        }
+        is_within_limits
     }
 
     /// Takes room for an answer of this many bytes; `false` when there is not enough.
@@ -185,6 +248,12 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.await_answer();
+        if self.is_refused {
+            self.client.end_refusal();
+        }
+        if self.client.is_reserved() {
+            self.client.closing.notify_one();
+        }
         self.client.requests_ended.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -17,10 +17,11 @@ pub enum ForwardedHeader {
 }
 
 /// The share of connections, open requests and body bytes that only reserved routes may use: an
-/// eighth.
+/// eighth, rounded down.
 const RESERVE: usize = 8;
 
 /// What one listener allows its clients. The values may change while the listener is served.
+/// Quarters are rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most connections open at once. Further connections wait in the kernel's backlog until
@@ -35,7 +36,7 @@ pub struct Limits {
     /// A connection on which no request began, ended or was under way for this long is closed,
     /// within twice this time; after five seconds while more than half of the connections or
     /// requests are taken. This also ends a client that sends the head of a later request too
-    /// slowly.
+    /// slowly, or leaves an answer unread.
     pub idle_timeout: Duration,
     /// Time for a request, its body included, unless its route has a limit of its own.
     pub request_timeout: Duration,
@@ -46,7 +47,7 @@ pub struct Limits {
     /// Requests open at once on one HTTP/2 connection.
     pub concurrent_streams: u32,
     /// Requests open at once on all connections, until their answers are sent; more are answered
-    /// 503. Bounds the memory of heads. A source may have a quarter of them.
+    /// 503 and not counted. Bounds the memory of heads. A source may have a quarter of them.
     pub requests: usize,
     /// Bytes of all bodies that are being read or worked on; a request beyond them is answered 503.
     /// A source may have a quarter of them.
@@ -65,12 +66,12 @@ impl Limits {
     }
 }
 
-/// What one source may have of a limit.
+/// What one source may have of a limit: a quarter, rounded up.
 pub(super) fn quarter(limit: usize) -> usize {
     limit.div_ceil(4)
 }
 
-/// The part of a limit that only reserved routes may use.
+/// The part of a limit that only reserved routes may use: an eighth, rounded down.
 pub(super) fn reserve(limit: usize) -> usize {
     limit / RESERVE
 }

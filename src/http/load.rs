@@ -162,7 +162,7 @@ impl SourceLoad {
 impl Drop for SourceLoad {
     fn drop(&mut self) {
         let mut sources = self.load.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        // The source may have come back in the meantime with counts of its own.
+        // A new connection may have made new counts for the source in the meantime.
         if sources.get(&self.network).is_some_and(|source| source.strong_count() == 0) {
             sources.remove(&self.network);
         }
@@ -170,9 +170,11 @@ impl Drop for SourceLoad {
 }
 
 /// One open request of a source, with what it takes of the listener's room. Everything is given
-/// back when it is dropped.
+/// back when it is dropped, or earlier with [`RequestPermit::give_back`].
 pub(super) struct RequestPermit {
     source: Arc<SourceLoad>,
+    /// Whether the request is still counted.
+    is_counted: bool,
     /// Whether the source is a trusted proxy that named no client. It has no limits of its own:
     /// it may be the server of many clients.
     is_exempt: bool,
@@ -188,7 +190,7 @@ impl RequestPermit {
         source.load.requests.fetch_add(1, Ordering::Relaxed);
         source.requests.fetch_add(1, Ordering::Relaxed);
         source.occupied_connections.fetch_add(usize::from(occupies_connection), Ordering::Relaxed);
-        Self { source, is_exempt, occupies_connection, is_reserved: false, answer_bytes: 0 }
+        Self { source, is_counted: true, is_exempt, occupies_connection, is_reserved: false, answer_bytes: 0 }
     }
 
     /// Records that the request is for a reserved route.
@@ -222,6 +224,19 @@ impl RequestPermit {
             refused.inc();
         }
         is_within
+    }
+
+    /// Ends the count of a request that is refused. Its answer may wait for the client as long as
+    /// the client wants, and must not take room from other clients in that time.
+    pub(super) fn give_back(&mut self) {
+        self.give_answer_bytes_back();
+        if std::mem::take(&mut self.is_counted) {
+            let Self { source, occupies_connection, is_reserved, .. } = self;
+            source.load.requests.fetch_sub(1, Ordering::Relaxed);
+            source.requests.fetch_sub(1, Ordering::Relaxed);
+            source.occupied_connections.fetch_sub(usize::from(*occupies_connection), Ordering::Relaxed);
+            source.reserved_requests.fetch_sub(usize::from(*is_reserved), Ordering::Relaxed);
+        }
     }
 
     /// Takes room for an answer that the client has not taken, in bytes; `false` when there is not
@@ -260,12 +275,7 @@ impl RequestPermit {
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.give_answer_bytes_back();
-        let Self { source, occupies_connection, is_reserved, .. } = self;
-        source.load.requests.fetch_sub(1, Ordering::Relaxed);
-        source.requests.fetch_sub(1, Ordering::Relaxed);
-        source.occupied_connections.fetch_sub(usize::from(*occupies_connection), Ordering::Relaxed);
-        source.reserved_requests.fetch_sub(usize::from(*is_reserved), Ordering::Relaxed);
+        self.give_back();
     }
 }
 
@@ -370,6 +380,43 @@ mod tests {
         let mut other = request(&load, 101);
         other.use_reserve();
         assert!(other.is_within_limits(&limits));
+    }
+
+    #[test]
+    fn a_request_that_gives_its_counts_back_takes_no_room() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let refused: Vec<_> = (0..64)
+            .map(|_| {
+                let mut request = request(&load, 1);
+                request.use_reserve();
+                request.give_back();
+                request
+            })
+            .collect();
+        assert!(request(&load, 1).is_within_limits(&limits));
+        assert_eq!(load.requests.load(Ordering::Relaxed), 0);
+        drop(refused);
+        assert_eq!(load.requests.load(Ordering::Relaxed), 0, "a request is given back once");
+    }
+
+    #[test]
+    fn the_last_eighth_of_the_bodies_is_kept_for_reserved_requests() {
+        let (load, limits) = (Arc::new(Load::default()), limits());
+        let held: Vec<_> = (0..4)
+            .map(|last| {
+                let mut body = request(&load, last).body_permit();
+                assert!(body.take(175, &limits));
+                body
+            })
+            .collect();
+        assert!(!request(&load, 100).body_permit().take(1, &limits));
+        let mut reserved = request(&load, 101);
+        reserved.use_reserve();
+        let mut body = reserved.body_permit();
+        assert!(body.take(100, &limits));
+        assert!(!reserved.body_permit().take(1, &limits), "the reserve is used up");
+        drop((held, body));
+        assert_eq!(load.body_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]

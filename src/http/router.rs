@@ -52,10 +52,14 @@ pub struct Routes {
     routes: Vec<(&'static str, Route)>,
     /// Whether clients call the interface by HTTPS; see [`Routes::called_by_https`].
     pub(super) is_https: bool,
+    /// Whether clients call the interface without a proxy; see [`Router::without_proxy`].
+    pub(super) is_called_directly: bool,
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
     /// Paths that may use the reserve of connections, requests and bodies.
     reserved: &'static [&'static str],
+    /// An event that was given before the first route.
+    stray_event: Option<&'static str>,
 }
 
 /// One method of one path.
@@ -72,7 +76,17 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// A router without routes. `name` appears in logs and metrics.
     pub fn new(name: &'static str, state: Arc<S>) -> Self {
         let reject = |rejection| reject(E::from(rejection));
-        let routes = Routes { name, cors: None, reject, routes: Vec::new(), is_https: false, open: &[], reserved: &[] };
+        let routes = Routes {
+            name,
+            cors: None,
+            reject,
+            routes: Vec::new(),
+            is_https: false,
+            is_called_directly: false,
+            open: &[],
+            reserved: &[],
+            stray_event: None,
+        };
         Self { routes, state, error: PhantomData }
     }
 
@@ -93,6 +107,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// Their requests must end soon.
     pub fn reserve(mut self, patterns: &'static [&'static str]) -> Self {
         self.routes.reserved = patterns;
+        self
+    }
+
+    /// Says that clients call the interface without a proxy, also from an address that is trusted
+    /// as one. A missing name of the client is then no cause for a warning.
+    pub fn without_proxy(mut self) -> Self {
+        self.routes.is_called_directly = true;
         self
     }
 
@@ -134,7 +155,8 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         self
     }
 
-    /// Every request to the route that was added last has an event in the audit trail.
+    /// Every request to the route that was added last has an event in the audit trail, also one
+    /// that is refused before its handler runs.
     pub fn audited(self, event: &'static str) -> Self {
         self.audited_as(AuditedRoute { event, only_refusals: false })
     }
@@ -146,8 +168,9 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     }
 
     fn audited_as(mut self, audited: AuditedRoute) -> Self {
-        if let Some((_, route)) = self.routes.routes.last_mut() {
-            route.audited = Some(audited);
+        match self.routes.routes.last_mut() {
+            Some((_, route)) => route.audited = Some(audited),
+            None => self.routes.stray_event = Some(audited.event),
         }
         self
     }
@@ -159,6 +182,19 @@ impl Routes {
     pub fn called_by_https(mut self, is_https: bool) -> Self {
         self.is_https = is_https;
         self
+    }
+}
+
+impl Routes {
+    /// Checks that every pattern that has a property is a route, and every event has one: a typo
+    /// would switch a protection off.
+    fn check_patterns(&self) -> Result<(), RouteError> {
+        let is_route = |pattern: &str| self.routes.iter().any(|(routed, _)| *routed == pattern);
+        let patterns = self.open.iter().chain(self.reserved).copied();
+        match patterns.chain(self.stray_event).find(|pattern| !is_route(pattern)) {
+            Some(pattern) => Err(RouteError::Unrouted { interface: self.name, pattern }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -198,6 +234,15 @@ pub enum RouteError {
         pattern: &'static str,
         /// Why the router of paths does not take the pattern.
         source: matchit::InsertError,
+    },
+    /// A pattern of [`Router::reserve`] or [`Router::open_to_all`] is not a route of its interface,
+    /// or an event of [`Router::audited`] stands before the first route.
+    #[error("{interface}: {pattern} is not a route")]
+    Unrouted {
+        /// Name of the interface, as in logs and metrics.
+        interface: &'static str,
+        /// The pattern, or the event.
+        pattern: &'static str,
     },
     /// A site has no interface.
     #[error("an address needs at least one interface")]
@@ -244,6 +289,7 @@ impl Site {
             paths: matchit::Router::new(),
         };
         for mut interface in interfaces {
+            interface.check_patterns()?;
             let routes = std::mem::take(&mut interface.routes);
             site.unmatched.push(metrics.route(interface.name, UNMATCHED));
             site.interfaces.push(interface);

@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -55,7 +56,8 @@ impl Server {
     pub async fn run(self, listener: impl Into<Listener>) {
         let listener = listener.into();
         let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
-        let dispatcher = Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit });
+        let dispatcher =
+            Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit, has_warned: AtomicBool::new(false) });
         let open_connections = metrics.open_connections.clone();
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();

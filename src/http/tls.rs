@@ -57,26 +57,35 @@ pub struct Certificate {
     chain: PathBuf,
     private_key: PathBuf,
     current: ArcSwap<CertifiedKey>,
-    /// When the files were changed last, as of the last attempt to read them.
-    modified: Mutex<[Option<SystemTime>; 2]>,
+    /// When the files that are in use, and those that could not be used, were changed last.
+    modified: Mutex<Modified>,
     expiry: Gauge,
+}
+
+/// When both files were changed last; `None` for a file without such a time.
+type FileTimes = [Option<SystemTime>; 2];
+
+#[derive(Debug, Default)]
+struct Modified {
+    in_use: FileTimes,
+    /// Of the last attempt, when it failed.
+    unusable: Option<FileTimes>,
 }
 
 impl Certificate {
     /// Reads the certificate chain and its private key from PEM files.
     pub fn load(chain: &Path, private_key: &Path) -> Result<Arc<Self>, TlsError> {
+        let in_use = file_times([chain, private_key]);
         let (key, not_after) = read(chain, private_key)?;
         let expiry = Gauge::default();
         expiry.set(not_after);
-        let certificate = Self {
+        Ok(Arc::new(Self {
             chain: chain.to_owned(),
             private_key: private_key.to_owned(),
             current: ArcSwap::from_pointee(key),
-            modified: Mutex::default(),
+            modified: Mutex::new(Modified { in_use, unusable: None }),
             expiry,
-        };
-        *certificate.last_modified() = certificate.modification_times();
-        Ok(Arc::new(certificate))
+        }))
     }
 
     /// Adds the time at which the certificate expires to `registry`.
@@ -97,29 +106,46 @@ impl Certificate {
     /// Reads the files again, for new connections. When they cannot be used, the old certificate
     /// stays.
     pub fn reload(&self) -> Result<(), TlsError> {
-        *self.last_modified() = self.modification_times();
-        let (key, not_after) = read(&self.chain, &self.private_key)?;
+        // The times are read first, so that a change while the files are read is seen later.
+        let times = self.file_times();
+        let (key, not_after) =
+            read(&self.chain, &self.private_key).inspect_err(|_| self.modified().unusable = Some(times))?;
         self.current.store(Arc::new(key));
         self.expiry.set(not_after);
+        *self.modified() = Modified { in_use: times, unusable: None };
         Ok(())
     }
 
-    /// The same when one of the files was changed since the last attempt; returns whether it was.
+    /// The same when one of the files was changed since they were taken into use; returns whether
+    /// they were. Files that cannot be used are read again each time, because the cause may pass
+    /// without a change of the files. Of the same files only the first error is returned.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        let is_changed = *self.last_modified() != self.modification_times();
-        if is_changed {
-            self.reload()?;
+        let times = self.file_times();
+        let is_known_as_unusable = {
+            let modified = self.modified();
+            if modified.in_use == times {
+                return Ok(false);
+            }
+            modified.unusable == Some(times)
+        };
+        match self.reload() {
+            Ok(()) => Ok(true),
+            Err(_) if is_known_as_unusable => Ok(false),
+            Err(error) => Err(error),
         }
-        Ok(is_changed)
     }
 
-    fn modification_times(&self) -> [Option<SystemTime>; 2] {
-        [&self.chain, &self.private_key].map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok())
+    fn file_times(&self) -> FileTimes {
+        file_times([&self.chain, &self.private_key])
     }
 
-    fn last_modified(&self) -> MutexGuard<'_, [Option<SystemTime>; 2]> {
+    fn modified(&self) -> MutexGuard<'_, Modified> {
         self.modified.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn file_times(paths: [&Path; 2]) -> FileTimes {
+    paths.map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok())
 }
 
 impl ResolvesServerCert for Certificate {

@@ -63,7 +63,7 @@ fn check_names(operator: &Operator, request: &Request) -> Result<(), OperatorErr
         None => request.authority().unwrap_or_default().to_owned(),
     };
     let name = host_of(&host);
-    if !is_local(name) && !operator.hosts.iter().any(|accepted| accepted.eq_ignore_ascii_case(name)) {
+    if !is_address_or_localhost(name) && !operator.hosts.iter().any(|accepted| accepted.eq_ignore_ascii_case(name)) {
         return Err(OperatorError::OtherHost { host: name.to_owned() });
     }
     match request.header(&ORIGIN)? {
@@ -81,7 +81,7 @@ fn host_of(host: &str) -> &str {
 }
 
 /// Whether a host is an address or `localhost`, which no other site can have as its name.
-fn is_local(host: &str) -> bool {
+fn is_address_or_localhost(host: &str) -> bool {
     address_of_host(host).is_some() || is_loopback_host(host)
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_localhost_are_local_names() {
+    fn addresses_and_localhost_are_names_that_no_other_site_has() {
         for (host, expected) in [
             ("127.0.0.1:8084", true),
             ("127.0.0.1", true),
@@ -111,7 +111,7 @@ mod tests {
             ("", false),
             ("a b", false),
         ] {
-            assert_eq!(is_local(host_of(host)), expected, "{host:?}");
+            assert_eq!(is_address_or_localhost(host_of(host)), expected, "{host:?}");
         }
     }
 

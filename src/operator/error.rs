@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::SignInError;
 use selfsame_protocol::json::BodyError;
+use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
 use selfsame_storage::StoreError;
 
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
@@ -29,9 +30,20 @@ pub enum OperatorError {
     /// The body is not a JSON object with the expected fields.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// The value of a field is not valid, or the signing keys cannot be rotated now.
-    #[error("{0}")]
-    Field(String),
+    /// The value of a field is not valid.
+    #[error("{name}: {problem}")]
+    Field {
+        /// The name of the field.
+        name: &'static str,
+        /// What is wrong with the value, which may be part of the text.
+        problem: String,
+    },
+    /// The signing keys cannot be rotated now.
+    #[error(transparent)]
+    KeyTooYoung(#[from] KeyTooYoung),
+    /// The signing key to revoke does not exist.
+    #[error(transparent)]
+    UnknownKey(#[from] UnknownKey),
     /// No verification key is the simulator's.
     #[error("no verification key of staging is the simulator's; set verifier.keys.staging")]
     NoSimulator,
@@ -67,7 +79,17 @@ impl InterfaceError for OperatorError {
             Self::Http(rejection) => rejection.reason(),
             Self::Unauthorized => "the operator's token is missing or wrong".to_owned(),
             Self::OtherHost { .. } => "the host is another name".to_owned(),
-            other => other.to_string(),
+            Self::Body(error) => error.reason(),
+            Self::Field { name, .. } => format!("{name} is not valid"),
+            Self::UnknownKey(_) => "no signing key has this id".to_owned(),
+            other @ (Self::OtherOrigin
+            | Self::KeyTooYoung(_)
+            | Self::NoSimulator
+            | Self::NotDevelopment { .. }
+            | Self::UnknownRoot { .. }
+            | Self::Metrics(_)
+            | Self::SignIn(_)
+            | Self::Store(_)) => other.to_string(),
         }
     }
 
@@ -81,7 +103,9 @@ impl InterfaceError for OperatorError {
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 response
             }
-            Self::Body(_) | Self::Field(_) => answer(StatusCode::BAD_REQUEST, "bad_request"),
+            Self::Body(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
+                answer(StatusCode::BAD_REQUEST, "bad_request")
+            }
             Self::NoSimulator | Self::UnknownRoot { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
             Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
                 answer(StatusCode::FORBIDDEN, "forbidden")

@@ -31,7 +31,7 @@ pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Res
     let body = request.read_json(BODY_LIMIT).await?;
     let Rotate { now } = from_object(&body)?;
     let sign_in = operator.service.sign_in();
-    sign_in.rotate_keys(now).await?.map_err(|error| OperatorError::Field(error.to_string()))?;
+    sign_in.rotate_keys(now).await??;
     let keys: Vec<Key> = sign_in.signing_keys().await?.into_iter().map(key).collect();
     if let Some(current) = keys.iter().find(|key| key.state == "current") {
         request.audit().concerns(current.kid.as_str());
@@ -44,9 +44,10 @@ pub async fn revoke(operator: Arc<Operator>, mut request: Request) -> Result<Res
     let body = request.read_json(BODY_LIMIT).await?;
     let Revoke { kid, end_sessions } = from_object(&body)?;
     let audit = request.audit();
-    audit.concerns(kid.as_str());
     let sign_in = operator.service.sign_in();
-    sign_in.revoke_key(&kid, end_sessions).await?.map_err(|error| OperatorError::Field(error.to_string()))?;
+    sign_in.revoke_key(&kid, end_sessions).await??;
+    // Only now is the text known to be the id of a key. It could be a token that was pasted.
+    audit.concerns(kid.as_str());
     if end_sessions {
         audit.outcome("success_sessions_ended");
     }

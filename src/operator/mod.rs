@@ -42,6 +42,7 @@ use crate::interface::Interface;
 pub fn routes(operator: Arc<Operator>) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
         .reserve(&["/health", "/ready", "/metrics"])
+        .without_proxy()
         // Probes and Prometheus call these by any name and without a token.
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/ready", ready::ready)

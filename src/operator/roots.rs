@@ -10,8 +10,10 @@ use selfsame_protocol::number;
 use selfsame_protocol::operator::{ListedRoot, NewRoot, OldRoot};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
-use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
-use selfsame_protocol::verification::{LegacyIdentifier, ProofKind};
+use selfsame_protocol::verification::LegacyIdentifier;
+use selfsame_protocol::verification::roots::{
+    IdentifiersError, RootKey, RootTrust, TrustedRoot, check_identifiers, is_ahead,
+};
 
 use super::error::OperatorError;
 use super::state::Operator;
@@ -19,7 +21,7 @@ use crate::http::{AuditNotes, Request, Response, json};
 
 pub(super) const BODY_LIMIT: usize = 4096;
 
-pub(super) fn listed(trusted: &TrustedRoot) -> ListedRoot {
+pub(super) fn to_listed_root(trusted: &TrustedRoot) -> ListedRoot {
     let time = UNIX_EPOCH + trusted.trust.time.since_epoch();
     ListedRoot::new(trusted, humantime::format_rfc3339_seconds(time).to_string())
 }
@@ -28,18 +30,8 @@ pub(super) fn listed(trusted: &TrustedRoot) -> ListedRoot {
 pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let NewRoot { root: value, kind, environment, mut identifiers, time } = from_object(&body)?;
-    match (kind, identifiers.is_empty()) {
-        (ProofKind::Legacy, true) => {
-            let message = "identifiers: is missing; name the credentials that all members of the root's tree have, \
-                           such as orb";
-            return Err(OperatorError::Field(message.to_owned()));
-        }
-        (ProofKind::Current, false) => {
-            let message = "identifiers: is for legacy roots only; a current proof names its issuer instead";
-            return Err(OperatorError::Field(message.to_owned()));
-        }
-        _ => {}
-    }
+    let invalid = |error: IdentifiersError| OperatorError::Field { name: "identifiers", problem: error.to_string() };
+    check_identifiers(kind, &identifiers).map_err(invalid)?;
     identifiers.sort_unstable();
     identifiers.dedup();
     let now = operator.clock.unix_seconds();
@@ -50,15 +42,16 @@ pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Respon
     let key = RootKey { environment, kind, root: value };
     let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers } };
     trust(&operator, request.audit(), &trusted).await?;
-    Ok(json(StatusCode::OK, &listed(&trusted)))
+    Ok(json(StatusCode::OK, &to_listed_root(&trusted)))
 }
 
 /// Trusts a root durably.
 pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &TrustedRoot) -> Result<(), OperatorError> {
     let TrustedRoot { key, trust } = trusted;
-    audit.concerns(format!("{} {}", shown(key), LegacyIdentifier::names(&trust.identifiers)));
+    audit.concerns(format!("{} {}", describe_root(key), LegacyIdentifier::names(&trust.identifiers)));
     if !is_below_field(&key.root.to_number()) {
-        return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
+        let problem = "it is not below the modulus of the BN254 scalar field".to_owned();
+        return Err(OperatorError::Field { name: "root", problem });
     }
     operator.service.verification().trust_root(trusted.clone()).await?;
     Ok(())
@@ -69,7 +62,7 @@ pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Res
     let body = request.read_json(BODY_LIMIT).await?;
     let OldRoot { root, kind, environment } = from_object(&body)?;
     let key = RootKey { environment, kind, root };
-    request.audit().concerns(shown(&key));
+    request.audit().concerns(describe_root(&key));
     if !operator.service.verification().remove_root(key).await? {
         return Err(OperatorError::UnknownRoot { root: number::canonical(root) });
     }
@@ -79,25 +72,24 @@ pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Res
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let roots = operator.service.verification().trusted_roots();
-    let roots: Vec<ListedRoot> = roots.to_vec().iter().map(listed).collect();
+    let roots: Vec<ListedRoot> = roots.to_vec().iter().map(to_listed_root).collect();
     Ok(json(StatusCode::OK, &roots))
 }
 
 /// A root as an audit event names it: its kind, its environment and the root.
-fn shown(RootKey { environment, kind, root }: &RootKey) -> String {
+fn describe_root(RootKey { environment, kind, root }: &RootKey) -> String {
     format!("{} {} {}", kind.name(), environment.name(), number::canonical(*root))
 }
 
 /// Reads a time that is at most slightly ahead of `now`.
 fn past_time(text: &str, now: UnixSeconds) -> Result<UnixSeconds, OperatorError> {
+    let invalid = |problem| OperatorError::Field { name: "time", problem };
     let time = seconds(text).ok_or_else(|| {
-        OperatorError::Field(format!(
-            "time: {text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"
-        ))
+        invalid(format!("{text:?} is not a time since 1970 in UTC; write it like 2026-07-01T00:00:00Z"))
     })?;
     if is_ahead(time, now) {
         let now = humantime::format_rfc3339_seconds(UNIX_EPOCH + now.since_epoch());
-        return Err(OperatorError::Field(format!("time: {text:?} is in the future; the service's time is {now}")));
+        return Err(invalid(format!("{text:?} is in the future; the service's time is {now}")));
     }
     Ok(time)
 }

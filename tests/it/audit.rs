@@ -53,6 +53,12 @@ async fn calls_of_the_operator_have_one_event_each() {
     let http = reqwest::Client::new();
     let post = |path: &str, body: Value| http.post(format!("{}{path}", daemon.process.operator)).json(&body);
     let root = json!({"root": "0x2a", "kind": "legacy", "environment": "staging", "identifiers": ["orb", "face"]});
+    let good = root.clone();
+    let changed = |field: &str, value: &str| {
+        let mut body = good.clone();
+        body[field] = json!(value);
+        body
+    };
     let concerns = json!({"concerns": "legacy staging 0x2a orb, face", "status": 200});
     let removed = json!({"concerns": "legacy staging 0x2a"});
     let simulated = json!({"root": "0x2b", "environment": "staging", "identifier": "orb"});
@@ -71,6 +77,28 @@ async fn calls_of_the_operator_have_one_event_each() {
             json!({}),
         ),
         ("early", post("/keys/rotate", json!({})).bearer_auth(&token), "keys_rotated", "refused", json!({})),
+        // What the operator pastes into the wrong place may be the token.
+        (
+            "time",
+            post("/roots", changed("time", SECRET)).bearer_auth(&token),
+            "root_trusted",
+            "refused",
+            json!({"reason": "time is not valid"}),
+        ),
+        (
+            "kind",
+            post("/roots", changed("kind", SECRET)).bearer_auth(&token),
+            "root_trusted",
+            "refused",
+            json!({"reason": "kind is malformed"}),
+        ),
+        (
+            "key",
+            post("/keys/revoke", json!({"kid": SECRET})).bearer_auth(&token),
+            "key_revoked",
+            "refused",
+            json!({"reason": "no signing key has this id"}),
+        ),
     ];
     let log = expect_events(daemon, requests).await;
     let without_request: Vec<_> =

@@ -9,7 +9,7 @@ use selfsame_storage::{GroupCommit, RequestWriter, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
-use crate::harness::{DaemonProcess, folder, refused_start, run};
+use crate::harness::{DaemonProcess, folder, refused_start, run, run_with};
 use crate::test_accounts::key;
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
@@ -276,6 +276,32 @@ fn the_token_is_not_sent_in_clear_to_another_machine() {
     }
     let (succeeded, text) = run(&["status", "--operator", "http://127.0.0.1:1", "--data", data]);
     assert!(!succeeded && text.contains("no answer from"), "{text}");
+}
+
+#[test]
+fn the_wallet_sends_the_token_neither_in_clear_nor_to_a_proxy() {
+    let folder = folder();
+    std::fs::write(folder.path().join("operator.token"), "a token").expect("written");
+    let data = folder.path().to_str().expect("text");
+    let wallet = folder.path().join("wallet.json").display().to_string();
+    let (made, text) = run(&["wallet", "new", "--wallet", &wallet]);
+    assert!(made, "{text}");
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    proxy.set_nonblocking(true).expect("the listener does not wait");
+    let proxy_url = format!("http://{}", proxy.local_addr().expect("an address"));
+    let prove = |operator: &str| {
+        let proxy = proxy_url.as_str();
+        let proof = ["wallet", "prove", "--wallet", &wallet, "--app", "app_staging_5e1f5a3e000000000000000000000001"];
+        let daemon = ["--kind", "legacy", "--action", "a", "--operator", operator, "--data", data];
+        run_with(&[&proof[..], &daemon].concat(), &[("HTTP_PROXY", proxy), ("http_proxy", proxy)])
+    };
+    for operator in ["http://192.0.2.1:8084", "http://selfsame.example:8084", "http://127.0.0.1.example:8084"] {
+        let (succeeded, text) = prove(operator);
+        assert!(!succeeded && text.contains("in clear text"), "{text}");
+    }
+    let (succeeded, text) = prove("http://127.0.0.1:1");
+    assert!(!succeeded && text.contains("no answer from"), "{text}");
+    assert!(proxy.accept().is_err(), "the proxy was called");
 }
 
 #[tokio::test]

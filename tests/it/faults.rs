@@ -93,6 +93,7 @@ async fn a_daemon_that_stops_serving_an_address_says_so_and_ends() {
     assert_eq!(status.expect("the daemon ends by itself").expect("the task does not panic").code(), Some(1));
     let text = std::fs::read_to_string(&log).expect("text");
     assert!(text.contains("a server ended by itself: task") && text.contains("panicked"), "{text}");
+    assert!(text.contains("\"event\":\"stopped\",\"outcome\":\"failed\""), "{text}");
 }
 
 /// The log is on a full disk, or goes into a pipe that has no reader.

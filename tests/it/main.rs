@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+mod account_creation;
 mod account_flows;
 mod audit;
 mod bad_input;

@@ -38,6 +38,20 @@ async fn public_listeners_speak_tls_and_the_operator_listener_does_not() {
         http.get(format!("http://{}/health", addresses[Interface::Operator])).send().await.expect("an answer");
     assert_eq!(operator.status(), 200);
 
+    // The operator's token must not cross a network in clear text.
+    let (tls, trusted) = certificate(&folder);
+    let data = tempfile::tempdir().expect("a folder for temporary files");
+    let reachable = TestDaemon::start_with(data.path(), |config| {
+        config.tls = Some(tls);
+        config.operator.allow_public = true;
+        config.listen[Interface::Operator] = ([0, 0, 0, 0], 0).into();
+    })
+    .await;
+    let port = reachable.addresses[Interface::Operator].port();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().expect("a client");
+    assert_eq!(client.get(format!("https://127.0.0.1:{port}/health")).send().await.expect("an answer").status(), 200);
+    assert!(client.get(format!("http://127.0.0.1:{port}/health")).send().await.is_err(), "it speaks plain HTTP");
+
     // A client that does not speak TLS is disconnected; other clients do not notice.
     let mut stranger = TcpStream::connect(addresses[Interface::SignIn]).await.expect("connected");
     stranger.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.expect("sent");
@@ -90,6 +104,29 @@ async fn a_new_certificate_is_served_without_a_restart() {
         .find_map(|line| line.strip_prefix("selfsame_tls_certificate_expiry_timestamp_seconds ")?.parse::<f64>().ok());
     // rcgen's certificates expire in the year 4096.
     assert!(expiry.is_some_and(|expiry| expiry > 6e10), "{expiry:?}");
+}
+
+/// The cause of a failed read can pass without a change of the files, for example when the process
+/// was out of file descriptors.
+#[test]
+fn files_that_could_not_be_used_are_read_again_and_reported_once() {
+    let folder = folder();
+    let (tls, _) = certificate(&folder);
+    let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
+    certificate(&folder);
+    let good = std::fs::read(&tls.certificate).expect("read");
+    let changed_at = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let write = |text: &[u8]| {
+        std::fs::write(&tls.certificate, text).expect("written");
+        let file = std::fs::File::options().write(true).open(&tls.certificate).expect("opened");
+        file.set_modified(changed_at).expect("the time is set");
+    };
+    write(b"not a certificate");
+    assert!(served.reload_if_changed().is_err());
+    assert!(!served.reload_if_changed().expect("the error was returned before"));
+    write(&good);
+    assert!(served.reload_if_changed().expect("the files are good"));
+    assert!(!served.reload_if_changed().expect("the files are good"));
 }
 
 #[test]

@@ -318,7 +318,16 @@ impl Client {
 
 /// An HTTP client that follows no redirects and gives up connecting after 5 seconds.
 pub(crate) fn http(url: &str) -> Result<reqwest::Client, ClientError> {
-    reqwest::Client::builder()
+    build(url, reqwest::Client::builder())
+}
+
+/// The same without the proxies that variables name, for calls with a secret.
+pub(crate) fn http_without_proxy(url: &str) -> Result<reqwest::Client, ClientError> {
+    build(url, reqwest::Client::builder().no_proxy())
+}
+
+fn build(url: &str, builder: reqwest::ClientBuilder) -> Result<reqwest::Client, ClientError> {
+    builder
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(5))
         .build()

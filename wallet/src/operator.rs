@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use reqwest::Url;
 use reqwest::header::AUTHORIZATION;
+use selfsame_protocol::net::is_loopback_host;
 use selfsame_protocol::operator::{ListedRoot, SimulatedRoot, Simulation, TOKEN_FILE};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use zeroize::Zeroizing;
 
-use crate::client::{ANSWER_TIMEOUT, ClientError, base, http, send};
+use crate::client::{ANSWER_TIMEOUT, ClientError, base, http_without_proxy, send};
 use crate::prove::{ProveError, SimulatedParty};
 
 /// Why a call of the operator interface failed.
@@ -17,6 +19,16 @@ pub enum OperatorError {
     /// The operator interface cannot be reached, or its answer is an error or cannot be read.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The interface is on another machine and is called by plain HTTP, so every machine on the way
+    /// could read the token.
+    #[error(
+        "{url} is not on this machine, and the operator's token would be sent in clear text; run the command there, or \
+         call it by https"
+    )]
+    TokenInClear {
+        /// The address of the operator interface, as it was given.
+        url: String,
+    },
     /// The operator's token cannot be read from the daemon's data folder.
     #[error("{}: {source}; give the daemon's data folder with --data", path.display())]
     Token {
@@ -43,15 +55,16 @@ impl Operator {
     /// # Errors
     /// [`ClientError::NotAnAddress`].
     pub fn new(url: &str) -> Result<Self, ClientError> {
-        Ok(Self { http: http(url)?, url: base(url)? })
+        Ok(Self { http: http_without_proxy(url)?, url: base(url)? })
     }
 
     /// Has a daemon that runs with `--dev` trust the root of a wallet's own identity tree, with the
     /// token in the daemon's data folder.
     ///
     /// # Errors
-    /// [`OperatorError::Token`] when the token cannot be read, and [`OperatorError::Client`], also
-    /// when the daemon runs without `--dev`.
+    /// [`OperatorError::TokenInClear`] when the token would leave this machine by plain HTTP,
+    /// [`OperatorError::Token`] when it cannot be read, and [`OperatorError::Client`], also when
+    /// the daemon runs without `--dev`.
     pub async fn trust_simulated_root(
         &self,
         root: Root,
@@ -59,6 +72,11 @@ impl Operator {
         identifier: LegacyIdentifier,
         data: &Path,
     ) -> Result<(), OperatorError> {
+        let is_safe = Url::parse(&self.url)
+            .is_ok_and(|url| url.scheme() == "https" || url.host_str().is_some_and(is_loopback_host));
+        if !is_safe {
+            return Err(OperatorError::TokenInClear { url: self.url.clone() });
+        }
         let path = data.join(TOKEN_FILE);
         let token = std::fs::read_to_string(&path).map_err(|source| OperatorError::Token { path, source })?;
         let token = Zeroizing::new(format!("Bearer {}", token.trim()));

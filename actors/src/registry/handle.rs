@@ -149,7 +149,9 @@ impl RegistryHandle {
         if let Some(step) = self.inner.steps.iter().find_map(|step| step.failing()) {
             return Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") });
         }
-        self.charge_source(&submission)?;
+        if let Some(source) = submission.source {
+            self.charge_source(source)?;
+        }
         check_request(&submission.operation, &reader.rules)?;
         let has_key = submission.idempotency_key.is_some();
         if !has_key {
@@ -169,8 +171,12 @@ impl RegistryHandle {
         Ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
     }
 
-    fn charge_source(&self, submission: &Submission) -> Result<(), SubmitError> {
-        let Some(source) = submission.source else { return Ok(()) };
+    /// Counts a request of `source` that its front-end refuses and does not submit, so that a
+    /// client cannot try secrets without end.
+    ///
+    /// # Errors
+    /// [`SubmitError::RateLimited`].
+    pub fn charge_source(&self, source: IpAddr) -> Result<(), SubmitError> {
         let charged = self.inner.per_source.charge(source, self.inner.reader.clock.now());
         charged.map_err(|TooManyRequests { retry_after }| SubmitError::RateLimited {
             scope: RateLimitScope::Source,

@@ -6,6 +6,7 @@
 //! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
 //! | [`submission`] | a request as it is submitted, and why it is refused |
+//! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
 //! | [`handle`] | the registry's handle |
 
@@ -17,4 +18,5 @@ pub(crate) mod request_tracker;
 pub(crate) mod state;
 pub(crate) mod submission;
 pub(crate) mod tree_maintainer;
+mod used_work;
 pub(crate) mod waiters;

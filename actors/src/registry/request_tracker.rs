@@ -15,6 +15,7 @@ use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Entry, RequestId};
 use selfsame_protocol::net::network_of;
+use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigner};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
@@ -24,6 +25,7 @@ use tracing::{Instrument, Span};
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::state::Admitter;
 use super::submission::{RateLimitScope, Submission, SubmitError};
+use super::used_work::UsedWork;
 use crate::support::rate::RateLimiter;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::Traced;
@@ -42,7 +44,8 @@ type Admitted = Result<RequestId, SubmitError>;
 pub(crate) struct RequestTracker;
 
 /// State of the tracker. After a restart the tracker reads the open requests and their locks from
-/// the store, and the counts of the limit by account start from zero.
+/// the store, the counts of the limit by account start from zero, and no proof of work is
+/// remembered.
 pub(crate) struct RequestTrackerState {
     admitter: Arc<Admitter>,
     /// Locks of open requests and the requests that hold them.
@@ -53,6 +56,7 @@ pub(crate) struct RequestTrackerState {
     open_keys: HashMap<B256, IdempotencyRecord>,
     /// Admitted requests of each account within the limit's window.
     per_account: RateLimiter<LeafIndex>,
+    used_work: UsedWork,
     last_sequence: u64,
 }
 
@@ -63,11 +67,15 @@ struct OpenRequest {
     locks: Vec<Lock>,
     /// Hash of its idempotency key; `None` when it has none, or was loaded from the store.
     key_hash: Option<B256>,
+    /// The proof of work that it was admitted with, if this tracker admitted it.
+    proof_of_work: Option<Solution>,
 }
 
 impl OpenRequest {
-    fn of(sequence: u64, operation: &Operation, key_hash: Option<B256>) -> Self {
-        Self { sequence, operation_hash: hash_operation(operation), locks: operation.locks(), key_hash }
+    /// A request that was loaded from the store.
+    fn of(sequence: u64, operation: &Operation) -> Self {
+        let (operation_hash, locks) = (hash_operation(operation), operation.locks());
+        Self { sequence, operation_hash, locks, key_hash: None, proof_of_work: None }
     }
 
     /// The account that the request changes.
@@ -130,13 +138,20 @@ impl RequestTrackerState {
         let mut locks = HashMap::new();
         let mut open = HashMap::new();
         for (sequence, Entry { request_id, operation }) in queued {
-            let request = OpenRequest::of(sequence, &operation, None);
+            let request = OpenRequest::of(sequence, &operation);
             locks.extend(request.locks.iter().map(|lock| (*lock, request_id)));
             open.insert(request_id, request);
         }
         admitter.reader.publication.mark_durable(last_sequence);
-        let per_account = RateLimiter::new();
-        let state = Self { admitter, locks, open, open_keys: HashMap::new(), per_account, last_sequence };
+        let state = Self {
+            admitter,
+            locks,
+            open,
+            open_keys: HashMap::new(),
+            per_account: RateLimiter::new(),
+            used_work: UsedWork::default(),
+            last_sequence,
+        };
         state.count_open_requests();
         Ok(state)
     }
@@ -152,11 +167,11 @@ impl RequestTrackerState {
         let key_hash = submission.idempotency_key.as_deref().map(|key| hash_key(key, &signer, submission.source));
         let checked = match self.known_request(key_hash, operation_hash) {
             Ok(Some(known)) => return self.answer_when_durable(known, reply),
-            Ok(None) => self.check_admission(&submission.operation, signer, operation_hash),
+            Ok(None) => self.check_admission(&submission, signer, operation_hash),
             Err(error) => Err(error),
         };
         match checked {
-            Ok(()) => self.accept(submission.operation, key_hash, operation_hash, reply),
+            Ok(()) => self.accept(submission, key_hash, operation_hash, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -183,10 +198,11 @@ impl RequestTrackerState {
         }
     }
 
-    /// Checks whether a new request is admitted: queue, locks, rules, limit by account.
+    /// Checks whether a new request is admitted: queue, locks, rules, proof of work, limit by
+    /// account.
     fn check_admission(
         &mut self,
-        operation: &Operation,
+        Submission { operation, proof_of_work, .. }: &Submission,
         signer: RecoveredSigner,
         operation_hash: B256,
     ) -> Result<(), SubmitError> {
@@ -207,13 +223,23 @@ impl RequestTrackerState {
         let now = reader.clock.now();
         let time = UnixSeconds(now.as_secs()).max(snapshot.tip().seal.time);
         registry::apply(operation, signer, &reader.rules, time, &mut Overlay::new(snapshot.as_ref()))??;
+        if let Some(proof) = proof_of_work {
+            if self.used_work.contains(proof) {
+                return Err(SubmitError::ProofOfWorkUsed);
+            }
+            if self.used_work.is_full() {
+                let reason = "too many requests with a proof of work".to_owned();
+                return Err(SubmitError::Unavailable { reason });
+            }
+        }
         let windows = self.per_account.under(limits.per_leaf_index);
         if let (Some(windows), Some(leaf_index)) = (windows, operation.leaf_index()) {
             let scope = RateLimitScope::LeafIndex;
             let limited = |wait| SubmitError::RateLimited { scope, retry_after: RetryAfter(wait) };
             windows.check(&leaf_index, 1, now).map_err(limited)?;
             // The charge comes after the signature and the rules, so that other clients cannot use
-            // up the account's limit.
+            // up the account's limit. An account without room in the windows passes uncounted: this
+            // limit protects the account, and the limit by source protects the service.
             windows.charge(leaf_index, 1, now);
         }
         Ok(())
@@ -229,7 +255,7 @@ impl RequestTrackerState {
 
     fn accept(
         &mut self,
-        operation: Operation,
+        Submission { operation, proof_of_work, .. }: Submission,
         key_hash: Option<B256>,
         operation_hash: B256,
         reply: RpcReplyPort<Admitted>,
@@ -241,7 +267,10 @@ impl RequestTrackerState {
         });
         self.last_sequence += 1;
         let sequence = self.last_sequence;
-        let open = OpenRequest { sequence, operation_hash, locks: operation.locks(), key_hash };
+        let open = OpenRequest { sequence, operation_hash, locks: operation.locks(), key_hash, proof_of_work };
+        if let Some(proof) = &proof_of_work {
+            self.used_work.insert(proof);
+        }
         self.locks.extend(open.locks.iter().map(|lock| (*lock, request_id)));
         self.open.insert(request_id, open);
         self.open_keys.extend(idempotency);
@@ -287,8 +316,11 @@ impl RequestTrackerState {
                 }
             }
             Ok(None) => {
-                // The account's limit gets the charge back.
+                // The account's limit gets the charge back, and the client its proof of work.
                 let closed = self.close(&request_id);
+                if let Some(proof) = closed.as_ref().and_then(|closed| closed.proof_of_work.as_ref()) {
+                    self.used_work.remove(proof);
+                }
                 let limit = self.admitter.reader.limits.load().per_leaf_index;
                 let windows = self.per_account.under(limit);
                 if let (Some(windows), Some(leaf_index)) = (windows, closed.and_then(|closed| closed.leaf_index())) {
@@ -327,6 +359,7 @@ impl RequestTrackerState {
         swept: SweepProgress,
         myself: &ActorRef<Traced<RequestTrackerMessage>>,
     ) -> Result<(), ActorProcessingErr> {
+        self.used_work.drop_passed(self.admitter.reader.clock.unix_seconds());
         let admitter = Arc::clone(&self.admitter);
         // A key that was used again keeps its new record: the commit of that record may still be
         // waiting, and a deletion after it would remove the record.

@@ -129,7 +129,8 @@ pub(super) async fn run_client(registry: RegistryHandle, random: SeededRandom, l
 pub(super) async fn send(registry: &RegistryHandle, log: &ClientLog, number: usize) -> bool {
     let SentRequest { operation, idempotency_key, .. } = log.requests()[number].clone();
     log.note(|| format!("send {number}"));
-    let submission = Submission { operation, source: None, idempotency_key: Some(idempotency_key) };
+    let submission =
+        Submission { operation, source: None, idempotency_key: Some(idempotency_key), proof_of_work: None };
     let answer = match registry.submit(submission).await {
         Ok(accepted) => Answer::Accepted(accepted.request_id),
         Err(SubmitError::Rule(_) | SubmitError::Duplicate { .. } | SubmitError::Request(_)) => Answer::Rejected,

@@ -9,7 +9,8 @@ use std::time::Duration;
 use selfsame_protocol::rate_limit::{NetworkMultiples, RateLimit, SlidingWindows, SourceWindows};
 use selfsame_protocol::time::RetryAfter;
 
-/// The most keys whose events are counted at a time, and the most networks of each size.
+/// The most keys whose events are counted at a time, and the most networks of each size. Bounds a
+/// [`RateLimiter`] to about 60 MB and a [`SourceLimiter`] to about 180 MB.
 const MAX_KEYS: usize = 100_000;
 
 /// A source address has used up its limit of requests.

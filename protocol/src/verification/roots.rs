@@ -32,6 +32,26 @@ pub struct RootKey {
 
 encode_fields!(RootKey { environment, kind, root });
 
+/// Why the credentials of a trusted root do not go with its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdentifiersError {
+    /// A legacy root without credentials.
+    #[error("is missing; name the credentials that all members of the root's tree have: [\"orb\"]")]
+    Missing,
+    /// A current root with credentials.
+    #[error("is for legacy roots only; a current proof names its issuer instead")]
+    NotLegacy,
+}
+
+/// Checks that a legacy root names credentials, and a current one none.
+pub fn check_identifiers(kind: ProofKind, identifiers: &[LegacyIdentifier]) -> Result<(), IdentifiersError> {
+    match (kind, identifiers.is_empty()) {
+        (ProofKind::Legacy, true) => Err(IdentifiersError::Missing),
+        (ProofKind::Current, false) => Err(IdentifiersError::NotLegacy),
+        (ProofKind::Legacy, false) | (ProofKind::Current, true) => Ok(()),
+    }
+}
+
 /// Since when a root is trusted, and for which credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootTrust {

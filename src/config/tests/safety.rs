@@ -9,7 +9,7 @@ use crate::http::LONGEST_SOCKET_PATH;
 #[test]
 fn an_unsafe_start_must_be_asked_for() {
     let everywhere = "listen.gateway = '0.0.0.0:8082'";
-    let cases: [(&str, &[&str]); 8] = [
+    let cases: [(&str, &[&str]); 10] = [
         (everywhere, &["urls.gateway_url: is missing", "every address of this machine"]),
         ("listen.gateway = '[::]:8082'", &["urls.gateway_url: is missing"]),
         ("listen.gateway = '10.0.0.7:8082'", &["listen.gateway: is plain HTTP", "insecure_http = true"]),
@@ -20,6 +20,14 @@ fn an_unsafe_start_must_be_asked_for() {
         ),
         ("listen.operator = '10.0.0.7:8084'", &["listen.operator: ", "other machines"]),
         ("listen.operator = '127.0.0.1:8082'", &["listen.operator: 127.0.0.1:8082 is also the address of gateway"]),
+        (
+            "listen.gateway = '0.0.0.0:8082'\nurls.gateway_url = 'http://localhost:8082'",
+            &["urls.gateway_url: is plain HTTP"],
+        ),
+        (
+            "listen.operator = '10.0.0.7:8084'\noperator.allow_public = true",
+            &["listen.operator: 10.0.0.7:8084 is plain HTTP", "insecure_http = true"],
+        ),
         ("operator.host = 'x'", &["operator.host: is not a known key", "hosts, allow_public"]),
     ];
     for (text, parts) in cases {
@@ -32,7 +40,8 @@ fn an_unsafe_start_must_be_asked_for() {
         "urls.id_url = 'http://id.example.org'\ninsecure_http = true",
         "urls.id_url = 'http://localhost:8080'",
         "urls.id_url = 'http://[::1]:8080'",
-        "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true",
+        "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true\ninsecure_http = true",
+        "listen.operator = '0.0.0.0:8084'\noperator.allow_public = true\n[tls]\ncertificate = 'a'\nprivate_key = 'b'",
         "listen.operator = '127.0.0.1:8082'\noperator.allow_public = true",
         "listen.operator = '[::1]:8084'",
     ] {

@@ -169,6 +169,7 @@ pub fn gateway(app: Arc<TestApp>) -> Router<TestApp, TestGatewayError> {
         .route(Method::GET, "/echo", hello)
         .route(Method::POST, "/ignore", ignore)
         .route_within(Duration::from_secs(3600), Method::GET, "/wait", wait)
+        .audited("waited")
         .route(Method::GET, "/forever", forever)
         .route_within(Duration::from_secs(3600), Method::GET, "/poll", poll)
         .route(Method::GET, "/large", large)
@@ -196,7 +197,20 @@ impl HttpTestServer {
         Self::start_with(limits, |gateway| vec![gateway.into()]).await
     }
 
+    /// A server that trusts no proxy. The other ones trust loopback peers.
+    pub async fn start_without_proxies(limits: Limits) -> Self {
+        Self::start_trusting(|_| false, limits, |gateway| vec![gateway.into()]).await
+    }
+
     pub async fn start_with(
+        limits: Limits,
+        interfaces: impl FnOnce(Router<TestApp, TestGatewayError>) -> Vec<Routes>,
+    ) -> Self {
+        Self::start_trusting(|address| address.is_loopback(), limits, interfaces).await
+    }
+
+    async fn start_trusting(
+        trusted_proxy: fn(IpAddr) -> bool,
         limits: Limits,
         interfaces: impl FnOnce(Router<TestApp, TestGatewayError>) -> Vec<Routes>,
     ) -> Self {
@@ -208,7 +222,7 @@ impl HttpTestServer {
         let server = Server {
             site: Site::new(interfaces(gateway(app.clone())), &metrics).unwrap(),
             limits: Arc::new(ArcSwap::from_pointee(limits)),
-            trusted_proxy: Arc::new(|address: IpAddr| address.is_loopback()),
+            trusted_proxy: Arc::new(trusted_proxy),
             random: Box::new(|bytes| bytes.fill(7)),
             audit: Arc::new(AuditTrail::register([7; 32], &mut Registry::default())),
             metrics,

@@ -249,7 +249,10 @@ async fn allowed_origins_get_a_preflight_and_may_read_answers() {
     assert_eq!(preflight.status, 204);
     assert_eq!(preflight.header("access-control-allow-origin"), Some("https://a.example"));
     assert_eq!(preflight.header("access-control-allow-methods"), Some("POST, GET, HEAD, OPTIONS"));
-    assert!(preflight.header("access-control-allow-headers").unwrap().contains("Content-Type"));
+    let headers = preflight.header("access-control-allow-headers").unwrap();
+    for name in ["Authorization", "Content-Type", "Idempotency-Key", "Proof-Of-Work", "X-Request-Id"] {
+        assert!(headers.split(", ").any(|allowed| allowed == name), "{headers}");
+    }
     assert_eq!(preflight.header("vary"), Some("Origin"));
 
     for (path, status) in [("/hello", 200), ("/nowhere", 404), ("/panic", 500)] {
@@ -334,6 +337,14 @@ fn conflicting_and_unsupported_routes_are_refused() {
     }
     let conflicting = other().route(get.clone(), "/{a}", bare).route(get, "/{b}", bare);
     assert!(matches!(site(conflicting), Some(RouteError::Pattern { .. })));
+    for misspelt in [
+        other().reserve(&["/hello", "/helo"]),
+        other().open_to_all(&["/compat/{a}"]),
+        Router::new("other", Arc::new(())).audited("greeted"),
+    ] {
+        assert!(matches!(site(misspelt), Some(RouteError::Unrouted { .. })));
+    }
+    assert!(site(other().reserve(&["/hello"]).open_to_all(&["/compat/a"])).is_none());
     assert!(matches!(Site::new([], &metrics), Err(RouteError::NoInterface)));
 }
 
