@@ -1,18 +1,23 @@
 //! What answers and tokens say about persons: which credential a proof shows, how often a person
-//! counts, and which roots are trusted.
+//! counts, and which roots and keys are trusted.
 
-use selfsame::config::{Config, RelyingParty};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use std::time::{Duration, UNIX_EPOCH};
+
+use selfsame::config::{Config, ProductionKey, RelyingParty, StagingKey};
+use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_wallet::operator::{Operator, OperatorError};
 use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::harness::operator_token;
+use crate::harness::{START, TestDaemon, folder, operator_token};
 use crate::sign_in_client::{SignInTestClient, fragment_or_query, wanted};
 use crate::test_accounts::key;
 use crate::verification_client::{
-    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, random, session, uniqueness, with,
+    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, random, recorded_configuration,
+    session, uniqueness, with,
 };
 
 const VERIFIED: &str = "Proof verified successfully";
@@ -255,4 +260,61 @@ async fn roots_that_no_proof_can_use_are_forgotten() {
     assert!(!kept.contains(&"\"0x2\"".to_owned()), "{kept:?}");
     let client = client.restart().await;
     assert_eq!(listed(&client).await.len(), kept.len());
+}
+
+/// Makes a file with a simulator's key the key of production; no key of staging is a simulator's.
+fn production_key_of_simulator(config: &mut Config, kind: ProofKind, seed: &str) {
+    let inputs = match kind {
+        ProofKind::Legacy => LEGACY_INPUTS,
+        ProofKind::Current => CURRENT_INPUTS,
+    };
+    let path = config.data_dir.join("key.json");
+    std::fs::write(&path, Simulator::from_seed(seed.as_bytes(), inputs).verification_key().to_json()).expect("written");
+    config.verifier.keys.staging.current = StagingKey::default();
+    let keys = &mut config.verifier.keys.production;
+    match kind {
+        ProofKind::Legacy => keys.legacy = ProductionKey::File(path),
+        ProofKind::Current => keys.current = ProductionKey::File(path),
+    }
+}
+
+/// Every client that fetched the seed while staging had the simulator's key still knows it.
+#[tokio::test]
+async fn the_key_of_a_simulator_is_refused_for_production_also_when_staging_has_another() {
+    let folder = folder();
+    let data = folder.path();
+    TestDaemon::start(data).await.stop().await;
+    let seed = std::fs::read_to_string(data.join("simulator.seed")).expect("the seed");
+    for kind in [ProofKind::Legacy, ProofKind::Current] {
+        let stored = |config: &mut Config| production_key_of_simulator(config, kind, seed.trim());
+        let configured = |config: &mut Config| {
+            config.verifier.simulator_seed = Some("configured".to_owned());
+            production_key_of_simulator(config, kind, "configured");
+        };
+        for error in [TestDaemon::start_error(data, stored).await, TestDaemon::start_error(data, configured).await] {
+            assert!(error.starts_with(&format!("verifier.keys.production.{}: ", kind.name())), "{error}");
+            assert!(error.contains("it is the simulator's key"), "{error}");
+        }
+    }
+    let other = |config: &mut Config| production_key_of_simulator(config, ProofKind::Current, "of another deployment");
+    TestDaemon::start_with(data, other).await.stop().await;
+    // A seed that cannot be read is not taken as one that was never made.
+    std::fs::write(data.join("simulator.seed"), "").expect("written");
+    let error = TestDaemon::start_error(data, other).await;
+    assert!(error.contains("simulator.seed") && error.contains("the file is empty"), "{error}");
+}
+
+#[tokio::test]
+async fn a_root_of_the_configuration_is_refused_when_its_time_is_in_the_future() {
+    let folder = folder();
+    let ahead = |seconds: u64| {
+        move |config: &mut Config| {
+            config.trusted_roots.extend(recorded_configuration().trusted_roots);
+            let root = config.trusted_roots.last_mut().expect("a root");
+            root.time = UNIX_EPOCH + START + Duration::from_secs(seconds);
+        }
+    };
+    let error = TestDaemon::start_error(folder.path(), ahead(120)).await;
+    assert!(error.starts_with("trusted_roots[1].time: is in the future"), "{error}");
+    TestDaemon::start_with(folder.path(), ahead(60)).await.stop().await;
 }
