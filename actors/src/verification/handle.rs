@@ -56,10 +56,14 @@ pub struct Verification {
 /// Statistics of the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifierStatistics {
-    /// Proofs that wait or are being checked, those of sign-ins included.
+    /// Proofs of verification requests that wait or are being checked.
     pub proofs_inside: usize,
-    /// The most proofs that may wait or be checked at a time, those of sign-ins included.
+    /// The most proofs of verification requests that may wait or be checked at a time.
     pub queue: usize,
+    /// Proofs of sign-ins that wait or are being checked.
+    pub sign_in_proofs_inside: usize,
+    /// The most proofs of sign-ins that may wait or be checked at a time.
+    pub sign_in_queue: usize,
     /// Proofs that held, since the start.
     pub good: u64,
     /// Proofs that did not hold, since the start. Proofs that were refused for other reasons are
@@ -331,8 +335,10 @@ impl VerificationHandle {
     pub fn statistics(&self) -> VerifierStatistics {
         let Inner { verifier, permits, sign_in_permits, .. } = &*self.inner;
         VerifierStatistics {
-            proofs_inside: permits.taken() + sign_in_permits.taken(),
-            queue: permits.limit() + sign_in_permits.limit(),
+            proofs_inside: permits.taken(),
+            queue: permits.limit(),
+            sign_in_proofs_inside: sign_in_permits.taken(),
+            sign_in_queue: sign_in_permits.limit(),
             good: verifier.good.load(Ordering::Relaxed),
             bad: verifier.bad.load(Ordering::Relaxed),
         }

@@ -206,6 +206,9 @@ async fn waiting_proofs_are_checked_together_and_excess_proofs_are_rejected() {
     }
     let refused = verify(&running.verification, request(&[(99, true)])).await;
     assert!(matches!(refused, Err(VerificationError::Unavailable { .. })), "{refused:?}");
+    let full = running.verification.statistics();
+    assert_eq!((full.proofs_inside, full.queue), (40, 40), "what /ready compares");
+    assert_eq!((full.sign_in_proofs_inside, full.sign_in_queue), (0, 10));
     controlled.release();
     for answer in join_all(waiting).await {
         assert!(answer.expect("no panic").expect("the proof is verified").results[0].success);
