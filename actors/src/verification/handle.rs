@@ -174,8 +174,8 @@ impl VerificationHandle {
         self.verify_from(None, path, request, deadline).await
     }
 
-    /// The same for a client with a source address. One source (IPv6: one /64) may have a quarter
-    /// of the proofs that wait, and false proofs delay only their own source.
+    /// The same for a client with a source address. One source, also a /56 of IPv6, may have a
+    /// quarter of the proofs that wait, and false proofs delay only their own source.
     ///
     /// # Errors
     /// See [`VerificationError`].
