@@ -175,7 +175,8 @@ impl VerificationHandle {
     }
 
     /// The same for a client with a source address. One source, also a /56 of IPv6, may have a
-    /// quarter of the proofs that wait, and false proofs delay only their own source.
+    /// quarter of the proofs that wait. After a false proof a source shares no batch with others
+    /// for a while.
     ///
     /// # Errors
     /// See [`VerificationError`].
