@@ -80,7 +80,10 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-    for ((reply, _permit), holds) in std::iter::zip(replies, &verdicts) {
+    for ((reply, permit), holds) in std::iter::zip(replies, &verdicts) {
+        // A client that has all of its permits in use and gets this answer may send the next proof
+        // at once.
+        drop(permit);
         // An error of `send` means that the caller no longer waits.
         drop(reply.send(*holds));
     }
