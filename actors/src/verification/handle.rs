@@ -90,13 +90,6 @@ pub struct VerificationHandle {
     inner: Arc<Inner>,
 }
 
-/// Whose proofs are checked.
-#[derive(Clone, Copy)]
-struct Client {
-    is_sign_in: bool,
-    source: Option<IpAddr>,
-}
-
 struct Inner {
     verifier: Arc<VerifierState>,
     registry: RegistryHandle,
@@ -112,7 +105,7 @@ struct Inner {
     /// none. Each permit is released when the work for its proof ends, even when the caller no
     /// longer waits.
     permits: Arc<Permits>,
-    /// The same for the proofs that answer sign-ins, which other proofs must not keep out.
+    /// Permits for the proofs that answer sign-ins, which other proofs must not keep out.
     sign_in_permits: Arc<Permits>,
     /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
     /// takes a fraction of a millisecond.
@@ -163,24 +156,15 @@ impl VerificationHandle {
     /// then every proof, then whether its nullifiers have been seen. When this returns success, the
     /// nullifiers are recorded durably.
     ///
-    /// # Errors
-    /// See [`VerificationError`].
-    pub async fn verify(
-        &self,
-        path: &str,
-        request: VerificationRequest,
-        deadline: Instant,
-    ) -> Result<Verification, VerificationError> {
-        self.verify_from(None, path, request, deadline).await
-    }
-
-    /// The same for a client with a source address. One source, also a /56 of IPv6, may have a
-    /// quarter of the proofs that wait. After a false proof a source shares no batch with others
-    /// for a while.
+    /// `source` is the address of the client. One source, also a /56 of IPv6, may have a quarter of
+    /// the proofs that wait, and after a false proof it shares no batch with others for a while.
+    /// Requests without a source have none of these bounds: they can take every permit, and their
+    /// false proofs make the proofs of other clients that are checked with them cost up to 1.3 times
+    /// as much as alone.
     ///
     /// # Errors
     /// See [`VerificationError`].
-    pub async fn verify_from(
+    pub async fn verify(
         &self,
         source: Option<IpAddr>,
         path: &str,
@@ -190,8 +174,8 @@ impl VerificationHandle {
         let directory = self.inner.directory.load_full();
         let admitted = directory.admit(path, &request)?;
         let request = Arc::new(request);
-        let verdicts =
-            self.check(&request, &admitted, directory, Client { is_sign_in: false, source }, deadline).await?;
+        let origin = Origin { is_sign_in: false, network: source.map(network_of) };
+        let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
         let Admitted { relying_party, environment, action: configured } = &admitted;
         let protocol_version = request.proofs.kind().protocol_version();
         let app_id = relying_party.app_id.clone();
@@ -234,8 +218,8 @@ impl VerificationHandle {
     ) -> Result<Verdict, VerificationError> {
         let directory = self.inner.directory.load_full();
         let admitted = directory.admit_sign_in(app_id, &request)?;
-        let client = Client { is_sign_in: true, source };
-        let verdicts = self.check(&Arc::new(request), &admitted, directory, client, deadline).await?;
+        let origin = Origin { is_sign_in: true, network: source.map(network_of) };
+        let verdicts = self.check(&Arc::new(request), &admitted, directory, origin, deadline).await?;
         verdicts.into_iter().next().ok_or_else(|| VerificationError::unavailable("the request has no proof"))
     }
 
@@ -245,15 +229,14 @@ impl VerificationHandle {
         request: &Arc<VerificationRequest>,
         admitted: &Admitted,
         directory: Arc<Directory>,
-        Client { is_sign_in, source }: Client,
+        origin: Origin,
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
-        let permits = if is_sign_in { &self.inner.sign_in_permits } else { &self.inner.permits };
-        let permits = Permits::take(permits, source, request.proofs.count() as usize);
+        let permits = if origin.is_sign_in { &self.inner.sign_in_permits } else { &self.inner.permits };
+        let permits = Permits::take(permits, origin.network, request.proofs.count());
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        let origin = Origin { is_sign_in, network: source.map(network_of) };
         self.check_claims(items, key, origin, deadline).await
     }
 
@@ -316,7 +299,7 @@ impl VerificationHandle {
     }
 
     /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
-    /// before [`VerificationHandle::verify_from`]; an embedder may omit it.
+    /// before [`VerificationHandle::verify`]; an embedder may omit it.
     pub fn charge_source(&self, source: IpAddr, proofs: usize) -> Result<(), TooManyRequests> {
         self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
     }

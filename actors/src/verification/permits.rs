@@ -13,7 +13,7 @@ use selfsame_protocol::rate_limit::{NetworkMultiples, networks_of};
 pub(crate) struct Origin {
     /// Whether it answers a sign-in.
     pub is_sign_in: bool,
-    /// The network of its client (IPv6: its /64); `None` for an embedder's own requests.
+    /// The network of its client (IPv6: its /64); `None` when the caller names no source.
     pub network: Option<IpAddr>,
 }
 

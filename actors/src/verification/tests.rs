@@ -68,7 +68,7 @@ async fn verify(
     verification: &VerificationHandle,
     request: VerificationRequest,
 ) -> Result<crate::Verification, VerificationError> {
-    verification.verify(APP, request, verification.deadline()).await
+    verification.verify(None, APP, request, verification.deadline()).await
 }
 
 struct VerificationService {

@@ -51,7 +51,7 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     let handle = running.service.verification();
     let call =
         tokio::spawn(
-            async move { handle.verify(verification::APP, verification::request(1), handle.deadline()).await },
+            async move { handle.verify(None, verification::APP, verification::request(1), handle.deadline()).await },
         );
     // The worker runs on its own thread, which stops simulated time from advancing by itself. The
     // other threads have to keep up with the advances.
