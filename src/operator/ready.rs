@@ -47,10 +47,7 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
 /// The verifier's queues that are full: the other one still takes proofs.
 fn full_queues(verifier: &VerifierStatistics) -> impl Iterator<Item = String> {
     let VerifierStatistics { proofs_inside, queue, sign_in_proofs_inside, sign_in_queue, .. } = *verifier;
-    let queues = [
-        ("verification requests", proofs_inside, queue),
-        ("sign-ins", sign_in_proofs_inside, sign_in_queue),
-    ];
+    let queues = [("verification requests", proofs_inside, queue), ("sign-ins", sign_in_proofs_inside, sign_in_queue)];
     let full = queues.into_iter().filter(|(_, inside, most)| inside >= most);
     full.map(|(of, inside, _)| format!("{inside} proofs of {of} wait to be checked, their queue is full"))
 }
@@ -67,8 +64,7 @@ mod tests {
             [(39, 9, &[]), (40, 9, &[of_requests]), (39, 10, &[of_sign_ins]), (40, 10, &[of_requests, of_sign_ins])];
         for (proofs_inside, sign_in_proofs_inside, expected) in table {
             let (queue, sign_in_queue, good, bad) = (40, 10, 0, 0);
-            let verifier =
-                VerifierStatistics { proofs_inside, queue, sign_in_proofs_inside, sign_in_queue, good, bad };
+            let verifier = VerifierStatistics { proofs_inside, queue, sign_in_proofs_inside, sign_in_queue, good, bad };
             assert_eq!(full_queues(&verifier).collect::<Vec<_>>(), expected);
         }
     }

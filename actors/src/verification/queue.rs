@@ -100,12 +100,7 @@ impl FairQueue {
 
 /// Takes at most `most` proofs of a key from the wanted origins, in turns. An origin of which a
 /// proof was taken goes to the end.
-fn take(
-    origins: &mut Origins,
-    key: &Arc<PreparedKey>,
-    most: usize,
-    is_wanted: impl Fn(&Origin) -> bool,
-) -> Vec<Job> {
+fn take(origins: &mut Origins, key: &Arc<PreparedKey>, most: usize, is_wanted: impl Fn(&Origin) -> bool) -> Vec<Job> {
     let mut taken = Vec::new();
     let mut passed = VecDeque::new();
     while taken.len() < most {
