@@ -57,7 +57,12 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     drop(body);
     // The first proof was counted before the body was read.
     let further = asked.proofs.count().saturating_sub(1);
-    endpoint.verification.charge_source(source, further)?;
+    if let Err(error) = endpoint.verification.charge_source(source, further) {
+        // A refused request does not count. Otherwise a client that tries again when `Retry-After`
+        // says could find its own refused attempts in the way, and be refused for ever.
+        endpoint.verification.refund_source(source);
+        return Err(error.into());
+    }
     let environment = asked.environment.name();
     let (action, session_id) = match &asked.proofs {
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),

@@ -105,6 +105,14 @@ impl SourceLimiter {
         Ok(())
     }
 
+    /// Takes back one of what [`SourceLimiter::charge`] has counted for `source`.
+    pub fn refund(&self, source: IpAddr) {
+        let Limited { limit, limiter } = &mut *self.lock();
+        if let Some(windows) = limiter.under(*limit) {
+            windows.refund(source);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Limited> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }

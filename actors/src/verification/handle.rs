@@ -304,6 +304,12 @@ impl VerificationHandle {
         self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
     }
 
+    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its request
+    /// is refused by the limit after all.
+    pub fn refund_source(&self, source: IpAddr) {
+        self.inner.per_source.refund(source);
+    }
+
     /// Changes the limits, from the next request on.
     pub fn set_limits(&self, limits: VerificationLimits) {
         self.inner.per_source.set(limits.per_source);
