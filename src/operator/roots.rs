@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hyper::StatusCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{ListedRoot, NewRoot, OldRoot};
+use selfsame_protocol::operator::{ListedRoot, NewRoot, RootRemoval};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
@@ -19,7 +19,7 @@ use crate::http::{AuditNotes, Request, Response, json};
 
 pub(super) const BODY_LIMIT: usize = 4096;
 
-pub(super) fn listed(trusted: &TrustedRoot) -> ListedRoot {
+pub(super) fn to_listed_root(trusted: &TrustedRoot) -> ListedRoot {
     let time = UNIX_EPOCH + trusted.trust.time.since_epoch();
     ListedRoot::new(trusted, humantime::format_rfc3339_seconds(time).to_string())
 }
@@ -50,13 +50,13 @@ pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Respon
     let key = RootKey { environment, kind, root: value };
     let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers } };
     trust(&operator, request.audit(), &trusted).await?;
-    Ok(json(StatusCode::OK, &listed(&trusted)))
+    Ok(json(StatusCode::OK, &to_listed_root(&trusted)))
 }
 
 /// Trusts a root durably.
 pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &TrustedRoot) -> Result<(), OperatorError> {
     let TrustedRoot { key, trust } = trusted;
-    audit.concerns(format!("{} {}", shown(key), LegacyIdentifier::names(&trust.identifiers)));
+    audit.concerns(format!("{} {}", describe(key), LegacyIdentifier::names(&trust.identifiers)));
     if !is_below_field(&key.root.to_number()) {
         return Err(OperatorError::Field("root: it is not below the modulus of the BN254 scalar field".to_owned()));
     }
@@ -67,24 +67,24 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
 /// Takes a root back from now on; answers when this is durable.
 pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
-    let OldRoot { root, kind, environment } = from_object(&body)?;
+    let RootRemoval { root, kind, environment } = from_object(&body)?;
     let key = RootKey { environment, kind, root };
-    request.audit().concerns(shown(&key));
+    request.audit().concerns(describe(&key));
     if !operator.service.verification().remove_root(key).await? {
         return Err(OperatorError::UnknownRoot { root: number::canonical(root) });
     }
-    Ok(json(StatusCode::OK, &OldRoot { root, kind, environment }))
+    Ok(json(StatusCode::OK, &RootRemoval { root, kind, environment }))
 }
 
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let roots = operator.service.verification().trusted_roots();
-    let roots: Vec<ListedRoot> = roots.to_vec().iter().map(listed).collect();
+    let roots: Vec<ListedRoot> = roots.to_vec().iter().map(to_listed_root).collect();
     Ok(json(StatusCode::OK, &roots))
 }
 
 /// A root as an audit event names it: its kind, its environment and the root.
-fn shown(RootKey { environment, kind, root }: &RootKey) -> String {
+fn describe(RootKey { environment, kind, root }: &RootKey) -> String {
     format!("{} {} {}", kind.name(), environment.name(), number::canonical(*root))
 }
 

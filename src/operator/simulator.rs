@@ -57,5 +57,5 @@ pub async fn trust_root(operator: Arc<Operator>, mut request: Request) -> Result
     let key = RootKey { environment, kind: ProofKind::Legacy, root };
     let trusted = TrustedRoot { key, trust: RootTrust { time, identifiers: vec![identifier] } };
     roots::trust(&operator, request.audit(), &trusted).await?;
-    Ok(json(StatusCode::OK, &roots::listed(&trusted)))
+    Ok(json(StatusCode::OK, &roots::to_listed_root(&trusted)))
 }

@@ -31,7 +31,7 @@ async fn post(client: &VerificationClient, path: &str, body: &Value) -> (u16, Va
     (answer.status().as_u16(), answer.json().await.expect("JSON"))
 }
 
-async fn listed(client: &VerificationClient) -> Vec<Value> {
+async fn list_roots(client: &VerificationClient) -> Vec<Value> {
     let request = client.http.get(client.daemon.operator("/roots")).bearer_auth(operator_token(client.folder.path()));
     let answer = request.send().await.expect("an answer");
     answer.json().await.expect("JSON")
@@ -194,11 +194,11 @@ async fn a_root_that_was_taken_back_stays_so() {
     let client = VerificationClient::start().await;
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
     let root = json!({"root": legacy_vector()["root"], "kind": "legacy", "environment": "staging"});
-    let roots = listed(&client).await.len();
+    let roots = list_roots(&client).await.len();
     let (status, removed) = post(&client, "/roots/remove", &root).await;
     assert_eq!((status, &removed["kind"], &removed["environment"]), (200, &json!("legacy"), &json!("staging")));
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
-    assert_eq!(listed(&client).await.len(), roots - 1);
+    assert_eq!(list_roots(&client).await.len(), roots - 1);
     let (status, again) = post(&client, "/roots/remove", &root).await;
     assert_eq!((status, &again["code"]), (404, &json!("not_found")), "{again}");
     // The configuration still lists the root.
@@ -213,12 +213,12 @@ async fn a_root_that_was_taken_back_stays_so() {
 #[tokio::test]
 async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
     let client = VerificationClient::start().await;
-    let before = listed(&client).await.len();
+    let before = list_roots(&client).await.len();
     for identifiers in [json!(["orb"]), json!(["face", "device", "face"])] {
         let root = json!({"root": "7", "kind": "legacy", "environment": "staging", "identifiers": identifiers});
         assert_eq!(post(&client, "/roots", &root).await.0, 200);
     }
-    let roots = listed(&client).await;
+    let roots = list_roots(&client).await;
     assert_eq!(roots.len(), before + 1);
     let root = roots.iter().find(|root| root["root"] == "0x7").expect("the root");
     assert_eq!(root["identifiers"], json!(["device", "face"]));
@@ -228,11 +228,11 @@ async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
 #[tokio::test]
 async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() {
     let client = VerificationClient::start_with(|config| config.dev = false).await;
-    let before = listed(&client).await;
+    let before = list_roots(&client).await;
     let root = json!({"root": "7", "environment": "production", "identifier": "orb"});
     let (status, refused) = post(&client, "/simulator/roots", &root).await;
     assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{refused}");
-    assert_eq!(listed(&client).await, before);
+    assert_eq!(list_roots(&client).await, before);
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
     let asked =
         ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
@@ -246,7 +246,7 @@ async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() 
 #[tokio::test]
 async fn roots_that_no_proof_can_use_are_forgotten() {
     let client = VerificationClient::start().await;
-    let before = listed(&client).await.len();
+    let before = list_roots(&client).await.len();
     let root = |number: u64| json!({"root": number.to_string(), "kind": "legacy", "environment": "production", "identifiers": ["face"]});
     let week = std::time::Duration::from_secs(604_800);
     for number in 1..=4 {
@@ -255,11 +255,11 @@ async fn roots_that_no_proof_can_use_are_forgotten() {
     }
     // When the fourth came, the second was not the newest any more and older than any request
     // allows. The third was the newest until then.
-    let kept: Vec<String> = listed(&client).await.iter().map(|root| root["root"].to_string()).collect();
+    let kept: Vec<String> = list_roots(&client).await.iter().map(|root| root["root"].to_string()).collect();
     assert_eq!(kept.len(), before + 2, "{kept:?}");
     assert!(!kept.contains(&"\"0x2\"".to_owned()), "{kept:?}");
     let client = client.restart().await;
-    assert_eq!(listed(&client).await.len(), kept.len());
+    assert_eq!(list_roots(&client).await.len(), kept.len());
 }
 
 /// Makes a file with a simulator's key the key of production; no key of staging is a simulator's.

@@ -377,7 +377,7 @@ async fn accounts_can_be_created_with_a_proof_of_work_only() {
         assert!(status == 400 && message.starts_with(&format!("ProofOfWorkRequired: {problem}")), "{message}");
         assert!(message.contains("begins with 10 zero bits"), "{message}");
     }
-    // The work for one account is none for another.
+    // Work that was done for one account is refused for another.
     assert_eq!(created(&client, 1, &solve(0, now)).await.0, 400);
     assert_eq!(created(&client, 0, &solve(0, now)).await.0, 200);
     let config = client.get(client.daemon.gateway("/config")).await;
