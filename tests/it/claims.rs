@@ -12,30 +12,16 @@ use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::harness::{START, TestDaemon, folder, operator_token};
-use crate::sign_in_client::{SignInTestClient, fragment_or_query, wanted};
+use crate::harness::{START, TestDaemon, folder};
+use crate::sign_in_client::{SignInTestClient, fragment_or_query, random, wanted};
 use crate::test_accounts::key;
 use crate::verification_client::{
-    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, random, recorded_configuration,
-    session, uniqueness, with,
+    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, recorded_configuration, session,
+    uniqueness, with,
 };
 
 const VERIFIED: &str = "Proof verified successfully";
 const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)";
-
-/// Sends a changing call with the token of the daemon's data folder; status and body of the answer.
-async fn post(client: &VerificationClient, path: &str, body: &Value) -> (u16, Value) {
-    let token = operator_token(client.folder.path());
-    let request = client.http.post(client.daemon.operator(path)).json(body).bearer_auth(token);
-    let answer = request.send().await.expect("an answer");
-    (answer.status().as_u16(), answer.json().await.expect("JSON"))
-}
-
-async fn list_roots(client: &VerificationClient) -> Vec<Value> {
-    let request = client.http.get(client.daemon.operator("/roots")).bearer_auth(operator_token(client.folder.path()));
-    let answer = request.send().await.expect("an answer");
-    answer.json().await.expect("JSON")
-}
 
 #[tokio::test]
 async fn a_legacy_proof_is_for_the_credential_of_its_root_only() {
@@ -194,31 +180,31 @@ async fn a_root_that_was_taken_back_stays_so() {
     let client = VerificationClient::start().await;
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
     let root = json!({"root": legacy_vector()["root"], "kind": "legacy", "environment": "staging"});
-    let roots = list_roots(&client).await.len();
-    let (status, removed) = post(&client, "/roots/remove", &root).await;
+    let roots = client.list_roots().await.len();
+    let (status, removed) = client.post_to_operator("/roots/remove", &root).await;
     assert_eq!((status, &removed["kind"], &removed["environment"]), (200, &json!("legacy"), &json!("staging")));
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
-    assert_eq!(list_roots(&client).await.len(), roots - 1);
-    let (status, again) = post(&client, "/roots/remove", &root).await;
+    assert_eq!(client.list_roots().await.len(), roots - 1);
+    let (status, again) = client.post_to_operator("/roots/remove", &root).await;
     assert_eq!((status, &again["code"]), (404, &json!("not_found")), "{again}");
     // The configuration still lists the root.
-    let client = client.restart().await;
+    let client = client.restart_with_defaults().await;
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
-    let (status, added) = post(&client, "/roots", &with(root, "/identifiers", json!(["orb"]))).await;
+    let (status, added) = client.post_to_operator("/roots", &with(root, "/identifiers", json!(["orb"]))).await;
     assert_eq!(status, 200, "{added}");
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.body["message"], VERIFIED_AGAIN);
-    assert_eq!(client.restart().await.ask(LEGACY_APP, &legacy()).await.status, 200);
+    assert_eq!(client.restart_with_defaults().await.ask(LEGACY_APP, &legacy()).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
     let client = VerificationClient::start().await;
-    let before = list_roots(&client).await.len();
+    let before = client.list_roots().await.len();
     for identifiers in [json!(["orb"]), json!(["face", "device", "face"])] {
         let root = json!({"root": "7", "kind": "legacy", "environment": "staging", "identifiers": identifiers});
-        assert_eq!(post(&client, "/roots", &root).await.0, 200);
+        assert_eq!(client.post_to_operator("/roots", &root).await.0, 200);
     }
-    let roots = list_roots(&client).await;
+    let roots = client.list_roots().await;
     assert_eq!(roots.len(), before + 1);
     let root = roots.iter().find(|root| root["root"] == "0x7").expect("the root");
     assert_eq!(root["identifiers"], json!(["device", "face"]));
@@ -228,11 +214,11 @@ async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
 #[tokio::test]
 async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() {
     let client = VerificationClient::start_with(|config| config.dev = false).await;
-    let before = list_roots(&client).await;
+    let before = client.list_roots().await;
     let root = json!({"root": "7", "environment": "production", "identifier": "orb"});
-    let (status, refused) = post(&client, "/simulator/roots", &root).await;
+    let (status, refused) = client.post_to_operator("/simulator/roots", &root).await;
     assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{refused}");
-    assert_eq!(list_roots(&client).await, before);
+    assert_eq!(client.list_roots().await, before);
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
     let asked =
         ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
@@ -246,20 +232,20 @@ async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() 
 #[tokio::test]
 async fn roots_that_no_proof_can_use_are_forgotten() {
     let client = VerificationClient::start().await;
-    let before = list_roots(&client).await.len();
+    let before = client.list_roots().await.len();
     let root = |number: u64| json!({"root": number.to_string(), "kind": "legacy", "environment": "production", "identifiers": ["face"]});
     let week = std::time::Duration::from_secs(604_800);
     for number in 1..=4 {
-        assert_eq!(post(&client, "/roots", &root(number)).await.0, 200);
+        assert_eq!(client.post_to_operator("/roots", &root(number)).await.0, 200);
         client.daemon.clock.advance(week + std::time::Duration::from_secs(1));
     }
     // When the fourth came, the second was not the newest any more and older than any request
     // allows. The third was the newest until then.
-    let kept: Vec<String> = list_roots(&client).await.iter().map(|root| root["root"].to_string()).collect();
+    let kept: Vec<String> = client.list_roots().await.iter().map(|root| root["root"].to_string()).collect();
     assert_eq!(kept.len(), before + 2, "{kept:?}");
     assert!(!kept.contains(&"\"0x2\"".to_owned()), "{kept:?}");
-    let client = client.restart().await;
-    assert_eq!(list_roots(&client).await.len(), kept.len());
+    let client = client.restart_with_defaults().await;
+    assert_eq!(client.list_roots().await.len(), kept.len());
 }
 
 /// Makes a file with a simulator's key the key of production; no key of staging is a simulator's.
