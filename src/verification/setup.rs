@@ -15,8 +15,8 @@ use selfsame_protocol::verification::{Environment, ProofKind};
 
 use crate::config::{self, Config, ProductionKey, StagingKey, Status};
 
-/// Why the verifier cannot be set up: a verification key cannot be loaded or is refused, or a trusted
-/// root is refused.
+/// Why the verifier cannot be set up: a verification key cannot be loaded or is refused, or a
+/// trusted root is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The file of a verification key cannot be read.
@@ -31,8 +31,8 @@ pub enum SetupError {
         /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
         error: std::io::Error,
     },
-    /// The file of a production key contains the key of a simulator that this deployment uses or has
-    /// used, whose secrets are public.
+    /// The file of a production key contains the key of a simulator that this deployment uses or
+    /// has used, whose secrets are public.
     #[error("verifier.keys.production.{}: {}: it is the simulator's key, whose secrets are public; give the key of a trusted setup", kind.name(), path.display())]
     SimulatorKey {
         /// Kind of the proofs that the key verifies.

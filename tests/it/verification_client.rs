@@ -178,8 +178,8 @@ impl VerificationClient {
         self.restart_with(|_| {}).await
     }
 
-    /// Stops the daemon and starts it again on the same data, with these changes of its settings and
-    /// no others.
+    /// Stops the daemon and starts it again on the same data, with these changes of its settings
+    /// and no others.
     pub async fn restart_with(self, change: impl FnOnce(&mut Config)) -> Self {
         let Self { daemon, http, folder } = self;
         daemon.stop().await;

@@ -158,9 +158,9 @@ impl VerificationHandle {
     ///
     /// `source` is the address of the client. One source, also a /56 of IPv6, may have a quarter of
     /// the proofs that wait, and after a false proof it shares no batch with others for a while.
-    /// Requests without a source have none of these bounds: they can take every permit, and their
-    /// false proofs make the proofs of other clients that are checked with them cost up to 1.3 times
-    /// as much as alone.
+    /// Requests without a source have none of these bounds: they can take every permit, and each of
+    /// their false proofs can make the proofs of other clients in its batch cost up to 1.3 times as
+    /// much as alone.
     ///
     /// # Errors
     /// See [`VerificationError`].
@@ -304,8 +304,8 @@ impl VerificationHandle {
         self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
     }
 
-    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its request
-    /// is refused by the limit after all.
+    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its
+    /// request is refused by the limit after all.
     pub fn refund_source(&self, source: IpAddr) {
         self.inner.per_source.refund(source);
     }

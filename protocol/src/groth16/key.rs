@@ -142,8 +142,8 @@ impl VerificationKey {
         })
     }
 
-    /// The text that [`VerificationKey::from_json`] reads, for example that of a simulator's key for
-    /// another program.
+    /// The text that [`VerificationKey::from_json`] reads, for example that of a simulator's key
+    /// for another program.
     pub fn to_json(&self) -> String {
         let Self { alpha, beta, gamma, delta, inputs } = self;
         json!({
