@@ -36,8 +36,8 @@ use crate::http::{
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
-use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
-use crate::verification::setup::SetupError;
+use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, read_secret, secret_file};
+use crate::verification::setup::{SetupError, Simulators};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// Why the daemon does not start, or ends before its caller stops it.
@@ -186,8 +186,9 @@ impl Daemon {
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
-        let verification =
-            verification::setup::settings(config, simulator_seed.as_deref().unwrap_or_default(), clock.unix_seconds())?;
+        let known_seeds = known_simulator_seeds(config)?;
+        let simulators = Simulators { seed: simulator_seed.as_deref().unwrap_or_default(), known_seeds: &known_seeds };
+        let verification = verification::setup::settings(config, simulators, clock.unix_seconds())?;
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let socket = match config.operator_socket() {
@@ -319,6 +320,17 @@ fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>
         Some(seed) => Ok(Some(seed.clone())),
         None => secret_file(&config.data_dir.join(SIMULATOR_SEED), random).map(Some),
     }
+}
+
+/// The seeds of the simulators that this deployment uses or has used: the configured one, and the
+/// one in the data folder. Creates no file.
+fn known_simulator_seeds(config: &Config) -> Result<Vec<String>, SecretFileError> {
+    let stored = match read_secret(&config.data_dir.join(SIMULATOR_SEED)) {
+        Ok(seed) => Some(seed),
+        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    Ok(config.verifier.simulator_seed.iter().cloned().chain(stored).collect())
 }
 
 fn settings(config: &Config) -> Settings {

@@ -10,8 +10,8 @@ use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 
-/// Name of the file in the data folder that holds the operator token, which calls that change
-/// something need.
+/// Name of the file in the data folder that holds the operator token. Every call needs it but those
+/// for probes, `GET /metrics`, `GET /simulator` and the page.
 pub const TOKEN_FILE: &str = "operator.token";
 
 /// Name of the unix socket in the data folder through which the commands call the daemon, unless
@@ -91,9 +91,9 @@ pub struct NewRoot {
     pub time: Option<String>,
 }
 
-/// The body of `POST /roots/remove`: a root that is not trusted any more.
+/// The body of `POST /roots/remove`, and of its answer: the root that is taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OldRoot {
+pub struct RootRemoval {
     /// The root, a numeric string.
     #[serde(with = "number")]
     pub root: Root,

@@ -240,8 +240,8 @@ impl SourceWindows {
 }
 
 /// The networks that an event of a source counts for: its own, its household's, its customer's. An
-/// IPv4 address is a source and a household.
-fn networks_of(source: IpAddr) -> [IpAddr; 3] {
+/// IPv4 address is a source and a household. The network of a source has the same networks.
+pub fn networks_of(source: IpAddr) -> [IpAddr; 3] {
     let own = network_of(source);
     match own {
         IpAddr::V4(_) => [own, own, prefix_of(own, 24)],

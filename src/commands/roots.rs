@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{ListedRoot, OldRoot};
+use selfsame_protocol::operator::{ListedRoot, RootRemoval};
 use selfsame_protocol::verification::LegacyIdentifier;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub async fn run(command: Roots) -> Result<ExitCode, CommandError> {
         }
         Roots::Remove { root, kind, environment, options } => {
             let old = json!({"root": root, "kind": kind, "environment": environment});
-            let OldRoot { root, kind, environment } = options.post("/roots/remove", &old).await?;
+            let RootRemoval { root, kind, environment } = options.post("/roots/remove", &old).await?;
             println!("{} {} {} is no longer trusted", kind.name(), environment.name(), number::canonical(root));
             return Ok(ExitCode::SUCCESS);
         }

@@ -22,7 +22,7 @@ fn text(status: &Value) -> String {
     for part in ["registry", "verifier"] {
         lines.push(part.to_owned());
         for (name, value) in status[part].as_object().into_iter().flatten() {
-            lines.push(format!("  {:<18}{value}", name.replace('_', " ")));
+            lines.push(format!("  {:<24}{value}", name.replace('_', " ")));
         }
     }
     lines.push("actors".to_owned());
@@ -45,7 +45,7 @@ mod tests {
             "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
         });
-        let expected = "not ready: one; two\nregistry\n  open requests     3\nverifier\n  good              7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\n";
+        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\n";
         assert_eq!(text(&status), expected);
     }
 }

@@ -287,7 +287,7 @@ impl Default for SignIn {
 pub struct Verifier {
     /// Worker threads; `None` is one thread for each core.
     pub workers: Option<usize>,
-    /// Proofs that wait for a worker or are being checked.
+    /// Proofs of verification requests that wait for a worker or are being checked.
     pub queue: usize,
     /// Seed of the simulator's secrets; `None` is the text in `<data>/simulator.seed`, which the
     /// first start creates.

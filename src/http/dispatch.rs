@@ -68,7 +68,7 @@ impl Dispatcher {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let header = name_of(exchange.client().limits().forwarded_header).as_str();
             tracing::warn!(
-                proxy = %exchange.client().peer(),
+                proxy = %exchange.client().peer().address(),
                 header,
                 "a trusted proxy sent a request without the header that names its clients, so they count as one source \
                  and have no shares; let the proxy append to this header, or set limits.forwarded_header"

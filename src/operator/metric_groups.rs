@@ -74,17 +74,25 @@ pub struct VerifierMetrics {
     good: Counter,
     bad: Counter,
     proofs_inside: Gauge<u64, AtomicU64>,
+    sign_in_proofs_inside: Gauge<u64, AtomicU64>,
 }
 
 impl VerifierMetrics {
     /// Makes the metrics and names them.
     pub fn register(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix("selfsame_verifier");
-        let metrics = Self { good: Counter::default(), bad: Counter::default(), proofs_inside: Gauge::default() };
+        let metrics = Self {
+            good: Counter::default(),
+            bad: Counter::default(),
+            proofs_inside: Gauge::default(),
+            sign_in_proofs_inside: Gauge::default(),
+        };
         registry.register("good_proofs", "Proofs that were checked and hold", metrics.good.clone());
         registry.register("bad_proofs", "Proofs that were checked and do not hold", metrics.bad.clone());
-        let help = "Proofs that wait for a worker or are being checked";
+        let help = "Proofs of verification requests that wait for a worker or are being checked";
         registry.register("proofs_inside", help, metrics.proofs_inside.clone());
+        let help = "Proofs of sign-ins that wait for a worker or are being checked";
+        registry.register("sign_in_proofs_inside", help, metrics.sign_in_proofs_inside.clone());
         metrics
     }
 
@@ -93,6 +101,7 @@ impl VerifierMetrics {
         self.good.inner().fetch_max(statistics.good, Ordering::Relaxed);
         self.bad.inner().fetch_max(statistics.bad, Ordering::Relaxed);
         self.proofs_inside.set(statistics.proofs_inside as u64);
+        self.sign_in_proofs_inside.set(statistics.sign_in_proofs_inside as u64);
     }
 }
 

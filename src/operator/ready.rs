@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_actors::VerifierStatistics;
 use serde::Serialize;
 
 use super::error::OperatorError;
@@ -39,9 +40,32 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));
     }
-    let verifier = operator.service.verification().statistics();
-    if verifier.proofs_inside >= verifier.queue {
-        reasons.push(format!("{} proofs wait to be checked, the queue is full", verifier.proofs_inside));
-    }
+    reasons.extend(full_queues(&operator.service.verification().statistics()));
     reasons
+}
+
+/// The verifier's queues that are full: the other one still takes proofs.
+fn full_queues(verifier: &VerifierStatistics) -> impl Iterator<Item = String> {
+    let VerifierStatistics { proofs_inside, queue, sign_in_proofs_inside, sign_in_queue, .. } = *verifier;
+    let queues = [("verification requests", proofs_inside, queue), ("sign-ins", sign_in_proofs_inside, sign_in_queue)];
+    let full = queues.into_iter().filter(|(_, inside, most)| inside >= most);
+    full.map(|(of, inside, _)| format!("{inside} proofs of {of} wait to be checked, their queue is full"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_queue_of_the_verifier_is_full_on_its_own() {
+        let of_requests = "40 proofs of verification requests wait to be checked, their queue is full";
+        let of_sign_ins = "10 proofs of sign-ins wait to be checked, their queue is full";
+        let table: [(usize, usize, &[&str]); 4] =
+            [(39, 9, &[]), (40, 9, &[of_requests]), (39, 10, &[of_sign_ins]), (40, 10, &[of_requests, of_sign_ins])];
+        for (proofs_inside, sign_in_proofs_inside, expected) in table {
+            let (queue, sign_in_queue, good, bad) = (40, 10, 0, 0);
+            let verifier = VerifierStatistics { proofs_inside, queue, sign_in_proofs_inside, sign_in_queue, good, bad };
+            assert_eq!(full_queues(&verifier).collect::<Vec<_>>(), expected);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hyper::StatusCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{ListedRoot, NewRoot, OldRoot};
+use selfsame_protocol::operator::{ListedRoot, NewRoot, RootRemoval};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::LegacyIdentifier;
@@ -60,13 +60,13 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
 /// Takes a root back from now on; answers when this is durable.
 pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
-    let OldRoot { root, kind, environment } = from_object(&body)?;
+    let RootRemoval { root, kind, environment } = from_object(&body)?;
     let key = RootKey { environment, kind, root };
     request.audit().concerns(describe_root(&key));
     if !operator.service.verification().remove_root(key).await? {
         return Err(OperatorError::UnknownRoot { root: number::canonical(root) });
     }
-    Ok(json(StatusCode::OK, &OldRoot { root, kind, environment }))
+    Ok(json(StatusCode::OK, &RootRemoval { root, kind, environment }))
 }
 
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.

@@ -56,8 +56,13 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let asked = VerificationRequest::read(&from_object::<Value>(&body)?)?;
     drop(body);
     // The first proof was counted before the body was read.
-    let further = (asked.proofs.count() as usize).saturating_sub(1);
-    endpoint.verification.charge_source(source, further)?;
+    let further = asked.proofs.count().saturating_sub(1);
+    if let Err(error) = endpoint.verification.charge_source(source, further) {
+        // A refused request does not count. Otherwise a client that tries again when `Retry-After`
+        // says could find its own refused attempts in the way, and be refused for ever.
+        endpoint.verification.refund_source(source);
+        return Err(error.into());
+    }
     let environment = asked.environment.name();
     let (action, session_id) = match &asked.proofs {
         Proofs::Legacy { action, .. } | Proofs::Uniqueness { action, .. } => (Some(action.clone()), None),
@@ -68,7 +73,7 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let audit = request.audit();
     audit.concerns(rp_id.as_str());
     let Verification { app_id, protocol_version, results, nullifier, is_reuse } =
-        endpoint.verification.verify_from(Some(source), &rp_id, asked, deadline).await?;
+        endpoint.verification.verify(Some(source), &rp_id, asked, deadline).await?;
     audit.client(&app_id);
     if let Some(seen) = &nullifier {
         audit.person(seen.nullifier.0.to_be_bytes());

@@ -15,7 +15,8 @@ use selfsame_protocol::verification::{Environment, ProofKind};
 
 use crate::config::{self, Config, ProductionKey, StagingKey, Status};
 
-/// Why a verification key cannot be loaded.
+/// Why the verifier cannot be set up: a verification key cannot be loaded or is refused, or a
+/// trusted root is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The file of a verification key cannot be read.
@@ -30,7 +31,8 @@ pub enum SetupError {
         /// The operating system's error; of the kind `InvalidData` when the file is not UTF-8.
         error: std::io::Error,
     },
-    /// The file of a production key contains the simulator's key, whose secrets are public.
+    /// The file of a production key contains the key of a simulator that this deployment uses or
+    /// has used, whose secrets are public.
     #[error("verifier.keys.production.{}: {}: it is the simulator's key, whose secrets are public; give the key of a trusted setup", kind.name(), path.display())]
     SimulatorKey {
         /// Kind of the proofs that the key verifies.
@@ -58,11 +60,21 @@ pub enum SetupError {
     },
 }
 
-/// The settings of the verifier. The simulator derives its secrets from `simulator_seed`.
+/// The seeds that simulators of this deployment derive their secrets from.
+#[derive(Clone, Copy)]
+pub struct Simulators<'a> {
+    /// Of the simulator whose keys staging has; empty when it has none.
+    pub seed: &'a str,
+    /// Of every simulator whose key is refused for production.
+    pub known_seeds: &'a [String],
+}
+
+/// The settings of the verifier.
 ///
 /// # Errors
-/// A key cannot be read or is the simulator's, or a root has a time that [`is_ahead`] of `now`.
-pub fn settings(config: &Config, simulator_seed: &str, now: UnixSeconds) -> Result<VerificationSettings, SetupError> {
+/// A key cannot be read, a production key is a simulator's, or a root has a time that [`is_ahead`]
+/// of `now`.
+pub fn settings(config: &Config, simulators: Simulators, now: UnixSeconds) -> Result<VerificationSettings, SetupError> {
     let defaults = VerificationSettings::default();
     let trusted_roots: Vec<TrustedRoot> = config.trusted_roots.iter().map(trusted_root).collect();
     if let Some(index) = trusted_roots.iter().position(|root| is_ahead(root.trust.time, now)) {
@@ -72,7 +84,7 @@ pub fn settings(config: &Config, simulator_seed: &str, now: UnixSeconds) -> Resu
         workers: config.verifier.workers.unwrap_or(defaults.workers),
         queue: config.verifier.queue,
         limits: limits(config),
-        keys: keys(config, simulator_seed)?,
+        keys: keys(config, simulators)?,
         directory: directory(config),
         trusted_roots,
         ..defaults
@@ -140,23 +152,13 @@ fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
 }
 
 /// The key of each environment and kind. The built-in keys are prepared once for the process.
-fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<ConfiguredKey>, SetupError> {
+fn keys(config: &Config, simulators: Simulators) -> Result<Vec<ConfiguredKey>, SetupError> {
     let mut keys = Vec::new();
     for environment in Environment::ALL {
         for kind in ProofKind::ALL {
             let key = match environment {
-                Environment::Production => {
-                    let source = config.verifier.keys.production.of(kind);
-                    refuse_simulator_key(source, kind, simulator_seed)?;
-                    real_key(environment, kind, source)?
-                }
-                Environment::Staging => match config.verifier.keys.staging.of(kind) {
-                    StagingKey::Real(source) => real_key(environment, kind, source)?,
-                    StagingKey::Simulator => {
-                        let simulator = Simulator::from_seed(simulator_seed.as_bytes(), inputs_of(kind));
-                        Arc::new(PreparedKey::new(&simulator.verification_key()))
-                    }
-                },
+                Environment::Production => production_key(kind, config.verifier.keys.production.of(kind), simulators)?,
+                Environment::Staging => staging_key(kind, config.verifier.keys.staging.of(kind), simulators)?,
             };
             keys.push(ConfiguredKey { environment, kind, key });
         }
@@ -164,29 +166,36 @@ fn keys(config: &Config, simulator_seed: &str) -> Result<Vec<ConfiguredKey>, Set
     Ok(keys)
 }
 
-fn real_key(environment: Environment, kind: ProofKind, source: &ProductionKey) -> Result<Arc<PreparedKey>, SetupError> {
-    match source {
-        ProductionKey::Builtin => Ok(builtin(kind)),
-        ProductionKey::File(path) => {
-            let key = from_file(environment, kind, path, inputs_of(kind))?;
-            Ok(Arc::new(PreparedKey::new(&key)))
-        }
-    }
-}
-
-/// Refuses the simulator's key in the file of a production key.
-fn refuse_simulator_key(source: &ProductionKey, kind: ProofKind, simulator_seed: &str) -> Result<(), SetupError> {
-    let ProductionKey::File(path) = source else { return Ok(()) };
-    let key = from_file(Environment::Production, kind, path, inputs_of(kind))?;
-    if is_simulators(&key, kind, simulator_seed) {
+/// Refuses a simulator's key: every client that knows its seed can make proofs for it.
+fn production_key(
+    kind: ProofKind,
+    source: &ProductionKey,
+    simulators: Simulators,
+) -> Result<Arc<PreparedKey>, SetupError> {
+    let ProductionKey::File(path) = source else { return Ok(builtin(kind)) };
+    let key = from_file(Environment::Production, kind, path)?;
+    if simulators.known_seeds.iter().any(|seed| is_simulator_key(&key, kind, seed)) {
         return Err(SetupError::SimulatorKey { kind, path: path.clone() });
     }
     tracing::warn!(kind = kind.name(), path = %path.display(), "proofs of production are checked with a key from a file");
-    Ok(())
+    Ok(Arc::new(PreparedKey::new(&key)))
 }
 
-fn is_simulators(key: &VerificationKey, kind: ProofKind, simulator_seed: &str) -> bool {
-    *key == Simulator::from_seed(simulator_seed.as_bytes(), inputs_of(kind)).verification_key()
+fn staging_key(kind: ProofKind, source: &StagingKey, simulators: Simulators) -> Result<Arc<PreparedKey>, SetupError> {
+    let key = match source {
+        StagingKey::Real(ProductionKey::Builtin) => return Ok(builtin(kind)),
+        StagingKey::Real(ProductionKey::File(path)) => from_file(Environment::Staging, kind, path)?,
+        StagingKey::Simulator => simulator_key(kind, simulators.seed),
+    };
+    Ok(Arc::new(PreparedKey::new(&key)))
+}
+
+fn simulator_key(kind: ProofKind, seed: &str) -> VerificationKey {
+    Simulator::from_seed(seed.as_bytes(), inputs_of(kind)).verification_key()
+}
+
+fn is_simulator_key(key: &VerificationKey, kind: ProofKind, seed: &str) -> bool {
+    *key == simulator_key(kind, seed)
 }
 
 fn inputs_of(kind: ProofKind) -> usize {
@@ -206,15 +215,10 @@ fn builtin(kind: ProofKind) -> Arc<PreparedKey> {
     Arc::clone(prepared.get_or_init(|| Arc::new(PreparedKey::new(key))))
 }
 
-fn from_file(
-    environment: Environment,
-    kind: ProofKind,
-    path: &Path,
-    inputs: usize,
-) -> Result<VerificationKey, SetupError> {
+fn from_file(environment: Environment, kind: ProofKind, path: &Path) -> Result<VerificationKey, SetupError> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| SetupError::Unreadable { environment, kind, path: path.to_owned(), error })?;
-    let key = VerificationKey::from_json(&text, inputs);
+    let key = VerificationKey::from_json(&text, inputs_of(kind));
     key.map_err(|error| SetupError::Key { environment, kind, path: path.to_owned(), error })
 }
 
@@ -225,10 +229,9 @@ mod tests {
     #[test]
     fn the_key_of_the_simulator_is_recognised() {
         for kind in ProofKind::ALL {
-            let simulators = |seed: &str| Simulator::from_seed(seed.as_bytes(), inputs_of(kind)).verification_key();
-            assert!(is_simulators(&simulators("seed"), kind, "seed"));
-            assert!(!is_simulators(&simulators("another"), kind, "seed"));
+            assert!(is_simulator_key(&simulator_key(kind, "seed"), kind, "seed"));
+            assert!(!is_simulator_key(&simulator_key(kind, "another"), kind, "seed"));
         }
-        assert!(!is_simulators(VerificationKey::legacy(), ProofKind::Legacy, "seed"));
+        assert!(!is_simulator_key(VerificationKey::legacy(), ProofKind::Legacy, "seed"));
     }
 }

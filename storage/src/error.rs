@@ -70,6 +70,14 @@ pub enum StoreError {
         /// Contract address that the caller opened the store for.
         contract: Address,
     },
+    /// The ledger's next block cannot be applied to this store's registry.
+    #[error("block {height} of the ledger is not applied: {reason}")]
+    UnfitBlock {
+        /// Height of the block.
+        height: u64,
+        /// What is wrong with the block.
+        reason: &'static str,
+    },
     /// A block was to be committed to a state that it was not computed from.
     #[error("block {height} was computed on the state after block {computed_on}, the store is at block {applied}")]
     StaleCommit {

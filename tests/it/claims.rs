@@ -1,36 +1,27 @@
 //! What answers and tokens say about persons: which credential a proof shows, how often a person
-//! counts, and which roots are trusted.
+//! counts, and which roots and keys are trusted.
 
-use selfsame::config::{Config, RelyingParty};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use std::time::{Duration, UNIX_EPOCH};
+
+use selfsame::config::{Config, ProductionKey, RelyingParty, StagingKey};
+use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
+use selfsame_protocol::groth16::simulator::Simulator;
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use selfsame_wallet::operator::{Operator, OperatorError};
 use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
-use crate::harness::operator_token;
-use crate::sign_in_client::{SignInTestClient, fragment_or_query, wanted};
+use crate::harness::{START, TestDaemon, folder};
+use crate::sign_in_client::{SignInTestClient, fragment_or_query, random, wanted};
 use crate::test_accounts::key;
 use crate::verification_client::{
-    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, random, session, uniqueness, with,
+    DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationClient, legacy, legacy_vector, recorded_configuration, session,
+    uniqueness, with,
 };
 
 const VERIFIED: &str = "Proof verified successfully";
 const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)";
-
-/// Sends a changing call with the token of the daemon's data folder; status and body of the answer.
-async fn post(client: &VerificationClient, path: &str, body: &Value) -> (u16, Value) {
-    let token = operator_token(client.folder.path());
-    let request = client.http.post(client.daemon.operator(path)).json(body).bearer_auth(token);
-    let answer = request.send().await.expect("an answer");
-    (answer.status().as_u16(), answer.json().await.expect("JSON"))
-}
-
-async fn listed(client: &VerificationClient) -> Vec<Value> {
-    let request = client.http.get(client.daemon.operator("/roots")).bearer_auth(operator_token(client.folder.path()));
-    let answer = request.send().await.expect("an answer");
-    answer.json().await.expect("JSON")
-}
 
 #[tokio::test]
 async fn a_legacy_proof_is_for_the_credential_of_its_root_only() {
@@ -189,31 +180,31 @@ async fn a_root_that_was_taken_back_stays_so() {
     let client = VerificationClient::start().await;
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200);
     let root = json!({"root": legacy_vector()["root"], "kind": "legacy", "environment": "staging"});
-    let roots = listed(&client).await.len();
-    let (status, removed) = post(&client, "/roots/remove", &root).await;
+    let roots = client.list_roots().await.len();
+    let (status, removed) = client.post_to_operator("/roots/remove", &root).await;
     assert_eq!((status, &removed["kind"], &removed["environment"]), (200, &json!("legacy"), &json!("staging")));
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
-    assert_eq!(listed(&client).await.len(), roots - 1);
-    let (status, again) = post(&client, "/roots/remove", &root).await;
+    assert_eq!(client.list_roots().await.len(), roots - 1);
+    let (status, again) = client.post_to_operator("/roots/remove", &root).await;
     assert_eq!((status, &again["code"]), (404, &json!("not_found")), "{again}");
     // The configuration still lists the root.
-    let client = client.restart().await;
+    let client = client.restart_with_defaults().await;
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.item_code(), "invalid_merkle_root");
-    let (status, added) = post(&client, "/roots", &with(root, "/identifiers", json!(["orb"]))).await;
+    let (status, added) = client.post_to_operator("/roots", &with(root, "/identifiers", json!(["orb"]))).await;
     assert_eq!(status, 200, "{added}");
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.body["message"], VERIFIED_AGAIN);
-    assert_eq!(client.restart().await.ask(LEGACY_APP, &legacy()).await.status, 200);
+    assert_eq!(client.restart_with_defaults().await.ask(LEGACY_APP, &legacy()).await.status, 200);
 }
 
 #[tokio::test]
 async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
     let client = VerificationClient::start().await;
-    let before = listed(&client).await.len();
+    let before = client.list_roots().await.len();
     for identifiers in [json!(["orb"]), json!(["face", "device", "face"])] {
         let root = json!({"root": "7", "kind": "legacy", "environment": "staging", "identifiers": identifiers});
-        assert_eq!(post(&client, "/roots", &root).await.0, 200);
+        assert_eq!(client.post_to_operator("/roots", &root).await.0, 200);
     }
-    let roots = listed(&client).await;
+    let roots = client.list_roots().await;
     assert_eq!(roots.len(), before + 1);
     let root = roots.iter().find(|root| root["root"] == "0x7").expect("the root");
     assert_eq!(root["identifiers"], json!(["device", "face"]));
@@ -223,11 +214,11 @@ async fn a_root_that_is_added_again_is_one_root_with_its_new_credentials() {
 #[tokio::test]
 async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() {
     let client = VerificationClient::start_with(|config| config.dev = false).await;
-    let before = listed(&client).await;
+    let before = client.list_roots().await;
     let root = json!({"root": "7", "environment": "production", "identifier": "orb"});
-    let (status, refused) = post(&client, "/simulator/roots", &root).await;
+    let (status, refused) = client.post_to_operator("/simulator/roots", &root).await;
     assert_eq!((status, &refused["code"]), (403, &json!("forbidden")), "{refused}");
-    assert_eq!(listed(&client).await, before);
+    assert_eq!(client.list_roots().await, before);
     let operator = Operator::new(&client.daemon.operator("")).expect("an address");
     let asked =
         ProofParameters { app_id: DEV_APP, action: "", signal: "", environment: Environment::Staging, nonce: None };
@@ -241,18 +232,75 @@ async fn a_daemon_without_dev_does_not_trust_the_root_of_a_development_wallet() 
 #[tokio::test]
 async fn roots_that_no_proof_can_use_are_forgotten() {
     let client = VerificationClient::start().await;
-    let before = listed(&client).await.len();
+    let before = client.list_roots().await.len();
     let root = |number: u64| json!({"root": number.to_string(), "kind": "legacy", "environment": "production", "identifiers": ["face"]});
     let week = std::time::Duration::from_secs(604_800);
     for number in 1..=4 {
-        assert_eq!(post(&client, "/roots", &root(number)).await.0, 200);
+        assert_eq!(client.post_to_operator("/roots", &root(number)).await.0, 200);
         client.daemon.clock.advance(week + std::time::Duration::from_secs(1));
     }
     // When the fourth came, the second was not the newest any more and older than any request
     // allows. The third was the newest until then.
-    let kept: Vec<String> = listed(&client).await.iter().map(|root| root["root"].to_string()).collect();
+    let kept: Vec<String> = client.list_roots().await.iter().map(|root| root["root"].to_string()).collect();
     assert_eq!(kept.len(), before + 2, "{kept:?}");
     assert!(!kept.contains(&"\"0x2\"".to_owned()), "{kept:?}");
-    let client = client.restart().await;
-    assert_eq!(listed(&client).await.len(), kept.len());
+    let client = client.restart_with_defaults().await;
+    assert_eq!(client.list_roots().await.len(), kept.len());
+}
+
+/// Makes a file with a simulator's key the key of production; no key of staging is a simulator's.
+fn production_key_of_simulator(config: &mut Config, kind: ProofKind, seed: &str) {
+    let inputs = match kind {
+        ProofKind::Legacy => LEGACY_INPUTS,
+        ProofKind::Current => CURRENT_INPUTS,
+    };
+    let path = config.data_dir.join("key.json");
+    std::fs::write(&path, Simulator::from_seed(seed.as_bytes(), inputs).verification_key().to_json()).expect("written");
+    config.verifier.keys.staging.current = StagingKey::default();
+    let keys = &mut config.verifier.keys.production;
+    match kind {
+        ProofKind::Legacy => keys.legacy = ProductionKey::File(path),
+        ProofKind::Current => keys.current = ProductionKey::File(path),
+    }
+}
+
+/// Every client that fetched the seed while staging had the simulator's key still knows it.
+#[tokio::test]
+async fn the_key_of_a_simulator_is_refused_for_production_also_when_staging_has_another() {
+    let folder = folder();
+    let data = folder.path();
+    TestDaemon::start(data).await.stop().await;
+    let seed = std::fs::read_to_string(data.join("simulator.seed")).expect("the seed");
+    for kind in [ProofKind::Legacy, ProofKind::Current] {
+        let stored = |config: &mut Config| production_key_of_simulator(config, kind, seed.trim());
+        let configured = |config: &mut Config| {
+            config.verifier.simulator_seed = Some("configured".to_owned());
+            production_key_of_simulator(config, kind, "configured");
+        };
+        for error in [TestDaemon::start_error(data, stored).await, TestDaemon::start_error(data, configured).await] {
+            assert!(error.starts_with(&format!("verifier.keys.production.{}: ", kind.name())), "{error}");
+            assert!(error.contains("it is the simulator's key"), "{error}");
+        }
+    }
+    let other = |config: &mut Config| production_key_of_simulator(config, ProofKind::Current, "of another deployment");
+    TestDaemon::start_with(data, other).await.stop().await;
+    // A seed that cannot be read is not taken as one that was never made.
+    std::fs::write(data.join("simulator.seed"), "").expect("written");
+    let error = TestDaemon::start_error(data, other).await;
+    assert!(error.contains("simulator.seed") && error.contains("the file is empty"), "{error}");
+}
+
+#[tokio::test]
+async fn a_root_of_the_configuration_is_refused_when_its_time_is_in_the_future() {
+    let folder = folder();
+    let ahead = |seconds: u64| {
+        move |config: &mut Config| {
+            config.trusted_roots.extend(recorded_configuration().trusted_roots);
+            let root = config.trusted_roots.last_mut().expect("a root");
+            root.time = UNIX_EPOCH + START + Duration::from_secs(seconds);
+        }
+    };
+    let error = TestDaemon::start_error(folder.path(), ahead(120)).await;
+    assert!(error.starts_with("trusted_roots[1].time: is in the future"), "{error}");
+    TestDaemon::start_with(folder.path(), ahead(60)).await.stop().await;
 }

@@ -300,6 +300,27 @@ async fn the_limit_of_verifications_counts_proofs() {
     assert_eq!(verify(ATTACKER, 16).await, 400);
 }
 
+/// The first proof of a request is counted before its body is read.
+#[tokio::test]
+async fn a_request_with_too_many_proofs_is_not_counted() {
+    let client = RegistryClient::start_with(|config| {
+        behind_a_proxy(config);
+        config.limits.verifications_per_source = limit(16);
+    })
+    .await;
+    let url = client.daemon.verify(&format!("/api/v4/verify/{APP}"));
+    let verify = |count: usize| {
+        let request = client.http.post(&url).header("x-forwarded-for", ATTACKER).json(&proofs(count)).send();
+        async { request.await.expect("an answer") }
+    };
+    assert_eq!(verify(1).await.status(), 400);
+    client.daemon.clock.advance(Duration::from_secs(10));
+    let refused = verify(16).await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()[RETRY_AFTER]), (429, &"50".parse().expect("a value")));
+    client.daemon.clock.advance(Duration::from_secs(50));
+    assert_eq!(verify(16).await.status(), 400, "a client that waits as long as it was told is served");
+}
+
 /// The status and the message of an answer to `POST /create-account`.
 async fn created(client: &RegistryClient, number: usize, headers: &[(&str, String)]) -> (u16, String) {
     let mut request = client.http.post(client.daemon.gateway("/create-account")).json(&create(number));
@@ -356,7 +377,7 @@ async fn accounts_can_be_created_with_a_proof_of_work_only() {
         assert!(status == 400 && message.starts_with(&format!("ProofOfWorkRequired: {problem}")), "{message}");
         assert!(message.contains("begins with 10 zero bits"), "{message}");
     }
-    // A solution for one body is not valid for another body.
+    // Work that was done for one account is refused for another.
     assert_eq!(created(&client, 1, &solve(0, now)).await.0, 400);
     assert_eq!(created(&client, 0, &solve(0, now)).await.0, 200);
     let config = client.get(client.daemon.gateway("/config")).await;

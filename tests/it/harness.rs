@@ -44,11 +44,7 @@ impl TestDaemon {
 
     /// The same with another time on the clock.
     pub async fn start_at(data: &Path, now: Duration, change: impl FnOnce(&mut Config)) -> Self {
-        let data = Some(data.to_owned());
-        let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
-        // Port 0 of different loopback addresses: interfaces with the same address would share it.
-        config.listen = PerInterface::from_fn(|interface| SocketAddr::from(([127, 0, 0, 1 + interface as u8], 0)));
-        change(&mut config);
+        let config = development_config(data, change);
         let clock = Arc::new(ManualClock::at(now));
         let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
         let (stop, stopped) = oneshot::channel();
@@ -58,6 +54,13 @@ impl TestDaemon {
             let _ = stopped.await;
         }));
         Self { addresses, clock, registry, reloading, stop, running }
+    }
+
+    /// Why a daemon with changed settings does not start.
+    pub async fn start_error(data: &Path, change: impl FnOnce(&mut Config)) -> String {
+        let config = development_config(data, change);
+        let started = Daemon::start(&config, Arc::new(ManualClock::at(START)), Arc::new(SystemRandom)).await;
+        started.err().expect("the start is refused").to_string()
     }
 
     /// URL of a path of the gateway.
@@ -97,6 +100,16 @@ impl TestDaemon {
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
     }
+}
+
+/// The settings of `--dev` with changes, each interface at an address of its own.
+fn development_config(data: &Path, change: impl FnOnce(&mut Config)) -> Config {
+    let data = Some(data.to_owned());
+    let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
+    // Port 0 of different loopback addresses: interfaces with the same address would share it.
+    config.listen = PerInterface::from_fn(|interface| SocketAddr::from(([127, 0, 0, 1 + interface as u8], 0)));
+    change(&mut config);
+    config
 }
 
 /// A daemon in a process of its own, started with `--dev` and killed when dropped.

@@ -13,9 +13,13 @@ use selfsame_protocol::{U256, number};
 use selfsame_wallet::prove::{self, ProofParameters};
 use serde_json::{Value, json};
 
-use crate::harness::{START, folder};
+use crate::harness::{START, folder, operator_token};
+use crate::sign_in_client::random;
 use crate::test_accounts::key;
-use crate::verification_client::*;
+use crate::verification_client::{
+    DEV_APP, LEGACY_APP, MODULUS, SESSION_PARTY, VerificationClient, legacy, legacy_vector, session, uniqueness,
+    vector, with,
+};
 
 #[tokio::test]
 async fn a_recorded_legacy_proof_verifies() {
@@ -35,7 +39,7 @@ async fn a_recorded_legacy_proof_verifies() {
     let metrics = metrics.text().await.expect("text");
     assert!(metrics.contains("selfsame_verifier_good_proofs_total 3\n"), "{metrics}");
     // The same holds after a restart.
-    let client = client.restart().await;
+    let client = client.restart_with_defaults().await;
     let later = client.ask(LEGACY_APP, &legacy()).await;
     assert_eq!(later.body["message"], "Proof verified successfully (nullifier reuse)");
     assert_eq!(later.body["created_at"], first.body["created_at"]);
@@ -129,14 +133,14 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     let request = with(legacy(), "/responses/0/max_age", hour);
     // The root is a day old, but the newest.
     assert_eq!(client.ask(LEGACY_APP, &request).await.status, 200);
-    let token = std::fs::read_to_string(client.folder.path().join("operator.token")).expect("the token");
+    let token = operator_token(client.folder.path());
     let url = client.daemon.operator("/roots");
     let root = json!({"root": "0x5", "kind": "legacy", "environment": "staging", "identifiers": ["orb"]}).to_string();
     let post = |token: &str| {
         let request = client.http.post(&url).header(CONTENT_TYPE, "application/json").body(root.clone());
         request.header("Authorization", format!("Bearer {token}")).send()
     };
-    for wrong in ["", "wrong", &token.trim()[..63]] {
+    for wrong in ["", "wrong", &token[..63]] {
         let answer = post(wrong).await.expect("an answer");
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()["www-authenticate"]),
@@ -144,7 +148,7 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
         );
     }
     assert_eq!(client.ask(LEGACY_APP, &request).await.status, 200, "nothing was trusted");
-    let answer = post(token.trim()).await.expect("an answer");
+    let answer = post(&token).await.expect("an answer");
     assert_eq!(answer.status(), 200);
     let trusted: Value = answer.json().await.expect("JSON");
     assert_eq!(
@@ -157,19 +161,10 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
     assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
     assert_eq!(client.ask(LEGACY_APP, &legacy()).await.status, 200, "roots are valid for a week by default");
     // A trusted root is still trusted after a restart.
-    let client = client.restart().await;
+    let client = client.restart_with_defaults().await;
     assert_eq!(client.ask(LEGACY_APP, &request).await.item_code(), "root_too_old");
-    let listed: Value = client
-        .http
-        .get(client.daemon.operator("/roots"))
-        .bearer_auth(token.trim())
-        .send()
-        .await
-        .expect("an answer")
-        .json()
-        .await
-        .expect("JSON");
-    assert!(listed.as_array().expect("a list").contains(&trusted), "{listed}");
+    let listed = client.list_roots().await;
+    assert!(listed.contains(&trusted), "{listed:?}");
     let current =
         |root: &str, time: Value| json!({"root": root, "kind": "current", "environment": "staging", "time": time});
     for (body, message) in [
@@ -187,10 +182,8 @@ async fn legacy_roots_expire_once_a_newer_one_is_trusted() {
         (current("1", json!("2026-07-01T00:01:01Z")), "time: \"2026-07-01T00:01:01Z\" is in the future"),
         (json!({"kind": "legacy", "environment": "staging"}), "missing field `root`"),
     ] {
-        let request = client.http.post(client.daemon.operator("/roots")).json(&body).bearer_auth(token.trim());
-        let answer = request.send().await.expect("an answer");
-        assert_eq!(answer.status(), 400, "{body}");
-        let answer: Value = answer.json().await.expect("JSON");
+        let (status, answer) = client.post_to_operator("/roots", &body).await;
+        assert_eq!(status, 400, "{body}");
         assert!(answer["message"].as_str().is_some_and(|text| text.contains(message)), "{answer}");
     }
 }

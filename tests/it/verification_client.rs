@@ -12,7 +12,8 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{TestDaemon, folder};
+use crate::harness::{TestDaemon, folder, operator_token};
+use crate::sign_in_client::random;
 use crate::test_accounts::key;
 
 /// The application of the recorded legacy proof.
@@ -158,7 +159,7 @@ impl VerificationClient {
         Self { daemon, http, folder }
     }
 
-    pub async fn start_daemon(data: &Path, change: impl FnOnce(&mut Config)) -> TestDaemon {
+    async fn start_daemon(data: &Path, change: impl FnOnce(&mut Config)) -> TestDaemon {
         TestDaemon::start_with(data, |config| {
             let recorded = recorded_configuration();
             config.apps.extend(recorded.apps);
@@ -171,12 +172,14 @@ impl VerificationClient {
         .await
     }
 
-    /// Stops the daemon and starts it again on the same data.
-    pub async fn restart(self) -> Self {
+    /// Stops the daemon and starts it again on the same data, without the changes of
+    /// [`VerificationClient::start_with`].
+    pub async fn restart_with_defaults(self) -> Self {
         self.restart_with(|_| {}).await
     }
 
-    /// The same with changed settings.
+    /// Stops the daemon and starts it again on the same data, with these changes of its settings
+    /// and no others.
     pub async fn restart_with(self, change: impl FnOnce(&mut Config)) -> Self {
         let Self { daemon, http, folder } = self;
         daemon.stop().await;
@@ -199,6 +202,21 @@ impl VerificationClient {
         self.send(path, request.to_string()).await
     }
 
+    /// Posts a body to the operator interface with the token; status and body of the answer.
+    pub async fn post_to_operator(&self, path: &str, body: &Value) -> (u16, Value) {
+        let token = operator_token(self.folder.path());
+        let request = self.http.post(self.daemon.operator(path)).json(body).bearer_auth(token);
+        let answer = request.send().await.expect("an answer");
+        (answer.status().as_u16(), answer.json().await.expect("JSON"))
+    }
+
+    /// The answer of `GET /roots`.
+    pub async fn list_roots(&self) -> Vec<Value> {
+        let token = operator_token(self.folder.path());
+        let request = self.http.get(self.daemon.operator("/roots")).bearer_auth(token);
+        request.send().await.expect("an answer").json().await.expect("JSON")
+    }
+
     /// The simulated party for the example application.
     pub async fn simulated(&self) -> SimulatedParty {
         let operator = Operator::new(&self.daemon.operator("")).expect("an address");
@@ -212,9 +230,4 @@ impl VerificationClient {
 pub fn uniqueness(person: &str, action: &str, party: &SimulatedParty) -> Value {
     let asked = ProofParameters { app_id: DEV_APP, action, signal: "", environment: Environment::Staging, nonce: None };
     prove::uniqueness(&key(person), &asked, party, &mut random()).expect("a proof")
-}
-
-pub fn random() -> impl FnMut(&mut [u8; 32]) {
-    use selfsame_actors::{Random, SystemRandom};
-    |bytes: &mut [u8; 32]| SystemRandom.fill(bytes)
 }

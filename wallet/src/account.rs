@@ -296,7 +296,7 @@ fn check_receipt(receipt: &Receipt, finalized: &Finalized, domain: &RegistryDoma
     same(receipt.kind == step.operation.kind() && receipt.operation.body == body, "another operation")?;
     let hash = selfsame_protocol::gateway::transaction_hash(&receipt.block.hash);
     same(hash == *transaction_hash, "another block than the state named")?;
-    same(receipt.block.header.domain == Some(*domain), "its block belongs to another registry")?;
+    same(receipt.block.header.domain == *domain, "its block belongs to another registry")?;
     let Outcome::Applied { leaf_index } = receipt.outcome.outcome else {
         return Err(AccountError::OtherReceipt { request_id, what: "its outcome is a failure" });
     };

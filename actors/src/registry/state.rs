@@ -334,10 +334,23 @@ impl Applier {
 
     /// Applies the block after the last applied one, if there is one, and publishes the new state.
     /// Blocks the thread.
+    ///
+    /// # Errors
+    /// [`StoreError::UnfitBlock`] when the ledger has a block that is not the next one of this
+    /// registry: an embedder's ledger may have several appenders. Its unsigned operations would
+    /// otherwise count here.
     pub fn apply_next(&self) -> Result<Option<Arc<Block>>, StoreError> {
         let Reader { store, publication, .. } = &*self.reader;
         let snapshot = publication.snapshot();
-        let Some(block) = self.reader.block(snapshot.tip().seal.height + 1)? else { return Ok(None) };
+        let seal = snapshot.tip().seal;
+        let Some(block) = self.reader.block(seal.height + 1)? else { return Ok(None) };
+        let unfit = |reason| StoreError::UnfitBlock { height: seal.height + 1, reason };
+        if !block.belongs_to(&store.domain()) {
+            return Err(unfit("it belongs to another registry, its header names another chain or contract"));
+        }
+        if !block.follows(&seal) {
+            return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
+        }
         let started = std::time::Instant::now();
         let signers = recover_in_parallel(&block.entries, &store.domain());
         let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;

@@ -155,7 +155,7 @@ impl SignInHandle {
     /// Accepts a person's proof as the transaction's answer. `body` is a verification request with
     /// one proof, which must be made for the transaction's own action, signal, nonce and
     /// environment. The first accepted proof answers the transaction. A source address may have a
-    /// quarter of the places of proofs that answer sign-ins.
+    /// quarter of the permits of proofs that answer sign-ins.
     ///
     /// Returns the secret of the return URL for an answer from the browser's own device: the
     /// transaction is then completed only with it.

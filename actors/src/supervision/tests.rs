@@ -328,6 +328,52 @@ async fn blocks_of_another_appender_are_applied() {
     running.stop().await;
 }
 
+/// A service on a ledger with one block that creates an account. Returns why the service cannot
+/// write.
+async fn failures_with_block(
+    instance: &'static str,
+    ledger_domain: RegistryDomain,
+    change: impl FnOnce(&mut Block),
+) -> Vec<String> {
+    let (_folder, settings, store, _) = service_parts(instance);
+    let ledger_folder = tempfile::tempdir().expect("a folder for temporary files");
+    let ledger_store = Store::open(ledger_folder.path(), &OpenOptions::new(ledger_domain)).expect("the store opens");
+    let ledger = Arc::new(EmbeddedLedger::open(ledger_store).expect("the ledger opens"));
+    let entry = Entry { request_id: RequestId::from_random([1; 16]), operation: create(1) };
+    let (time, rules) = (UnixSeconds(1_800_000_000), RuleParameters::default());
+    let mut block = Block::seal(&ledger.head(), ledger_domain, time, rules, vec![entry]);
+    change(&mut block);
+    ledger.append(&block).expect("the block is appended");
+    let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
+    let service = service.await.expect("the service starts");
+    let registry = service.registry();
+    let deciding = async {
+        while service.failures().is_empty() && registry.statistics().applied_height == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, deciding).await.expect("the block is applied or refused");
+    let failures = service.failures();
+    assert_eq!(registry.statistics().accounts, u64::from(failures.is_empty()));
+    drop(registry);
+    timeout(PATIENCE, service.stop()).await.expect("the service stops");
+    failures
+}
+
+/// The creation of an account is not signed, so nothing in the operation says for which registry it
+/// is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_is_not_the_next_of_this_registry_is_not_applied() {
+    assert_eq!(failures_with_block("own-block", DOMAIN, |_| {}).await, Vec::<String>::new());
+    let other = RegistryDomain { chain_id: 1, ..DOMAIN };
+    let failures = failures_with_block("foreign-block", other, |_| {}).await;
+    let expected = "applying a block fails: block 1 of the ledger is not applied: it belongs to another registry, \
+                    its header names another chain or contract";
+    assert_eq!(failures, [expected]);
+    let failures = failures_with_block("changed-block", DOMAIN, |block| block.entries[0].operation = create(2)).await;
+    assert!(failures[0].contains("its header does not fit its operations"), "{failures:?}");
+}
+
 /// A loss of power leaves this state: sealed blocks are synced, applied blocks are not. Clients may
 /// have seen the requests of these blocks as final.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -119,6 +119,14 @@ impl SourceLimiter {
         TooManyRequests { retry_after: RetryAfter(wait) }
     }
 
+    /// Takes back one of what [`SourceLimiter::charge`] has counted for `source`.
+    pub fn refund(&self, source: IpAddr) {
+        let Limited { limit, limiter } = &mut *self.lock();
+        if let Some(windows) = limiter.under(*limit) {
+            windows.refund(source);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Limited> {
         self.limited.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -61,10 +61,14 @@ pub struct Verification {
 /// Statistics of the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifierStatistics {
-    /// Proofs that wait or are being checked, those of sign-ins included.
+    /// Proofs of verification requests that wait or are being checked.
     pub proofs_inside: usize,
-    /// The most proofs that may wait or be checked at a time, those of sign-ins included.
+    /// The most proofs of verification requests that may wait or be checked at a time.
     pub queue: usize,
+    /// Proofs of sign-ins that wait or are being checked.
+    pub sign_in_proofs_inside: usize,
+    /// The most proofs of sign-ins that may wait or be checked at a time.
+    pub sign_in_queue: usize,
     /// Proofs that held, since the start.
     pub good: u64,
     /// Proofs that did not hold, since the start. Proofs that were refused for other reasons are
@@ -106,13 +110,6 @@ pub struct VerificationHandle {
     inner: Arc<Inner>,
 }
 
-/// Whose proofs are checked.
-#[derive(Clone, Copy)]
-struct Client {
-    is_sign_in: bool,
-    source: Option<IpAddr>,
-}
-
 struct Inner {
     verifier: Arc<VerifierState>,
     registry: RegistryHandle,
@@ -129,7 +126,7 @@ struct Inner {
     /// none. Each permit is released when the work for its proof ends, even when the caller no
     /// longer waits.
     permits: Arc<Permits>,
-    /// The same for the proofs that answer sign-ins, which other proofs must not keep out.
+    /// Permits for the proofs that answer sign-ins, which other proofs must not keep out.
     sign_in_permits: Arc<Permits>,
     /// Permits for the requests that are prepared at a time, one per worker: decoding a curve point
     /// takes a fraction of a millisecond.
@@ -185,23 +182,15 @@ impl VerificationHandle {
     /// then every proof, then whether its nullifiers have been seen. When this returns success, the
     /// nullifiers are recorded durably.
     ///
-    /// # Errors
-    /// See [`VerificationError`].
-    pub async fn verify(
-        &self,
-        path: &str,
-        request: VerificationRequest,
-        deadline: Instant,
-    ) -> Result<Verification, VerificationError> {
-        self.verify_from(None, path, request, deadline).await
-    }
-
-    /// The same for a client with a source address. One source (IPv6: one /64) may have a quarter
-    /// of the proofs that wait, and false proofs delay only their own source.
+    /// `source` is the address of the client. One source, also a /56 of IPv6, may have a quarter of
+    /// the proofs that wait, and after a false proof it shares no batch with others for a while.
+    /// Requests without a source have none of these bounds: they can take every permit, and each of
+    /// their false proofs can make the proofs of other clients in its batch cost up to 1.3 times as
+    /// much as alone.
     ///
     /// # Errors
     /// See [`VerificationError`].
-    pub async fn verify_from(
+    pub async fn verify(
         &self,
         source: Option<IpAddr>,
         path: &str,
@@ -211,8 +200,8 @@ impl VerificationHandle {
         let directory = self.inner.directory.load_full();
         let admitted = self.with_followed_key(directory.admit(path, &request)?, request.proofs.kind())?;
         let request = Arc::new(request);
-        let verdicts =
-            self.check(&request, &admitted, directory, Client { is_sign_in: false, source }, deadline).await?;
+        let origin = Origin { is_sign_in: false, network: source.map(network_of) };
+        let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
         let Admitted { relying_party, environment, action: configured, .. } = &admitted;
         let protocol_version = request.proofs.kind().protocol_version();
         let app_id = relying_party.app_id.clone();
@@ -255,8 +244,8 @@ impl VerificationHandle {
     ) -> Result<Verdict, VerificationError> {
         let directory = self.inner.directory.load_full();
         let admitted = self.with_followed_key(directory.admit_sign_in(app_id, &request)?, request.proofs.kind())?;
-        let client = Client { is_sign_in: true, source };
-        let verdicts = self.check(&Arc::new(request), &admitted, directory, client, deadline).await?;
+        let origin = Origin { is_sign_in: true, network: source.map(network_of) };
+        let verdicts = self.check(&Arc::new(request), &admitted, directory, origin, deadline).await?;
         verdicts.into_iter().next().ok_or_else(|| VerificationError::unavailable("the request has no proof"))
     }
 
@@ -287,15 +276,14 @@ impl VerificationHandle {
         request: &Arc<VerificationRequest>,
         admitted: &Admitted,
         directory: Arc<Directory>,
-        Client { is_sign_in, source }: Client,
+        origin: Origin,
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
-        let permits = if is_sign_in { &self.inner.sign_in_permits } else { &self.inner.permits };
-        let permits = Permits::take(permits, source, request.proofs.count() as usize);
+        let permits = if origin.is_sign_in { &self.inner.sign_in_permits } else { &self.inner.permits };
+        let permits = Permits::take(permits, origin.network, request.proofs.count());
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        let origin = Origin { is_sign_in, network: source.map(network_of) };
         self.check_claims(items, key, origin, deadline).await
     }
 
@@ -390,9 +378,15 @@ impl VerificationHandle {
     }
 
     /// Counts proofs of a source address (IPv6: its /64), or refuses them. A front-end calls this
-    /// before [`VerificationHandle::verify_from`]; an embedder may omit it.
+    /// before [`VerificationHandle::verify`]; an embedder may omit it.
     pub fn charge_source(&self, source: IpAddr, proofs: usize) -> Result<(), TooManyRequests> {
         self.inner.per_source.charge_many(source, proofs, self.inner.clock.now())
+    }
+
+    /// Takes back one proof that [`VerificationHandle::charge_source`] has counted, when its
+    /// request is refused by the limit after all.
+    pub fn refund_source(&self, source: IpAddr) {
+        self.inner.per_source.refund(source);
     }
 
     /// Changes the limits, from the next request on.
@@ -420,8 +414,10 @@ impl VerificationHandle {
     pub fn statistics(&self) -> VerifierStatistics {
         let Inner { verifier, permits, sign_in_permits, .. } = &*self.inner;
         VerifierStatistics {
-            proofs_inside: permits.taken() + sign_in_permits.taken(),
-            queue: permits.limit() + sign_in_permits.limit(),
+            proofs_inside: permits.taken(),
+            queue: permits.limit(),
+            sign_in_proofs_inside: sign_in_permits.taken(),
+            sign_in_queue: sign_in_permits.limit(),
             good: verifier.good.load(Ordering::Relaxed),
             bad: verifier.bad.load(Ordering::Relaxed),
         }

@@ -52,19 +52,17 @@ pub(crate) struct Batch {
     /// Where each proof comes from.
     pub origins: Vec<Origin>,
     pub replies: Vec<(RpcReplyPort<bool>, Option<ProofPermit>)>,
-    /// Whether each proof is checked alone, because the batch would probably fail.
-    pub checks_each_alone: bool,
 }
 
 impl Batch {
     /// A batch of jobs, all of this key.
-    pub fn new(key: Arc<PreparedKey>, jobs: Vec<Job>, checks_each_alone: bool) -> Self {
+    pub fn new(key: Arc<PreparedKey>, jobs: Vec<Job>) -> Self {
         let (mut claims, mut origins, mut replies) = (Vec::new(), Vec::new(), Vec::new());
         for job in jobs {
             claims.push(job.claim);
             origins.push(job.origin);
             replies.push((job.reply, job.permit));
         }
-        Self { key, claims, origins, replies, checks_each_alone }
+        Self { key, claims, origins, replies }
     }
 }

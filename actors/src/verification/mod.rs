@@ -6,7 +6,7 @@
 //! | [`messages`] | messages to the pool and its workers |
 //! | [`checker`] | what decides whether proofs hold |
 //! | [`settings`], [`error`] | settings of verification; why a request fails |
-//! | [`permits`], [`queue`] | places of proofs that wait; the order in which they are checked |
+//! | [`permits`], [`queue`] | permits of proofs that wait; the order in which they are checked |
 //! | [`state`] | what the pool, the workers and the handle share |
 //! | [`worker`], [`pool`] | the actors |
 //! | [`roots`] | the roots that proofs may be made against |

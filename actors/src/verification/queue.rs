@@ -1,15 +1,21 @@
 //! The order in which waiting proofs are checked, and which of them are checked together.
 //!
-//! Every origin has a queue of its own, and the origins take turns, so that an origin with many
-//! proofs delays the others by one proof at a time. Proofs of different origins share a batch,
-//! because a batch costs less; but an origin that sent false proofs pays for them itself: its
-//! proofs are checked alone until it has sent enough good ones.
+//! Every origin has a queue of its own, and the origins take turns. In a turn a suspect origin gets
+//! [`MOST_ALONE`] proofs checked, another origin at most a batch ([`LARGEST_BATCH`]).
+//!
+//! Proofs of different origins share a batch, because a proof of a good batch costs a third of a
+//! proof alone. In a batch with a false proof each costs up to 1.3 times as much as alone
+//! (`docs/benchmarks.md`). That is what the first false proof of an origin costs its neighbours.
+//! The origin is then suspect: it shares no batch until good proofs or time outweigh its false
+//! ones. While so many origins send a first false proof that sharing does not pay ([`Sharing`]), no
+//! batch has proofs of different origins.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame_protocol::groth16::PreparedKey;
+use selfsame_protocol::groth16::check::SMALLEST_BATCH;
 use tokio::time::Instant;
 
 use super::messages::{Batch, Job};
@@ -19,9 +25,11 @@ use super::permits::Origin;
 /// proof, and a false proof would delay more others.
 const LARGEST_BATCH: usize = 64;
 
-/// The most proofs of a suspect origin that a worker checks, one by one, before it takes the next
-/// origin's.
-const MOST_OF_SUSPECT: usize = 16;
+/// The most proofs in a turn of an origin whose proofs are checked alone.
+const MOST_ALONE: usize = 4;
+
+// So few proofs are not checked as a batch.
+const _: () = assert!(MOST_ALONE < SMALLEST_BATCH);
 
 /// How many good proofs a false one outweighs.
 const WEIGHT_OF_FALSE_PROOF: u32 = 16;
@@ -32,20 +40,20 @@ const MOST_WEIGHT: u32 = 1024;
 /// How long an origin is suspect after its last false proof, at most.
 const SUSPECT_FOR: Duration = Duration::from_secs(60);
 
-/// When more origins than these are suspect, no batch has proofs of different origins: then a
-/// client with many addresses fails batches faster than their origins become suspect.
-const MANY_SUSPECTS: usize = 32;
-
-/// The most suspects that are remembered. While there are so many, every origin counts as suspect.
+/// The most suspects that are remembered. The false proofs of further origins count for
+/// [`Sharing`], which then ends.
 const MOST_SUSPECTS: usize = 10_000;
 
 /// The waiting proofs, and what is known of their origins.
 #[derive(Default)]
 pub(crate) struct FairQueue {
     /// In the order of their turns; none is empty.
-    origins: VecDeque<(Origin, VecDeque<Job>)>,
+    origins: Origins,
     suspects: Suspects,
+    sharing: Sharing,
 }
+
+type Origins = VecDeque<(Origin, VecDeque<Job>)>;
 
 impl FairQueue {
     /// Adds a proof behind those of the same origin.
@@ -66,44 +74,82 @@ impl FairQueue {
         self.suspects.forget_old(now);
         let (first, jobs) = self.origins.front()?;
         let (first, key) = (*first, Arc::clone(&jobs.front()?.key));
-        if self.suspects.contains(&first) {
-            return Some(Batch::new(key.clone(), self.take(&key, MOST_OF_SUSPECT, |origin| *origin == first), true));
+        let is_shared = self.sharing.pays();
+        // Proofs without a network may be of different clients, so they do not share one either.
+        if self.suspects.contains(&first) || (!is_shared && first.network.is_none()) {
+            let jobs = take(&mut self.origins, &key, MOST_ALONE, |origin| *origin == first);
+            return Some(Batch::new(key, jobs));
         }
         let waiting: usize = self.origins.iter().map(|(_, jobs)| jobs.len()).sum();
         let share = waiting.div_ceil(idle_workers).clamp(1, LARGEST_BATCH);
-        let is_shared = !self.suspects.are_many();
-        let suspects = std::mem::take(&mut self.suspects);
-        let jobs = self.take(&key, share, |origin| *origin == first || (is_shared && !suspects.contains(origin)));
-        self.suspects = suspects;
-        Some(Batch::new(key, jobs, false))
-    }
-
-    /// Takes at most `most` proofs of a key from these origins, in turns. An origin of which a
-    /// proof was taken goes to the end.
-    fn take(&mut self, key: &Arc<PreparedKey>, most: usize, is_wanted: impl Fn(&Origin) -> bool) -> Vec<Job> {
-        let mut taken = Vec::new();
-        let mut passed = VecDeque::new();
-        while taken.len() < most {
-            let Some((origin, mut jobs)) = self.origins.pop_front() else { break };
-            let is_next = jobs.front().is_some_and(|job| Arc::ptr_eq(&job.key, key));
-            if !(is_next && is_wanted(&origin)) {
-                passed.push_back((origin, jobs));
-                continue;
-            }
-            taken.extend(jobs.pop_front());
-            if !jobs.is_empty() {
-                self.origins.push_back((origin, jobs));
-            }
-        }
-        // The origins that were passed keep their turns.
-        passed.append(&mut self.origins);
-        self.origins = passed;
-        taken
+        let Self { origins, suspects, .. } = self;
+        let jobs = take(origins, &key, share, |origin| *origin == first || (is_shared && !suspects.contains(origin)));
+        Some(Batch::new(key, jobs))
     }
 
     /// Records whether proofs of these origins held.
     pub fn record(&mut self, verdicts: impl IntoIterator<Item = (Origin, bool)>, now: Instant) {
-        verdicts.into_iter().for_each(|(origin, holds)| self.suspects.record(origin, holds, now));
+        for (origin, holds) in verdicts {
+            if !self.suspects.contains(&origin) {
+                self.sharing.record(holds);
+            }
+            self.suspects.record(origin, holds, now);
+        }
+    }
+}
+
+/// Takes at most `most` proofs of a key from the wanted origins, in turns. An origin of which a
+/// proof was taken goes to the end.
+fn take(origins: &mut Origins, key: &Arc<PreparedKey>, most: usize, is_wanted: impl Fn(&Origin) -> bool) -> Vec<Job> {
+    let mut taken = Vec::new();
+    let mut passed = VecDeque::new();
+    while taken.len() < most {
+        let Some((origin, mut jobs)) = origins.pop_front() else { break };
+        let is_next = jobs.front().is_some_and(|job| Arc::ptr_eq(&job.key, key));
+        if !(is_next && is_wanted(&origin)) {
+            passed.push_back((origin, jobs));
+            continue;
+        }
+        taken.extend(jobs.pop_front());
+        if !jobs.is_empty() {
+            origins.push_back((origin, jobs));
+        }
+    }
+    // The origins that were passed keep their turns.
+    passed.append(origins);
+    *origins = passed;
+    taken
+}
+
+/// Whether it pays that origins share batches, by what became of the last proofs that could share
+/// one: those of origins that were not suspect. They are counted also while no batch is shared, so
+/// sharing begins again as soon as it would pay.
+///
+/// The verdicts are counted in groups of [`SMALLEST_BATCH`]. When half of such groups have a false
+/// proof, three quarters of the batches of twice as many have one, and they cost as much as their
+/// proofs alone: 0.75 × 1.3 + 0.25 × 0.3.
+#[derive(Default)]
+struct Sharing {
+    /// Which of the last 64 groups had a false proof; the newest is the lowest bit.
+    failed: u64,
+    /// Number of verdicts in the group that is not complete.
+    count: usize,
+    /// Whether that group has a false proof.
+    has_false: bool,
+}
+
+impl Sharing {
+    fn pays(&self) -> bool {
+        self.failed.count_ones() <= u64::BITS / 2
+    }
+
+    fn record(&mut self, holds: bool) {
+        self.count += 1;
+        self.has_false |= !holds;
+        if self.count == SMALLEST_BATCH {
+            self.failed = self.failed << 1 | u64::from(self.has_false);
+            (self.count, self.has_false) = (0, false);
+        }
     }
 }
 
@@ -120,15 +166,13 @@ struct Suspicion {
 
 impl Suspects {
     fn contains(&self, origin: &Origin) -> bool {
-        self.weights.contains_key(origin) || self.weights.len() >= MOST_SUSPECTS
+        self.weights.contains_key(origin)
     }
 
-    fn are_many(&self) -> bool {
-        self.weights.len() > MANY_SUSPECTS
-    }
-
+    /// Records a verdict. An origin without a network never becomes suspect: its proofs may be of
+    /// different clients.
     fn record(&mut self, origin: Origin, holds: bool, now: Instant) {
-        let has_room = self.weights.len() < MOST_SUSPECTS;
+        let can_be_added = origin.network.is_some() && self.weights.len() < MOST_SUSPECTS;
         match self.weights.get_mut(&origin) {
             Some(suspicion) if holds => {
                 suspicion.weight -= 1;
@@ -140,7 +184,7 @@ impl Suspects {
                 suspicion.weight = (suspicion.weight + WEIGHT_OF_FALSE_PROOF).min(MOST_WEIGHT);
                 suspicion.last_false = now;
             }
-            None if !holds && has_room => {
+            None if !holds && can_be_added => {
                 self.weights.insert(origin, Suspicion { weight: WEIGHT_OF_FALSE_PROOF, last_false: now });
             }
             None => {}
@@ -192,13 +236,17 @@ mod tests {
         }
 
         fn push(&mut self, last: u8, key: usize, count: usize) {
+            self.push_of(origin(last), key, count);
+        }
+
+        fn push_of(&mut self, origin: Origin, key: usize, count: usize) {
             for _ in 0..count {
                 let (reply, caller) = oneshot::channel();
                 self.callers.push(caller);
                 self.queue.push(Job {
                     key: Arc::clone(&self.keys[key]),
                     claim: self.claim.clone(),
-                    origin: origin(last),
+                    origin,
                     deadline: Instant::now() + Duration::from_secs(3600),
                     reply: RpcReplyPort::from(reply),
                     permit: None,
@@ -206,14 +254,21 @@ mod tests {
             }
         }
 
-        /// The origins of the next batch, and whether its proofs are checked alone.
-        fn next(&mut self, now: Instant) -> Option<(Vec<u8>, bool)> {
+        /// The last bytes of the addresses of the next batch's origins; 0 without a network.
+        fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
             let batch = self.queue.next_batch(now, 1)?;
             let last = |origin: &Origin| match origin.network {
                 Some(IpAddr::V4(address)) => address.octets()[3],
                 _ => 0,
             };
-            Some((batch.origins.iter().map(last).collect(), batch.checks_each_alone))
+            Some(batch.origins.iter().map(last).collect())
+        }
+
+        /// Records groups of verdicts of origins without a network; each has a false one.
+        fn record_failed_groups(&mut self, groups: usize, now: Instant) {
+            let without_network = Origin { is_sign_in: false, network: None };
+            let verdicts = (0..groups * SMALLEST_BATCH).map(|index| (without_network, index % SMALLEST_BATCH > 0));
+            self.queue.record(verdicts, now);
         }
     }
 
@@ -223,10 +278,10 @@ mod tests {
         waiting.push(1, 0, 100);
         waiting.push(2, 0, 2);
         waiting.push(3, 1, 3);
-        let (first, alone) = waiting.next(now).expect("a batch");
-        assert_eq!((&first[..5], first.len(), alone), (&[1, 2, 1, 2, 1][..], LARGEST_BATCH, false));
-        assert_eq!(waiting.next(now), Some((vec![3; 3], false)), "the other key has its turn");
-        assert_eq!(waiting.next(now), Some((vec![1; 38], false)));
+        let first = waiting.next(now).expect("a batch");
+        assert_eq!((&first[..5], first.len()), (&[1, 2, 1, 2, 1][..], LARGEST_BATCH));
+        assert_eq!(waiting.next(now), Some(vec![3; 3]), "the other key has its turn");
+        assert_eq!(waiting.next(now), Some(vec![1; 38]));
         assert_eq!(waiting.next(now), None);
         // Nothing is left of callers that no longer wait.
         waiting.push(1, 0, 5);
@@ -235,33 +290,62 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn false_proofs_cost_their_origin_alone() {
+    async fn proofs_of_a_suspect_share_no_batch() {
         let (mut waiting, now) = (Waiting::new(), Instant::now());
         waiting.queue.record([(origin(1), false), (origin(2), true)], now);
         waiting.push(1, 0, 40);
         waiting.push(2, 0, 40);
         waiting.push(3, 0, 10);
-        assert_eq!(waiting.next(now), Some((vec![1; MOST_OF_SUSPECT], true)));
-        let (batch, alone) = waiting.next(now).expect("a batch");
-        assert!(!alone && batch.len() == 50 && !batch.contains(&1), "{batch:?}");
+        assert_eq!(waiting.next(now), Some(vec![1; MOST_ALONE]));
+        let batch = waiting.next(now).expect("a batch");
+        assert!(batch.len() == 50 && !batch.contains(&1), "{batch:?}");
         // Good proofs outweigh the false one.
         waiting.queue.record((0..WEIGHT_OF_FALSE_PROOF).map(|_| (origin(1), true)), now);
-        assert_eq!(waiting.next(now), Some((vec![1; 24], false)));
+        assert_eq!(waiting.next(now), Some(vec![1; 40 - MOST_ALONE]));
         // Otherwise time does.
         waiting.queue.record((0..1000).map(|_| (origin(1), false)), now);
-        for (after, alone) in [(Duration::ZERO, true), (SUSPECT_FOR, false)] {
-            waiting.push(1, 0, 1);
-            assert_eq!(waiting.next(now + after), Some((vec![1], alone)));
+        for (after, expected) in [(Duration::ZERO, MOST_ALONE), (SUSPECT_FOR, 20)] {
+            waiting.push(1, 0, 20);
+            assert_eq!(waiting.next(now + after), Some(vec![1; expected]));
+            waiting.callers.clear();
         }
     }
 
     #[tokio::test]
-    async fn while_many_origins_are_suspect_no_batch_is_shared() {
+    async fn origins_share_batches_until_half_of_them_would_fail() {
         let (mut waiting, now) = (Waiting::new(), Instant::now());
-        waiting.queue.record((100..133).map(|last| (origin(last), false)), now);
-        waiting.push(1, 0, 20);
-        waiting.push(2, 0, 20);
-        assert_eq!(waiting.next(now), Some((vec![1; 20], false)));
-        assert_eq!(waiting.next(now), Some((vec![2; 20], false)));
+        let both = |waiting: &mut Waiting| {
+            waiting.callers.clear();
+            waiting.push(1, 0, 20);
+            waiting.push(2, 0, 20);
+            waiting.next(now).expect("a batch")
+        };
+        // False proofs of many networks, each of which becomes suspect, among good ones.
+        for last in 100..200 {
+            waiting.queue.record((0..80).map(|_| (origin(3), true)).chain([(origin(last), false)]), now);
+        }
+        assert_eq!(both(&mut waiting).len(), 40, "at most one in 81 proofs is false");
+        waiting.record_failed_groups(32, now);
+        waiting.queue.record((0..32 * SMALLEST_BATCH).map(|_| (origin(3), true)), now);
+        waiting.record_failed_groups(32, now);
+        assert_eq!(both(&mut waiting).len(), 40);
+        waiting.record_failed_groups(1, now);
+        assert_eq!(both(&mut waiting), [1; 20]);
+        assert_eq!(waiting.next(now), Some(vec![2; 20]));
+        // Good proofs begin it again, not a time.
+        waiting.queue.record((0..64 * SMALLEST_BATCH).map(|_| (origin(3), true)), now);
+        assert_eq!(both(&mut waiting).len(), 40);
+    }
+
+    #[tokio::test]
+    async fn proofs_without_a_network_are_checked_together_while_batches_are_shared() {
+        let (mut waiting, now) = (Waiting::new(), Instant::now());
+        let without_network = Origin { is_sign_in: false, network: None };
+        waiting.queue.record([(without_network, false)], now);
+        waiting.push_of(without_network, 0, 40);
+        assert_eq!(waiting.next(now), Some(vec![0; 40]), "an origin without a network is not suspect");
+        waiting.record_failed_groups(33, now);
+        waiting.push_of(without_network, 0, 40);
+        assert_eq!(waiting.next(now), Some(vec![0; MOST_ALONE]));
     }
 }

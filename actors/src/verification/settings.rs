@@ -28,9 +28,10 @@ pub struct ConfiguredKey {
 pub struct VerificationSettings {
     /// Number of workers, each of which checks one batch of proofs at a time; 0 counts as 1.
     pub workers: usize,
-    /// The most proofs of verification requests that may wait or be checked at a time, of one
-    /// source address a quarter. Further proofs are refused. The proofs of sign-ins have a quarter
-    /// as many places of their own.
+    /// The most proofs of verification requests that may wait or be checked at a time. One source
+    /// address, an IPv6 /64 or a /56 may have a quarter of them, an IPv6 /48 or an IPv4 /24 three
+    /// quarters. Further proofs are refused. The proofs of sign-ins have a quarter as many permits
+    /// of their own.
     pub queue: usize,
     /// The limits, which can be changed while the service runs.
     pub limits: VerificationLimits,

@@ -1,6 +1,7 @@
 //! The verifier pool under load and with failing workers: every call gets an answer, and no proof
 //! is reported as valid without a check.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -22,12 +23,13 @@ use selfsame_protocol::{Address, U256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::clock::{ManualClock, Random, SystemRandom};
 use crate::{
-    ConfiguredKey, PairingChecker, ProofChecker, Service, Settings, VerificationError, VerificationHandle,
-    VerificationSettings,
+    ActorHealth, ConfiguredKey, PairingChecker, ProofChecker, Service, Settings, VerificationError, VerificationHandle,
+    VerificationSettings, VerifierStatistics,
 };
 
 /// Longer than any answer takes.
@@ -68,7 +70,20 @@ async fn verify(
     verification: &VerificationHandle,
     request: VerificationRequest,
 ) -> Result<crate::Verification, VerificationError> {
-    verification.verify(APP, request, verification.deadline()).await
+    verify_from(verification, None, request).await
+}
+
+async fn verify_from(
+    verification: &VerificationHandle,
+    source: Option<IpAddr>,
+    request: VerificationRequest,
+) -> Result<crate::Verification, VerificationError> {
+    verification.verify(source, APP, request, verification.deadline()).await
+}
+
+/// The address of a client. No two of them have a network in common.
+fn source(number: u8) -> Option<IpAddr> {
+    Some(IpAddr::from([192, 0, number, 1]))
 }
 
 struct VerificationService {
@@ -124,6 +139,27 @@ impl VerificationService {
         timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
     }
 
+    /// Sends a request in a task of its own.
+    fn spawn_verify(
+        &self,
+        source: Option<IpAddr>,
+        proofs: &[(u64, bool)],
+    ) -> JoinHandle<Result<crate::Verification, VerificationError>> {
+        let (verification, request) = (self.verification.clone(), request(proofs));
+        tokio::spawn(async move { verify_from(&verification, source, request).await })
+    }
+
+    /// Waits until a condition on the verifier's numbers holds.
+    async fn wait_for_numbers(&self, condition: impl Fn(&VerifierStatistics) -> bool) {
+        wait_until(|| condition(&self.verification.statistics())).await;
+    }
+
+    /// Waits until this many proofs are in the pool's mailbox or queue, or with its workers.
+    async fn wait_for_proofs_in_pool(&self, count: usize) {
+        let is_pool = |actor: &&ActorHealth| actor.name.ends_with("/verifier");
+        wait_until(|| self.service.actors().iter().find(is_pool).is_some_and(|pool| pool.waiting_calls == count)).await;
+    }
+
     fn workers(&self) -> Vec<String> {
         let names = self.service.actors().into_iter().map(|actor| actor.name);
         names.filter(|name| name.contains("/worker-")).collect()
@@ -140,14 +176,35 @@ struct ControlledChecker {
 }
 
 impl ControlledChecker {
-    fn hold(&self) {
+    /// Holds every check until the guard is dropped, which also a failing assertion does: a runtime
+    /// does not end before its blocking threads.
+    fn hold(self: &Arc<Self>) -> HeldChecks {
         *self.is_held.lock().expect("no panic") = true;
+        HeldChecks(Arc::clone(self))
     }
 
-    fn release(&self) {
-        *self.is_held.lock().expect("no panic") = false;
-        self.released.notify_all();
+    /// Waits until this many batches have begun.
+    async fn wait_for_batches(&self, count: usize) {
+        wait_until(|| self.batches.lock().expect("no panic").len() >= count).await;
     }
+}
+
+struct HeldChecks(Arc<ControlledChecker>);
+
+impl Drop for HeldChecks {
+    fn drop(&mut self) {
+        *self.0.is_held.lock().expect("no panic") = false;
+        self.0.released.notify_all();
+    }
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("the condition holds in time");
 }
 
 impl ProofChecker for ControlledChecker {
@@ -184,7 +241,7 @@ async fn of_sixty_four_senders_only_the_sender_of_the_bad_proof_is_rejected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_proofs_are_checked_together_and_excess_proofs_are_rejected() {
     let controlled = Arc::new(ControlledChecker::default());
-    controlled.hold();
+    let held = controlled.hold();
     let checker = Arc::clone(&controlled);
     let running = start("together", |settings| {
         settings.queue = 40;
@@ -197,17 +254,16 @@ async fn waiting_proofs_are_checked_together_and_excess_proofs_are_rejected() {
     };
     // Both workers are held with one proof each; the other proofs wait.
     let mut waiting = vec![spawn(0), spawn(1)];
-    while controlled.batches.lock().expect("no panic").len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    controlled.wait_for_batches(2).await;
     waiting.extend((2..40).map(spawn));
     let inside = || running.verification.statistics().proofs_inside;
-    while inside() < 40 {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| inside() >= 40).await;
     let refused = verify(&running.verification, request(&[(99, true)])).await;
     assert!(matches!(refused, Err(VerificationError::Unavailable { .. })), "{refused:?}");
-    controlled.release();
+    let full = running.verification.statistics();
+    assert_eq!((full.proofs_inside, full.queue), (40, 40), "what /ready compares");
+    assert_eq!((full.sign_in_proofs_inside, full.sign_in_queue), (0, 10));
+    drop(held);
     for answer in join_all(waiting).await {
         assert!(answer.expect("no panic").expect("the proof is verified").results[0].success);
     }
@@ -218,10 +274,102 @@ async fn waiting_proofs_are_checked_together_and_excess_proofs_are_rejected() {
     running.stop().await;
 }
 
+fn is_unavailable<T>(answer: &Result<T, VerificationError>) -> bool {
+    matches!(answer, Err(VerificationError::Unavailable { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_with_a_quarter_of_the_permits_is_refused_and_others_are_not() {
+    let controlled = Arc::new(ControlledChecker::default());
+    let held = controlled.hold();
+    let checker = Arc::clone(&controlled);
+    let running = start("quarters", |settings| {
+        settings.queue = 64;
+        settings.limits.time_limit = PATIENCE;
+        settings.checker = checker;
+    })
+    .await;
+    let first = running.spawn_verify(source(1), &[(0, true); 16]);
+    running.wait_for_numbers(|verifier| verifier.proofs_inside == 16).await;
+    let refused = verify_from(&running.verification, source(1), request(&[(1, true)])).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    let other = running.spawn_verify(source(2), &[(2, true)]);
+    running.wait_for_numbers(|verifier| verifier.proofs_inside == 17).await;
+    drop(held);
+    for answer in [first, other] {
+        assert!(answer.await.expect("no panic").expect("the proofs are verified").results[0].success);
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proofs_of_sign_ins_have_permits_of_their_own() {
+    let controlled = Arc::new(ControlledChecker::default());
+    let held = controlled.hold();
+    let checker = Arc::clone(&controlled);
+    let running = start("sign-in-permits", |settings| {
+        settings.queue = 16;
+        settings.limits.time_limit = PATIENCE;
+        settings.checker = checker;
+    })
+    .await;
+    let sign_in = |source| {
+        let verification = running.verification.clone();
+        let deadline = verification.deadline();
+        async move { verification.check_sign_in(APP, request(&[(1, true)]), source, deadline).await }
+    };
+    let all = running.spawn_verify(source(1), &[(0, true); 16]);
+    running.wait_for_numbers(|verifier| verifier.proofs_inside == verifier.queue).await;
+    let refused = verify_from(&running.verification, source(2), request(&[(2, true)])).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    let accepted = tokio::spawn(sign_in(source(2)));
+    running.wait_for_numbers(|verifier| verifier.sign_in_proofs_inside == 1).await;
+    let refused = sign_in(source(2)).await;
+    assert!(is_unavailable(&refused), "a source has one of the four permits of sign-ins: {refused:?}");
+    let other = tokio::spawn(sign_in(source(3)));
+    running.wait_for_numbers(|verifier| verifier.sign_in_proofs_inside == 2).await;
+    drop(held);
+    for answer in [accepted, other] {
+        assert_eq!(answer.await.expect("no panic").expect("the proof is checked"), Ok(()));
+    }
+    assert!(all.await.expect("no panic").is_ok());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_false_proof_keeps_its_source_out_of_shared_batches() {
+    let controlled = Arc::new(ControlledChecker::default());
+    let checker = Arc::clone(&controlled);
+    let running = start("suspect", |settings| {
+        settings.workers = 1;
+        settings.limits.time_limit = PATIENCE;
+        settings.checker = checker;
+    })
+    .await;
+    let failed = verify_from(&running.verification, source(1), request(&[(0, false)])).await;
+    assert!(matches!(failed, Err(VerificationError::AllFailed { .. })), "{failed:?}");
+    // The only worker is held with one proof; the others wait.
+    let held = controlled.hold();
+    let mut answers = vec![running.spawn_verify(source(3), &[(1, true)])];
+    controlled.wait_for_batches(2).await;
+    for number in [1, 2, 2] {
+        answers.push(running.spawn_verify(source(number), &[(2, true); 16]));
+    }
+    running.wait_for_proofs_in_pool(1 + 3 * 16).await;
+    drop(held);
+    for answer in join_all(answers).await {
+        assert!(answer.expect("no panic").is_ok());
+    }
+    let mut batches = controlled.batches.lock().expect("no panic").clone();
+    batches.sort_unstable();
+    assert_eq!(batches, [1, 1, 4, 4, 4, 4, 32]);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn abandoned_requests_release_their_permits() {
     let controlled = Arc::new(ControlledChecker::default());
-    controlled.hold();
+    let held = controlled.hold();
     let checker = Arc::clone(&controlled);
     let running = start("abandoned", |settings| {
         settings.queue = 16;
@@ -235,13 +383,9 @@ async fn abandoned_requests_release_their_permits() {
     };
     // Two proofs are being checked, and twelve wait.
     let checked = [spawn(&[(0, true)]), spawn(&[(1, true)])];
-    while controlled.batches.lock().expect("no panic").len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    controlled.wait_for_batches(2).await;
     let waiting = spawn(&[(2, true); 12]);
-    while inside() < 14 {
-        tokio::task::yield_now().await;
-    }
+    wait_until(|| inside() >= 14).await;
     // The pool accepts all proofs of a request or none.
     let refused = verify(&running.verification, request(&[(3, true); 3])).await;
     assert!(matches!(refused, Err(VerificationError::Unavailable { .. })), "{refused:?}");
@@ -249,10 +393,8 @@ async fn abandoned_requests_release_their_permits() {
     // permit until the check ends.
     waiting.abort();
     checked[0].abort();
-    controlled.release();
-    while inside() > 0 {
-        tokio::task::yield_now().await;
-    }
+    drop(held);
+    wait_until(|| inside() <= 0).await;
     let [_, other] = checked;
     assert!(other.await.expect("no panic").is_ok());
     let batches = controlled.batches.lock().expect("no panic").clone();

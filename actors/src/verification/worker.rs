@@ -68,23 +68,22 @@ impl Actor for VerifierWorker {
 /// panics, the reply ports are dropped, and their callers get errors.
 fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
     blocking_fault_point!(VerifierWorkerCheck);
-    let Batch { key, claims, origins, replies, checks_each_alone } = batch;
-    let together = if checks_each_alone { 1 } else { claims.len().max(1) };
-    let mut verdicts = Vec::with_capacity(claims.len());
-    for claims in claims.chunks(together) {
-        match verifier.checker.which_hold(&key, claims, verifier.random.as_ref()) {
-            Ok(checked) => verdicts.extend(checked),
-            Err(error) => {
-                tracing::error!(%error, "a batch of proofs does not fit its key");
-                return Ok(Vec::new());
-            }
+    let Batch { key, claims, origins, replies } = batch;
+    let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
+        Ok(verdicts) => verdicts,
+        Err(error) => {
+            tracing::error!(%error, "a batch of proofs does not fit its key");
+            return Ok(Vec::new());
         }
-    }
+    };
     blocking_fault_point!(VerifierWorkerAnswer);
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
     verifier.bad.fetch_add((verdicts.len() - good) as u64, Ordering::Relaxed);
-    for ((reply, _permit), holds) in std::iter::zip(replies, &verdicts) {
+    for ((reply, permit), holds) in std::iter::zip(replies, &verdicts) {
+        // A client that has all of its permits in use and gets this answer may send the next proof
+        // at once.
+        drop(permit);
         // An error of `send` means that the caller no longer waits.
         drop(reply.send(*holds));
     }

@@ -49,10 +49,9 @@ async fn a_stuck_verifier_worker_ends_the_service() {
     let running = start_with(verification::configure_verification).await;
     let plan = Plan::new().strike_always(FaultPoint::VerifierWorkerCheck, Fault::Stall).run();
     let handle = running.service.verification();
-    let call =
-        tokio::spawn(
-            async move { handle.verify(verification::APP, verification::request(1), handle.deadline()).await },
-        );
+    let call = tokio::spawn(async move {
+        handle.verify(None, verification::APP, verification::request(1), handle.deadline()).await
+    });
     // The worker runs on its own thread, which stops simulated time from advancing by itself. The
     // other threads have to keep up with the advances.
     let pass_time = async {

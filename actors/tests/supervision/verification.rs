@@ -74,7 +74,7 @@ pub fn configure_verification(settings: &mut Settings) {
 /// must not be reported as invalid. Returns whether the proof was verified before.
 async fn verify(verification: &VerificationHandle, person: u64) -> bool {
     loop {
-        let call = verification.verify(APP, request(person), verification.deadline());
+        let call = verification.verify(None, APP, request(person), verification.deadline());
         match timeout(ANSWERED_WITHIN, call).await.expect("every call gets an answer") {
             Ok(verified) => return verified.is_reuse,
             Err(VerificationError::Unavailable { .. } | VerificationError::Store(_)) => {}

@@ -2,11 +2,12 @@
 
 use std::sync::OnceLock;
 
-use ark_bn254::{Bn254, Fr, G1Affine, G1Projective, G2Affine};
+use ark_bn254::{Bn254, Fq, Fr, G1Affine, G1Projective, G2Affine};
 use ark_ec::bn::G2Prepared;
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::{AdditiveGroup, BigInteger, PrimeField};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::point::{self, PointError};
 use crate::U256;
@@ -141,10 +142,40 @@ impl VerificationKey {
         })
     }
 
+    /// The text that [`VerificationKey::from_json`] reads, for example that of a simulator's key
+    /// for another program.
+    pub fn to_json(&self) -> String {
+        let Self { alpha, beta, gamma, delta, inputs } = self;
+        json!({
+            "protocol": "groth16",
+            "curve": "bn128",
+            "nPublic": self.input_count(),
+            "vk_alpha_1": write_g1(alpha),
+            "vk_beta_2": write_g2(beta),
+            "vk_gamma_2": write_g2(gamma),
+            "vk_delta_2": write_g2(delta),
+            "IC": inputs.iter().map(write_g1).collect::<Vec<_>>(),
+        })
+        .to_string()
+    }
+
     /// How many public inputs proofs of this key have.
     pub fn input_count(&self) -> usize {
         self.inputs.len() - 1
     }
+}
+
+fn write_g1(point: &G1Affine) -> [String; 3] {
+    [decimal(&point.x), decimal(&point.y), "1".to_owned()]
+}
+
+fn write_g2(point: &G2Affine) -> [[String; 2]; 3] {
+    let [x, y] = [&point.x, &point.y].map(|coordinate| [decimal(&coordinate.c0), decimal(&coordinate.c1)]);
+    [x, y, ["1".to_owned(), "0".to_owned()]]
+}
+
+fn decimal(coordinate: &Fq) -> String {
+    coordinate.into_bigint().to_string()
 }
 
 /// Reads a key that is compiled into the program. A test reads it too, so reading it does not fail.

@@ -334,6 +334,14 @@ proptest! {
 }
 
 #[test]
+fn a_key_is_read_from_the_text_that_it_is_written_as() {
+    let simulated = Simulator::from_seed(b"text", 3).verification_key();
+    for key in [VerificationKey::legacy(), VerificationKey::current(), &simulated] {
+        assert_eq!(VerificationKey::from_json(&key.to_json(), key.input_count()).as_ref(), Ok(key));
+    }
+}
+
+#[test]
 fn malformed_keys_are_rejected() {
     let good = json(include_str!("../../keys/legacy.json"));
     let read =

@@ -86,7 +86,7 @@ pub struct Entry {
 encode_fields!(Entry { request_id, operation });
 
 /// A block's header. Its encoding is one version byte (2) and the fields in this order; its hash is
-/// the block's. A header of version 1 has no domain, and can still be read and checked.
+/// the block's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockHeader {
     /// Counted from 1.
@@ -105,47 +105,19 @@ pub struct BlockHeader {
     pub operations_root: B256,
     /// The rule parameters in force.
     pub rules: RuleParameters,
-    /// The registry that the block belongs to and that its operations are signed for; absent in a
-    /// header of version 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub domain: Option<RegistryDomain>,
+    /// The registry that the block belongs to and that its operations are signed for.
+    pub domain: RegistryDomain,
 }
 
-/// Version of a header without a domain.
-const WITHOUT_DOMAIN: u8 = 1;
-/// Version of a header with a domain.
-const WITH_DOMAIN: u8 = 2;
-
-impl Encoding for BlockHeader {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let Self { height, previous_hash, time, count, operations_root, rules, domain } = self;
-        out.push(if domain.is_some() { WITH_DOMAIN } else { WITHOUT_DOMAIN });
-        height.encode(out);
-        previous_hash.encode(out);
-        time.encode(out);
-        count.encode(out);
-        operations_root.encode(out);
-        rules.encode(out);
-        if let Some(domain) = domain {
-            domain.encode(out);
-        }
-    }
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        let version = u8::decode(input)?;
-        if ![WITHOUT_DOMAIN, WITH_DOMAIN].contains(&version) {
-            return Err(DecodeError::UnknownVersion { kind: "block header", found: version, known: WITH_DOMAIN });
-        }
-        Ok(Self {
-            height: Encoding::decode(input)?,
-            previous_hash: Encoding::decode(input)?,
-            time: Encoding::decode(input)?,
-            count: Encoding::decode(input)?,
-            operations_root: Encoding::decode(input)?,
-            rules: Encoding::decode(input)?,
-            domain: if version == WITH_DOMAIN { Some(Encoding::decode(input)?) } else { None },
-        })
-    }
-}
+encode_fields!(BlockHeader {
+    height,
+    previous_hash,
+    time,
+    count,
+    operations_root,
+    rules,
+    domain,
+} version 2 of "block header");
 
 impl BlockHeader {
     /// The block's hash: keccak256 of the header's encoding.
@@ -196,7 +168,7 @@ impl Block {
         rules: RuleParameters,
         entries: Vec<Entry>,
     ) -> Self {
-        Self { header: header_of(previous, Some(domain), now, rules, &entries), entries }
+        Self { header: header_of(previous, domain, now, rules, &entries), entries }
     }
 
     /// Whether this block follows `previous` and its header matches its entries.
@@ -205,16 +177,15 @@ impl Block {
         header_of(previous, domain, time, rules, &self.entries) == self.header
     }
 
-    /// Whether the block is one of the registry `domain`. The header of a block of version 1 does
-    /// not say.
+    /// Whether the block is one of the registry `domain`.
     pub fn belongs_to(&self, domain: &RegistryDomain) -> bool {
-        self.header.domain.is_none_or(|named| named == *domain)
+        self.header.domain == *domain
     }
 }
 
 fn header_of(
     previous: &Seal,
-    domain: Option<RegistryDomain>,
+    domain: RegistryDomain,
     now: UnixSeconds,
     rules: RuleParameters,
     entries: &[Entry],

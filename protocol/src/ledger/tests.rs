@@ -154,23 +154,6 @@ fn the_encoding_of_a_block_is_stable() {
     assert_eq!(hashes, recorded, "stored blocks must keep their hashes");
 }
 
-/// Blocks of version 1 do not name their registry.
-#[test]
-fn a_header_of_version_1_keeps_its_hash_and_encoding() {
-    let mut block = seal(vec![create(1), failing_entry(2)]);
-    block.header.domain = None;
-    let encoded = encode(&block);
-    assert_eq!((encoded[0], decode::<Block>(&encoded)), (1, Ok(block.clone())));
-    let recorded = b256!("ab387ef3a3535b347d90a2e8c4fcb1e49c0c60e725053610932971141ff115ea");
-    assert_eq!(block.header.hash(), recorded);
-    assert!(block.follows(&Seal::default()) && block.belongs_to(&DOMAIN));
-    let effects = apply_unsigned(&block);
-    let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 1).expect("two entries");
-    let json = serde_json::to_value(&receipt).expect("JSON");
-    assert!(json["block"].get("domain").is_none(), "{json}");
-    assert_eq!(serde_json::from_value::<Receipt>(json).expect("a receipt").verify(), Ok(()));
-}
-
 #[test]
 fn a_block_belongs_to_one_registry() {
     let block = seal(vec![create(1)]);
@@ -532,9 +515,11 @@ proptest! {
 fn unknown_versions_and_tags_are_rejected() {
     let block = seal(vec![failing_entry(1)]);
     let mut header = encode(&block.header);
-    header[0] = 3;
-    let error = DecodeError::UnknownVersion { kind: "block header", found: 3, known: 2 };
-    assert_eq!(decode::<BlockHeader>(&header), Err(error));
+    for found in [0, 1, 3, 255] {
+        header[0] = found;
+        let error = DecodeError::UnknownVersion { kind: "block header", found, known: 2 };
+        assert_eq!(decode::<BlockHeader>(&header), Err(error));
+    }
     for tag in [0, 9, 255] {
         let error = DecodeError::UnknownTag { kind: "operation kind", tag };
         assert_eq!(decode::<Operation>(&[tag]), Err(error));

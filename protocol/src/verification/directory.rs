@@ -181,13 +181,13 @@ pub enum AdmissionError {
         app_id: String,
     },
     /// The request has legacy proofs, and the application or the action does not accept them.
-    #[error("{whose} accepts no proofs of protocol version 3.0; ask for one of 4.0")]
+    #[error("{restricted_by} accepts no proofs of protocol version 3.0; ask for one of 4.0")]
     LegacyNotAccepted {
         /// Id of the application.
         app_id: String,
         /// The entry that does not accept them: `application` and its id, or `action` and its text
         /// in quotes.
-        whose: String,
+        restricted_by: String,
     },
 }
 
@@ -214,14 +214,16 @@ impl Admitted {
     /// It does not count.
     pub(super) fn check_identifier(&self, identifier: &str) -> Result<(), OtherCredential> {
         let RelyingParty { app_id, accepted_identifiers, .. } = &*self.relying_party;
-        let of_application = accepted_identifiers.as_ref().map(|accepted| (accepted, format!("application {app_id}")));
-        let of_action = self.action.as_deref().and_then(|Action { action, accepted_identifiers, .. }| {
-            accepted_identifiers.as_ref().map(|accepted| (accepted, format!("action {action:?}")))
-        });
-        let lists = [of_application, of_action].into_iter().flatten();
-        match lists.into_iter().find(|(accepted, _)| !accepted.iter().any(|accepted| accepted == identifier)) {
+        let refused = |accepted: &&Vec<String>| !accepted.iter().any(|accepted| accepted == identifier);
+        let other =
+            |restricted_by, accepted: &[String]| OtherCredential { restricted_by, accepted: accepted.join(" or ") };
+        if let Some(accepted) = accepted_identifiers.as_ref().filter(refused) {
+            return Err(other(format!("application {app_id}"), accepted));
+        }
+        let Some(Action { action, accepted_identifiers, .. }) = self.action.as_deref() else { return Ok(()) };
+        match accepted_identifiers.as_ref().filter(refused) {
             None => Ok(()),
-            Some((accepted, whose)) => Err(OtherCredential { whose, accepted: accepted.join(" or ") }),
+            Some(accepted) => Err(other(format!("action {action:?}"), accepted)),
         }
     }
 }
@@ -231,7 +233,7 @@ impl Admitted {
 pub(super) struct OtherCredential {
     /// The entry that does not accept it: `application` and its id, or `action` and its text in
     /// quotes.
-    pub whose: String,
+    pub restricted_by: String,
     /// The identifiers that it accepts, joined with ` or `.
     pub accepted: String,
 }
@@ -275,7 +277,7 @@ impl Directory {
         let key = |action| ActionKey::new(&relying_party.app_id, environment, action);
         let action = request.proofs.action().and_then(|action| self.actions.get(&key(action))).cloned();
         if matches!(request.proofs, Proofs::Legacy { .. }) {
-            let whose = if !relying_party.accept_legacy {
+            let restricted_by = if !relying_party.accept_legacy {
                 Some(format!("application {}", relying_party.app_id))
             } else {
                 action
@@ -283,8 +285,8 @@ impl Directory {
                     .filter(|action| !action.accept_legacy)
                     .map(|action| format!("action {:?}", action.action))
             };
-            if let Some(whose) = whose {
-                return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), whose });
+            if let Some(restricted_by) = restricted_by {
+                return Err(AdmissionError::LegacyNotAccepted { app_id: app_id(), restricted_by });
             }
         }
         Ok(Admitted { relying_party, environment, oprf_public_key, action })

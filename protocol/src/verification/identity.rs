@@ -4,12 +4,28 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use strum::EnumCount;
 
 use crate::{encode_enum, keccak256};
 
 /// The environment of proofs, roots and keys. A request for `sandbox` is treated as staging.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumCount,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Environment {
     /// Proofs of real credentials; the default.
     #[default]
@@ -20,22 +36,34 @@ pub enum Environment {
 
 impl Environment {
     /// Both values.
-    pub const ALL: [Self; 2] = [Self::Production, Self::Staging];
+    pub const ALL: [Self; Self::COUNT] = [Self::Production, Self::Staging];
 
     /// The name in configuration and requests.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Staging => "staging",
-        }
+        self.into()
     }
 }
 
 encode_enum!(Environment { Production = 0, Staging = 1 } of "an environment");
 
 /// The two kinds of proof, and of roots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumCount,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ProofKind {
     /// Protocol version 3.0.
     #[default]
@@ -46,14 +74,11 @@ pub enum ProofKind {
 
 impl ProofKind {
     /// Both values.
-    pub const ALL: [Self; 2] = [Self::Legacy, Self::Current];
+    pub const ALL: [Self; Self::COUNT] = [Self::Legacy, Self::Current];
 
     /// The name in configuration and commands.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Legacy => "legacy",
-            Self::Current => "current",
-        }
+        self.into()
     }
 
     /// The protocol version of requests with proofs of this kind.
@@ -69,8 +94,23 @@ encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
 
 /// The credential that a legacy proof is for (interface description, section 2.5.1). In the public
 /// system each has an identity tree of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::EnumCount,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LegacyIdentifier {
     /// `orb`: a person whose uniqueness was verified by an orb.
     Orb,
@@ -88,24 +128,17 @@ pub enum LegacyIdentifier {
 
 impl LegacyIdentifier {
     /// Every value.
-    pub const ALL: [Self; 6] =
+    pub const ALL: [Self; Self::COUNT] =
         [Self::Orb, Self::SecureDocument, Self::Document, Self::Device, Self::Face, Self::Selfie];
 
     /// The name in requests and configuration.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Orb => "orb",
-            Self::SecureDocument => "secure_document",
-            Self::Document => "document",
-            Self::Device => "device",
-            Self::Face => "face",
-            Self::Selfie => "selfie",
-        }
+        self.into()
     }
 
-    /// The value with a name; `None` when there is none.
+    /// Parses a name; `None` when no credential has it.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|identifier| identifier.name() == name)
+        name.parse().ok()
     }
 
     /// The names of several values, joined with `, `.

@@ -49,11 +49,11 @@ pub trait TrustedData {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
     /// The application or the action does not accept the item's credential.
-    #[error("{whose} accepts {accepted}, not {given}; ask for a proof of an accepted credential")]
+    #[error("{restricted_by} accepts {accepted}, not {given}; ask for a proof of an accepted credential")]
     IdentifierNotAccepted {
         /// The entry that does not accept it: `application` and its id, or `action` and its text in
         /// quotes.
-        whose: String,
+        restricted_by: String,
         /// The identifiers that it accepts, joined with ` or `.
         accepted: String,
         /// The item's identifier in quotes, cut to 80 characters.
@@ -265,8 +265,8 @@ fn check_root_age(
 
 /// Checks that the application and the action accept an item's credential.
 fn check_identifier(admitted: &Admitted, identifier: &str) -> Result<(), ItemError> {
-    admitted.check_identifier(identifier).map_err(|OtherCredential { whose, accepted }| {
-        ItemError::IdentifierNotAccepted { whose, accepted, given: quote(identifier) }
+    admitted.check_identifier(identifier).map_err(|OtherCredential { restricted_by, accepted }| {
+        ItemError::IdentifierNotAccepted { restricted_by, accepted, given: quote(identifier) }
     })
 }
 

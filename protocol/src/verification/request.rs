@@ -124,8 +124,11 @@ impl Proofs {
     }
 
     /// How many proofs there are: at most [`MOST_RESPONSES`].
-    pub fn count(&self) -> u32 {
-        self.identifiers_and_nullifiers().len() as u32
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Legacy { items, .. } => items.len(),
+            Self::Uniqueness { items, .. } | Self::Session { items, .. } => items.len(),
+        }
     }
 
     /// The action's text; `None` for a session request.

@@ -127,10 +127,10 @@ macro_rules! fields {
 
 /// One of an enum's variants.
 macro_rules! one_of {
-    ($($name:ident: $($value:expr),*;)*) => {$(
+    ($($name:ident: $values:expr;)*) => {$(
         impl Sample for $name {
             fn any() -> BoxedStrategy<Self> {
-                prop::sample::select(vec![$($value),*]).boxed()
+                prop::sample::select($values.to_vec()).boxed()
             }
         }
     )*};
@@ -225,12 +225,12 @@ impl<Code: Sample> Sample for ServiceApiError<Code> {
 }
 
 one_of! {
-    CommitmentCheck: Self::Off, Self::Enforce;
-    Environment: Self::Production, Self::Staging;
-    ProofKind: Self::Legacy, Self::Current;
-    LegacyIdentifier: Self::Orb, Self::SecureDocument, Self::Document, Self::Device, Self::Face, Self::Selfie;
-    VerificationLevel: Self::Orb, Self::Device;
-    ResponseMode: Self::Query, Self::Fragment, Self::FormPost;
+    CommitmentCheck: [Self::Off, Self::Enforce];
+    Environment: Self::ALL;
+    ProofKind: Self::ALL;
+    LegacyIdentifier: Self::ALL;
+    VerificationLevel: [Self::Orb, Self::Device];
+    ResponseMode: [Self::Query, Self::Fragment, Self::FormPost];
 }
 
 fields! {

@@ -54,6 +54,7 @@ function show(status) {
   const verifier = status.verifier;
   list("verifier", [
     ["Proofs inside", count(verifier.proofs_inside) + " of " + count(verifier.queue)],
+    ["Proofs of sign-ins inside", count(verifier.sign_in_proofs_inside) + " of " + count(verifier.sign_in_queue)],
     ["Good proofs", count(verifier.good)],
     ["Bad proofs", count(verifier.bad)],
   ]);
