@@ -5,17 +5,21 @@
 
 mod account_creation;
 mod account_flows;
+mod anvil;
 mod audit;
 mod bad_input;
 mod bodies;
 mod certification;
+mod chain_contracts;
 mod chain_node;
+mod chain_on_anvil;
 mod claims;
 mod commands;
 mod consistency;
 mod crash;
 mod disk;
 mod fairness;
+mod fake_contracts;
 mod fake_node;
 #[cfg(feature = "fault-injection")]
 mod faults;
