@@ -17,8 +17,8 @@
 //! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
 //! copy of anything that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `registry` ← `verification` ←
-//! `sign_in` ← `supervision`.
+//! The modules import one another in one direction: `support` ← `key_cipher` ← `registry` ←
+//! `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
@@ -51,6 +51,7 @@ macro_rules! blocking_fault_point {
 mod clock;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod key_cipher;
 mod registry;
 mod sign_in;
 #[cfg(all(test, feature = "fault-injection"))]
@@ -60,6 +61,7 @@ mod support;
 mod verification;
 
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
+pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
@@ -67,7 +69,6 @@ pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
-pub use sign_in::key_cipher::KeyCipher;
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};

@@ -32,7 +32,10 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["fsck"],
         ],
     ),
-    ("actors/src", &[&["clock", "support"], &["registry"], &["verification"], &["sign_in"], &["supervision"]]),
+    (
+        "actors/src",
+        &[&["clock", "support"], &["key_cipher"], &["registry"], &["verification"], &["sign_in"], &["supervision"]],
+    ),
     (
         "src",
         &[

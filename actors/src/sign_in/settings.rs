@@ -10,7 +10,7 @@ use selfsame_protocol::verification::{Environment, ProofKind};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::key_cipher::KeyCipher;
+use crate::key_cipher::KeyCipher;
 
 /// Settings of sign-in.
 #[derive(Clone, Debug)]
