@@ -63,6 +63,7 @@ mod verification;
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryStatistics, WaitError};
+pub use registry::head_signer::HeadSigningError;
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use sign_in::error::SignInError;
