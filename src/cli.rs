@@ -76,6 +76,14 @@ pub enum Registry {
         #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
         data: PathBuf,
     },
+    /// Compare two signed heads, as GET /head of the gateway answers; exit status 1 if they prove
+    /// that the registry has two histories, 2 if they cannot be compared
+    CompareHeads {
+        /// A signed head (JSON)
+        first: PathBuf,
+        /// Another signed head of the same registry (JSON)
+        second: PathBuf,
+    },
 }
 
 /// `selfsame roots`.

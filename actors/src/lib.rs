@@ -18,7 +18,7 @@
 //! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
 //! copy of anything that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `registry`, `chain` ←
+//! The modules import one another in one direction: `support` ← `key_cipher` ← `registry`, `chain` ←
 //! `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
@@ -53,6 +53,7 @@ mod chain;
 mod clock;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod key_cipher;
 mod registry;
 mod sign_in;
 #[cfg(all(test, feature = "fault-injection"))]
@@ -69,14 +70,15 @@ pub use chain::settings::{
     ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
 };
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
+pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
+pub use registry::head_signer::HeadSigningError;
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
-pub use sign_in::key_cipher::KeyCipher;
 pub use sign_in::progress::Progress;
 pub use sign_in::sessions::{SessionCookie, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};

@@ -13,7 +13,7 @@
 //! | [`commitment`] | BabyJubJub keys and the commitment to an account's key set |
 //! | [`registry`] | accounts, the eight operations, the rules of the registry contract (v1) |
 //! | [`eip712`] | the typed data that authenticators sign |
-//! | [`ledger`] | blocks, results, receipts |
+//! | [`ledger`] | blocks, results, receipts, signed heads |
 //! | [`groth16`] | proofs: reading them strictly, checking them alone and in batches |
 //! | [`verification`] | the verification endpoint: requests, admission, checks, nullifiers |
 //! | [`chain`] | public contracts that trusted data is followed from |

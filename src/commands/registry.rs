@@ -1,8 +1,12 @@
-//! `selfsame registry replay` and `selfsame registry fsck`.
+//! `selfsame registry replay`, `selfsame registry fsck` and `selfsame registry compare-heads`.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
+use selfsame_protocol::json::from_object;
+use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
 use selfsame_storage::{Store, StoreError, fsck};
 
@@ -13,11 +17,18 @@ use crate::daemon::store_folder;
 /// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
 
+/// The longest file of a signed head, in bytes.
+const MAX_HEAD: u64 = 64 * 1024;
+
+/// Exit status when two heads cannot be compared.
+const NOT_COMPARABLE: u8 = 2;
+
 /// Runs the command.
 pub fn run(command: Registry) -> Result<ExitCode, CommandError> {
     let is_good = match command {
         Registry::Replay { file } => run_replay(&file)?,
         Registry::Fsck { data } => run_fsck(&data)?,
+        Registry::CompareHeads { first, second } => return Ok(run_compare_heads(&first, &second)),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -62,6 +73,51 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
         report.findings.len()
     );
     Ok(report.findings.is_empty())
+}
+
+/// Prints what two heads say about each other.
+fn run_compare_heads(first: &Path, second: &Path) -> ExitCode {
+    let read = |path| read_head(path).map_err(|error| format!("{}: {error}", Path::display(path)));
+    let compare = || {
+        let (first, second) = (read(first)?, read(second)?);
+        let comparison = compare_heads(&first, &second).map_err(|error| error.to_string())?;
+        Ok::<_, String>((comparison, first, second))
+    };
+    match compare() {
+        Ok((HeadComparison::Same, first, _)) => {
+            println!("no contradiction: both are the head of block {}", first.head.height);
+            ExitCode::SUCCESS
+        }
+        Ok((HeadComparison::DifferentHeights, first, second)) => {
+            let (first, second) = (first.head.height, second.head.height);
+            println!(
+                "no contradiction: the heads are of blocks {first} and {second}; only the blocks between show more"
+            );
+            ExitCode::SUCCESS
+        }
+        Ok((HeadComparison::Contradiction, first, second)) => {
+            println!("contradiction: the registry has signed two different heads of block {}", first.head.height);
+            println!("key {}", first.public_key);
+            for SignedHead { head, .. } in [first, second] {
+                println!("block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root);
+            }
+            ExitCode::FAILURE
+        }
+        Err(reason) => {
+            println!("the heads cannot be compared: {reason}");
+            ExitCode::from(NOT_COMPARABLE)
+        }
+    }
+}
+
+fn read_head(path: &Path) -> Result<SignedHead, String> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_HEAD + 1).read_to_end(&mut text));
+    read.map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_HEAD {
+        return Err(format!("longer than {MAX_HEAD} bytes, so not a signed head"));
+    }
+    from_object(&text).map_err(|error| error.to_string())
 }
 
 fn remove(scratch: &Path) -> Result<(), StoreError> {

@@ -49,6 +49,13 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
                 tracing::error!(%error, "the signing keys cannot be prepared");
             }
         });
+        let registry = daemon.registry();
+        tokio::spawn(async move {
+            // The first start creates the key.
+            if let Err(error) = registry.signed_head().await {
+                tracing::error!(%error, "the registry's key cannot be prepared");
+            }
+        });
         let reloading = daemon.reloading();
         let ended = daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await;
         tracing::info!("stopped");

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
-use selfsame_actors::{ReceiptError, SubmitError, TooManyRequests, WaitError};
+use selfsame_actors::{HeadSigningError, ReceiptError, SubmitError, TooManyRequests, WaitError};
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::time::RetryAfter;
@@ -37,6 +37,9 @@ pub enum GatewayError {
     /// A receipt is refused, or could not be read.
     #[error(transparent)]
     Receipt(#[from] ReceiptError),
+    /// The head cannot be signed.
+    #[error(transparent)]
+    Head(#[from] HeadSigningError),
     /// Waiting for a final state was refused or failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -96,6 +99,14 @@ impl InterfaceError for GatewayError {
             Self::Receipt(ReceiptError::RateLimited(TooManyRequests { retry_after })) => {
                 let code = GatewayErrorCode::RateLimitExceeded;
                 Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
+            }
+            // A new store, which cannot be written at the moment, has no key yet.
+            Self::Head(HeadSigningError::Store(error)) if error.is_transient() => {
+                unavailable("the head cannot be signed at the moment; try again")
+            }
+            Self::Head(error) => {
+                tracing::error!(%error, "the head cannot be signed");
+                ErrorCodes::GATEWAY.respond(&Rejection::Internal)
             }
             Self::Wait(WaitError::TooMany) => unavailable(&message),
             Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {

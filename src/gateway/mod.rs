@@ -6,6 +6,7 @@
 //! | `status.rs` | `GET /status/{request_id}` |
 //! | `receipt.rs` | `GET /receipt/{request_id}` |
 //! | `block.rs` | `GET /block/{height or hash}` |
+//! | `head.rs` | `GET /head` |
 //! | `is_valid_root.rs` | `GET /is-valid-root` |
 //! | `config.rs` | `GET /config` |
 //! | `creation.rs` | who may create accounts |
@@ -15,6 +16,7 @@ mod block;
 mod config;
 pub mod creation;
 mod error;
+mod head;
 mod is_valid_root;
 mod operations;
 mod receipt;
@@ -52,6 +54,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         .route_within(status::TIME_LIMIT, get.clone(), "/status/{request_id}", status::status)
         .route(get.clone(), "/receipt/{request_id}", receipt::receipt)
         .route(get.clone(), "/block/{id}", block::block)
+        .route(get.clone(), "/head", head::head)
         .route(get.clone(), "/is-valid-root", is_valid_root::is_valid_root)
         .route(get.clone(), "/config", config::config)
         .route(get.clone(), "/health", |_, _| health::health())
@@ -82,6 +85,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         status::status,
         receipt::receipt,
         block::block,
+        head::head,
         is_valid_root::is_valid_root,
         config::config,
         health::health,

@@ -58,7 +58,9 @@ impl Database {
         // missing.
         options.create_missing_column_families(true);
         options.increase_parallelism(2);
-        options.set_max_open_files(512);
+        // No limit, as is RocksDB's default. With a limit, RocksDB checks only the first 16 files
+        // when it opens the store, and does not notice that a later one is missing.
+        options.set_max_open_files(-1);
         options.set_max_total_wal_size(512 << 20);
         options.set_keep_log_file_num(4);
         options.set_bytes_per_sync(1 << 20);

@@ -40,7 +40,8 @@ pub trait LedgerReader: Send + Sync + 'static {
     /// The seal of the last block, which the next block is linked to.
     fn head(&self) -> Seal;
 
-    /// The block at a height, counted from 1.
+    /// The block at a height, counted from 1. A block that this returns is durable, and the only
+    /// one of its height for all time.
     fn block(&self, height: u64) -> Result<Option<Block>, StoreError>;
 
     /// The height of the block with this hash.

@@ -1,4 +1,5 @@
-//! Records with an expiry: sign-in's transactions, codes, tokens, sessions and signing keys.
+//! Records with an expiry: sign-in's transactions, codes, tokens, sessions and signing keys, and
+//! the registry's key.
 //!
 //! The interface is small on purpose (get, compare and write, expire), so that another store can
 //! implement it later. The embedded implementation has two column families: the records, and their

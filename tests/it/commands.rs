@@ -184,7 +184,7 @@ impl WalletCommands<'_> {
         assert!(success, "`{words}`: {text}");
         let (operation, account): (Vec<&str>, Vec<&str>) = {
             let lines: Vec<&str> = text.lines().collect();
-            let (operation, account) = lines.split_at(4);
+            let (operation, account) = lines.split_at(5);
             (operation.to_vec(), account.to_vec())
         };
         let begin = [
@@ -192,6 +192,7 @@ impl WalletCommands<'_> {
             "finalized in block 0x",
             "receipt verified: operation 0 of block ",
             "inclusion proof verified against root 0x",
+            "signed head of block ",
         ];
         assert!(operation.iter().zip(begin).all(|(line, begin)| line.starts_with(begin)), "{text}");
         account.into_iter().map(str::to_owned).collect()

@@ -230,6 +230,21 @@ pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder for temporary files")
 }
 
+/// Copies a folder and its contents.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy_folder(&path, &target),
+            false if path.is_file() => drop(std::fs::copy(&path, &target).expect("copied")),
+            // The socket of a daemon that was killed.
+            false => {}
+        }
+    }
+}
+
 /// The program `selfsame` without variables of the tests, which it would refuse as unknown
 /// settings.
 fn program() -> Command {
@@ -247,9 +262,15 @@ pub fn run(arguments: &[&str]) -> (bool, String) {
 
 /// The same with variables.
 pub fn run_with(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+    let (status, text) = run_for_status(arguments, variables);
+    (status.success(), text)
+}
+
+/// The same; returns the exit status.
+pub fn run_for_status(arguments: &[&str], variables: &[(&str, &str)]) -> (ExitStatus, String) {
     let output = program().args(arguments).envs(variables.iter().copied()).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    (output.status, String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Starts `selfsame serve --dev` on a store in `data`, which must be refused; returns its output.

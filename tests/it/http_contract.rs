@@ -21,10 +21,11 @@ pub const GATEWAY_POSTS: [&str; 10] = [
     "/execute-recovery-agent-update",
     "/revert-recovery-agent-update",
 ];
-pub const GATEWAY_GETS: [&str; 7] = [
+pub const GATEWAY_GETS: [&str; 8] = [
     "/status/gw_00000000-0000-4000-8000-000000000000",
     "/receipt/gw_00000000-0000-4000-8000-000000000000",
     "/block/1",
+    "/head",
     "/is-valid-root",
     "/config",
     "/health",

@@ -46,6 +46,7 @@ mod sign_in_events;
 mod sign_in_security;
 mod sign_in_sessions;
 mod sign_out;
+mod signed_heads;
 mod structure;
 mod test_accounts;
 mod tls;

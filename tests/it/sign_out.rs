@@ -303,20 +303,21 @@ async fn signing_keys_are_encrypted_in_the_store_with_a_key_from_outside() {
         let rotated = http.post(daemon.operator("/keys/rotate")).bearer_auth(token).json(&json!({"now": true}));
         let rotated = rotated.send().await.expect("an answer").status().as_u16();
         let set = http.get(daemon.sign_in("/jwks")).send().await.expect("an answer");
-        let outcome = (rotated, set.status().as_u16());
+        let head = http.get(daemon.gateway("/head")).send().await.expect("an answer");
+        let outcome = (rotated, set.status().as_u16(), head.status().as_u16());
         daemon.stop().await;
         outcome
     };
-    assert_eq!(keys(&|_| {}).await, (200, 200));
+    assert_eq!(keys(&|_| {}).await, (200, 200, 200));
     std::fs::write(&path, format!("{}\n", "0f".repeat(32))).expect("written");
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
+    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
+    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
     // Without the key, or with another one, nothing can be signed.
-    assert_eq!(keys(&|_| {}).await, (500, 500));
+    assert_eq!(keys(&|_| {}).await, (500, 500, 500));
     let other = folder.path().join("other.key");
     std::fs::write(&other, "1f".repeat(32)).expect("written");
-    assert_eq!(keys(&|config| with_key(&other)(config)).await, (500, 500));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
+    assert_eq!(keys(&|config| with_key(&other)(config)).await, (500, 500, 500));
+    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
 }
 
 /// The keys in the store are lost with the file; sign-in works again with new ones.

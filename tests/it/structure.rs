@@ -32,7 +32,17 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["fsck"],
         ],
     ),
-    ("actors/src", &[&["clock", "support"], &["chain", "registry"], &["verification"], &["sign_in"], &["supervision"]]),
+    (
+        "actors/src",
+        &[
+            &["clock", "support"],
+            &["key_cipher", "chain"],
+            &["registry"],
+            &["verification"],
+            &["sign_in"],
+            &["supervision"],
+        ],
+    ),
     (
         "src",
         &[

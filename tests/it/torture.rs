@@ -50,7 +50,7 @@ use tokio::task::{JoinSet, block_in_place};
 use self::context::{CrashTestContext, DaemonGone, lock};
 use self::plan::{DaemonLife, Ending, plan, plan_with_power_failures};
 use self::power_loss::UnreliableDisk;
-use crate::harness::{DaemonProcess, folder, run_with};
+use crate::harness::{DaemonProcess, copy_folder, folder, run_with};
 use crate::sign_in_client::{APP, CALLBACK, SECRET};
 
 /// The number of lives when the variable does not set it.
@@ -91,10 +91,10 @@ async fn the_checks_detect_a_store_that_was_set_back() {
     let life = || vec![DaemonLife { ending: Ending::Kill, answers: 200, counts_check: false, power_fails: false }];
     run.live(&life()).await;
     let (data, before) = (run.context.data.clone(), folder.path().join("before"));
-    copy(&data, &before);
+    copy_folder(&data, &before);
     run.live(&life()).await;
     std::fs::remove_dir_all(&data).expect("removed");
-    copy(&before, &data);
+    copy_folder(&before, &data);
     expect_failed_checks(&run).await;
 }
 
@@ -127,20 +127,6 @@ async fn expect_failed_checks(run: &CrashTestRun) {
         let found_out =
             outcome.expect_err(&format!("with seed {} a check is content", run.context.seed)).try_into_panic();
         println!("found out: {}", found_out.map_or_else(|error| error.to_string(), message_of));
-    }
-}
-
-/// Copies a folder with its folders and files. The socket of a daemon that was killed stays behind.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
-        let entry = entry.expect("an entry");
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &target);
-        } else if path.is_file() {
-            std::fs::copy(&path, &target).expect("copied");
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use selfsame_protocol::indexer::{
     PendingRecoveryAgentResponse, RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::json;
-use selfsame_protocol::ledger::{Receipt, RequestId};
+use selfsame_protocol::ledger::{Receipt, RequestId, SignedHead};
 use selfsame_protocol::proof_of_work::ProofOfWork;
 use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
@@ -228,6 +228,11 @@ impl Client {
     /// A block by its height.
     pub async fn block(&self, height: u64) -> Result<BlockResponse, ClientError> {
         self.get(format!("{}/block/{height}", self.gateway)).await
+    }
+
+    /// The signed head of the registry. The caller verifies it.
+    pub async fn head(&self) -> Result<SignedHead, ClientError> {
+        self.get(format!("{}/head", self.gateway)).await
     }
 
     /// Whether a root is valid, by the gateway's clock.

@@ -20,6 +20,7 @@ use crate::Random;
 use crate::account::{AccountError, Registry, Report};
 use crate::client::{Client, ClientError};
 use crate::file::{FileError, WalletFile};
+use crate::head::{CheckedHead, HeadCheckError, LONGEST_WALK, check_head};
 use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
@@ -214,6 +215,10 @@ pub enum CommandError {
     /// [`ClientError`] and [`OperationError`] too.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// The registry's signed head does not continue the history that the wallet has seen, or is not
+    /// valid.
+    #[error(transparent)]
+    Head(#[from] HeadCheckError),
     /// The proof for a verification request or a sign-in cannot be made.
     #[error(transparent)]
     Prove(#[from] ProveError),
@@ -282,7 +287,7 @@ async fn show(
 ) -> Result<(), CommandError> {
     let mut wallet = WalletFile::open(&options.wallet)?;
     describe_wallet(&wallet, out)?;
-    let registry = connect(options, &mut wallet).await?;
+    let registry = connect(options, &mut wallet, out).await?;
     let account = match leaf_index {
         Some(leaf_index) => registry.account(leaf_index).await,
         None => registry.account_of(wallet.key.address()).await,
@@ -432,7 +437,7 @@ async fn change_account(
     out: &mut (dyn Write + Send),
 ) -> Result<(), CommandError> {
     let mut wallet = WalletFile::open(&options.wallet)?;
-    let mut registry = connect(options, &mut wallet).await?;
+    let mut registry = connect(options, &mut wallet, out).await?;
     if let Change::CreateAccount { creation_token, .. } = &change {
         registry.set_creation_token(creation_token.clone());
     }
@@ -448,6 +453,8 @@ async fn change_account(
     let (position, height) = (receipt.operation.position, receipt.block.header.height);
     writeln!(out, "receipt verified: operation {position} of block {height}")?;
     writeln!(out, "inclusion proof verified against root {root:#x}")?;
+    let head = check_head(&registry, &mut wallet, Some((height, receipt.block.hash))).await?;
+    describe_head(&head, out)?;
     describe_account(&registry, &account, &wallet, out).await
 }
 
@@ -490,13 +497,40 @@ async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> R
     })
 }
 
-/// Connects to the registry. The first connection fixes the registry that the wallet signs for.
-async fn connect(options: &Options, wallet: &mut WalletFile) -> Result<Registry, CommandError> {
+/// Connects to the registry. The first connection fixes the registry that the wallet signs for, and
+/// the key of its heads. Later the registry must continue the history of the head in the file.
+async fn connect(
+    options: &Options,
+    wallet: &mut WalletFile,
+    out: &mut (dyn Write + Send),
+) -> Result<Registry, CommandError> {
     let gateway = options.gateway.as_deref().unwrap_or(&wallet.gateway);
     let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
     let registry = Registry::connect(Client::new(gateway, indexer)?).await?;
     wallet.pin_registry(*registry.domain())?;
+    describe_gaps(&check_head(&registry, wallet, None).await?, out)?;
     Ok(registry)
+}
+
+fn describe_head(head: &CheckedHead, out: &mut dyn Write) -> Result<(), CommandError> {
+    let CheckedHead { height, seen, not_linked } = head;
+    let continued = |seen: &u64| *seen > 0 && seen != height && !not_linked.contains(seen);
+    match seen.filter(continued) {
+        Some(seen) => writeln!(out, "signed head of block {height} verified, it continues block {seen}")?,
+        None => writeln!(out, "signed head of block {height} verified")?,
+    }
+    describe_gaps(head, out)
+}
+
+/// Names the blocks that the head may continue without a check of the blocks between.
+fn describe_gaps(head: &CheckedHead, out: &mut dyn Write) -> Result<(), CommandError> {
+    for height in &head.not_linked {
+        writeln!(
+            out,
+            "block {height} is more than {LONGEST_WALK} blocks before the head: the blocks between were not checked"
+        )?;
+    }
+    Ok(())
 }
 
 fn describe_wallet(wallet: &WalletFile, out: &mut dyn Write) -> Result<(), CommandError> {

@@ -2,8 +2,9 @@
 //!
 //! The file is readable by its owner only (mode 600); the wallet refuses a file that others can
 //! read. It is written whole and durable before the key is used, and again at the first connection,
-//! which fixes the registry that the key signs for, and when an issuer is trusted. It does not name
-//! the account: the registry maps the key's address to it.
+//! which fixes the registry that the key signs for and the registry's own key, for each newer head
+//! of the registry, and when an issuer is trusted. It does not name the account: the registry maps
+//! the key's address to it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::hex;
 use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::{RegistryPublicKey, SignedHead};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
@@ -61,6 +63,19 @@ pub enum FileError {
         /// The registry that the gateway names.
         named: RegistryDomain,
     },
+    /// The registry signs its heads with another key than the one that the wallet has pinned.
+    #[error(
+        "{path}: this wallet knows the registry by the key {pinned}, its head is now signed with {named}; either this is \
+         another service, or it has lost its store"
+    )]
+    OtherRegistryKey {
+        /// Path of the file.
+        path: PathBuf,
+        /// The key in the wallet file.
+        pinned: RegistryPublicKey,
+        /// The key that the head is signed with.
+        named: RegistryPublicKey,
+    },
     /// The file cannot be read, written or made durable.
     #[error("{path}: {source}")]
     Io {
@@ -84,6 +99,9 @@ pub struct WalletFile {
     pub indexer: String,
     /// The registry that the key signs for; `None` before the first connection.
     registry: Option<RegistryDomain>,
+    /// The newest head of that registry that the wallet saw, signed with the key that the wallet
+    /// expects from then on.
+    head: Option<SignedHead>,
     /// The issuers whose sign-in requests the owner trusts.
     pub issuers: Vec<String>,
 }
@@ -100,6 +118,8 @@ struct Contents {
     indexer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registry: Option<RegistryDomain>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head: Option<SignedHead>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     issuers: Vec<String>,
 }
@@ -111,7 +131,8 @@ impl WalletFile {
     /// [`FileError::Exists`] when a file at `path` exists, and [`FileError::Io`].
     pub fn create(path: &Path, key: AuthenticatorKey, gateway: &str, indexer: &str) -> Result<Self, FileError> {
         let (gateway, indexer) = (gateway.to_owned(), indexer.to_owned());
-        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry: None, issuers: Vec::new() };
+        let (registry, head, issuers) = (None, None, Vec::new());
+        let wallet = Self { path: path.to_owned(), key, gateway, indexer, registry, head, issuers };
         let file = wallet.write_beside()?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => FileError::Exists(path.to_owned()),
@@ -135,6 +156,38 @@ impl WalletFile {
                 self.replace()
             }
         }
+    }
+
+    /// The newest head of the registry that the wallet saw; `None` before the first connection.
+    pub fn head(&self) -> Option<&SignedHead> {
+        self.head.as_ref()
+    }
+
+    /// Checks that a head is signed with the key of the first head that the wallet saw.
+    ///
+    /// # Errors
+    /// [`FileError::OtherRegistryKey`].
+    pub fn check_registry_key(&self, named: &RegistryPublicKey) -> Result<(), FileError> {
+        match self.head.map(|head| head.public_key) {
+            Some(pinned) if pinned != *named => {
+                Err(FileError::OtherRegistryKey { path: self.path.clone(), pinned, named: *named })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps a head that the caller has checked as the newest. The first one pins the key that it
+    /// is signed with.
+    ///
+    /// # Errors
+    /// [`FileError::OtherRegistryKey`], and [`FileError::Io`]; the file is then as it was.
+    pub fn keep_head(&mut self, head: SignedHead) -> Result<(), FileError> {
+        self.check_registry_key(&head.public_key)?;
+        if self.head == Some(head) {
+            return Ok(());
+        }
+        self.head = Some(head);
+        self.replace()
     }
 
     /// Replaces the file by one with the present contents.
@@ -186,8 +239,8 @@ impl WalletFile {
         if contents.address != address::text(&key.address()) {
             return Err(not_a_wallet("its address is not the one of its seed"));
         }
-        let Contents { gateway, indexer, registry, issuers, .. } = contents;
-        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry, issuers })
+        let Contents { gateway, indexer, registry, head, issuers, .. } = contents;
+        Ok(Self { path: path.to_owned(), key, gateway, indexer, registry, head, issuers })
     }
 
     /// Trusts an issuer from now on. The file is replaced by a new one.
@@ -220,6 +273,7 @@ impl WalletFile {
             gateway: self.gateway.clone(),
             indexer: self.indexer.clone(),
             registry: self.registry,
+            head: self.head,
             issuers: self.issuers.clone(),
         };
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
@@ -238,6 +292,8 @@ impl WalletFile {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use selfsame_protocol::ledger::{Head, RegistryKey, Tip};
 
     use super::*;
 
@@ -279,6 +335,34 @@ mod tests {
             assert!(matches!(error, FileError::OtherRegistry { .. }), "{error}");
             let text = error.to_string();
             assert!(text.contains("0x0202") && text.contains("0x0101"), "{text}");
+        }
+        let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
+    }
+
+    #[test]
+    fn a_wallet_knows_the_registry_by_the_key_of_its_first_head() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let head = |seed: u8, height: u64| {
+            let domain = RegistryDomain { chain_id: 480, verifying_contract: alloy_primitives::Address::ZERO };
+            let mut head = Head::new(domain, &Tip::default());
+            head.height = height;
+            head.sign(&RegistryKey::from_seed(&[seed; 32]).expect("a key")).expect("signed")
+        };
+        let mut created = wallet(folder.path());
+        assert_eq!(created.head(), None);
+        created.keep_head(head(1, 4)).expect("the first key is taken");
+        for height in [4, 5] {
+            let mut opened = WalletFile::open(created.path()).expect("the wallet is opened");
+            opened.keep_head(head(1, height)).expect("the same key");
+            let error = opened.keep_head(head(2, height)).expect_err("another key");
+            assert!(matches!(error, FileError::OtherRegistryKey { .. }), "{error}");
+            let text = error.to_string();
+            let keys = [head(1, 0).public_key.to_string(), head(2, 0).public_key.to_string()];
+            assert!(keys.iter().all(|key| text.contains(key)), "{text}");
+            let opened = WalletFile::open(created.path()).expect("the wallet is opened");
+            assert_eq!(opened.head(), Some(&head(1, height)));
         }
         let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -8,6 +8,7 @@
 //! | [`operations`] | builds and signs the eight operations; pure |
 //! | [`client`] | calls the gateway and the indexer |
 //! | [`account`] | reads an account, carries an operation out, checks receipt and inclusion proof |
+//! | [`head`] | checks the signed head of the registry, and that it continues the history seen before |
 //! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
 //! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
 //! | [`operator`] | calls the operator interface for the values that such proofs need |
@@ -17,6 +18,7 @@ pub mod account;
 pub mod client;
 pub mod command;
 pub mod file;
+pub mod head;
 pub mod keys;
 pub mod operations;
 pub mod operator;

@@ -9,7 +9,7 @@ use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{GatewayRequestState, GatewayStatusResponse, check_request, transaction_hash};
 use selfsame_protocol::ledger::{
-    Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, check_signature, is_valid_root,
+    Block, BlockReceipts, BlockResult, Outcome, Receipt, RequestId, SignedHead, check_signature, is_valid_root,
 };
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::tree::Root;
@@ -18,6 +18,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::head_signer::{HeadSigner, HeadSigningError};
 use super::messages::RequestTrackerMessage;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
@@ -97,6 +98,7 @@ struct Inner {
     /// The steps that make the registry read-only while they fail.
     steps: [Arc<RetriedStep>; 2],
     group_commit: GroupCommit,
+    head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
     /// The blocks that were last read for receipts, newest first.
@@ -104,7 +106,7 @@ struct Inner {
 }
 
 impl RegistryHandle {
-    pub(crate) fn new(state: &RegistryState, group_commit: GroupCommit) -> Self {
+    pub(crate) fn new(state: &RegistryState, head_signer: HeadSigner, group_commit: GroupCommit) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             inner: Arc::new(Inner {
@@ -114,6 +116,7 @@ impl RegistryHandle {
                 request_tracker: Arc::clone(&state.slots.request_tracker),
                 steps: [Arc::clone(&state.sealer.step), Arc::clone(&state.applier.step)],
                 group_commit,
+                head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
                 receipts: Mutex::default(),
             }),
@@ -338,6 +341,15 @@ impl RegistryHandle {
             Some(height) => self.block(height),
             None => Ok(None),
         }
+    }
+
+    /// The newest applied block, signed with the registry's key. A block is signed at most once, at
+    /// the first call after it was published. The first call on a new store makes the key.
+    ///
+    /// # Errors
+    /// The key cannot be read or decrypted, or could not be written.
+    pub async fn signed_head(&self) -> Result<Arc<SignedHead>, HeadSigningError> {
+        self.inner.head_signer.signed_head().await
     }
 
     /// The registry that signatures are made for.

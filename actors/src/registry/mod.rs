@@ -5,6 +5,7 @@
 //! | [`messages`] | messages to the three actors |
 //! | [`state`] | the shared state, split by right: reading, admitting, sealing, applying |
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
+//! | [`head_signer`] | the registry's key, and the signed head |
 //! | [`submission`] | a request as it is submitted, and why it is refused |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
@@ -12,6 +13,7 @@
 
 pub(crate) mod batcher;
 pub(crate) mod handle;
+pub(crate) mod head_signer;
 pub(crate) mod messages;
 pub(crate) mod publication;
 pub(crate) mod request_tracker;

@@ -18,7 +18,6 @@ pub(crate) mod follower_limits;
 pub(crate) mod grants;
 pub(crate) mod handle;
 pub(crate) mod ids;
-pub(crate) mod key_cipher;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod messages;

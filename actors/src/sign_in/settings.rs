@@ -10,7 +10,7 @@ use selfsame_protocol::verification::{Environment, ProofKind};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::key_cipher::KeyCipher;
+use crate::key_cipher::KeyCipher;
 
 /// Settings of sign-in.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ pub struct SignInSettings {
     pub code_lifetime: Duration,
     /// How long a signing key signs.
     pub key_rotation: Duration,
-    /// Encrypts the private signing keys in the store; `None` stores them as they are.
+    /// Encrypts the private signing keys and the registry's key in the store; `None` stores them as
+    /// they are.
     pub key_cipher: Option<Arc<KeyCipher>>,
     /// How long a browser's session lasts.
     pub session_lifetime: Duration,

@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::key_cipher::{KeyCipher, is_encrypted};
 use crate::clock::Random;
+use crate::key_cipher::{KeyCipher, is_encrypted};
 
 /// Bits of a key's modulus.
 const KEY_BITS: usize = 2048;

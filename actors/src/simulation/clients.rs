@@ -1,12 +1,13 @@
 //! The clients of a simulation: they send requests, and record the answers.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use selfsame_protocol::Address;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
-use selfsame_protocol::ledger::RequestId;
+use selfsame_protocol::ledger::{RequestId, SignedHead, compare_heads};
 use selfsame_protocol::registry::{Operation, RegistryView};
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
@@ -47,11 +48,17 @@ pub(super) enum Answer {
 pub(super) struct ClientLog {
     requests: Arc<Mutex<Vec<SentRequest>>>,
     events: Arc<Mutex<Vec<String>>>,
+    heads: Arc<Mutex<BTreeMap<u64, SignedHead>>>,
 }
 
 impl ClientLog {
     pub fn requests(&self) -> MutexGuard<'_, Vec<SentRequest>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The signed heads that clients saw, by height.
+    pub fn heads(&self) -> MutexGuard<'_, BTreeMap<u64, SignedHead>> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn note(&self, event: impl FnOnce() -> String) {
@@ -122,6 +129,7 @@ pub(super) async fn run_client(registry: RegistryHandle, random: SeededRandom, l
             let observed = random.below(number as u64 + 1) as usize;
             observe(&registry, &log, observed);
         }
+        observe_head(&registry, &log).await;
     }
 }
 
@@ -177,4 +185,18 @@ pub(super) fn observe(registry: &RegistryHandle, log: &ClientLog, number: usize)
     }
     request.final_state = Some(state);
     true
+}
+
+/// Asks for the signed head. In all runs of a history, a height has one head and there is one key.
+pub(super) async fn observe_head(registry: &RegistryHandle, log: &ClientLog) {
+    // The simulated disk may refuse to write the key.
+    let Ok(signed) = registry.signed_head().await else { return };
+    log.note(|| format!("head {}", signed.head.height));
+    let mut heads = log.heads();
+    for seen in heads.values() {
+        assert_eq!(seen.public_key, signed.public_key, "the registry has another key");
+    }
+    let seen = *heads.entry(signed.head.height).or_insert(*signed);
+    compare_heads(&seen, &signed).expect("heads of one registry");
+    assert_eq!(seen, *signed, "another head was signed for this height");
 }

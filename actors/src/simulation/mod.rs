@@ -142,6 +142,7 @@ impl History {
         let service = service.await.expect("the service starts");
         if is_fault_free {
             self.finish_requests(&service).await;
+            clients::observe_head(&service.registry(), &self.log).await;
             let foreign_entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
             model::check_history(&service.registry(), ledger.as_ref(), &self.log, &foreign_entries);
         } else {

@@ -120,11 +120,15 @@ pub(super) fn check_history(
     let mut model = RegistryModel::default();
     let mut walked = HashSet::new();
     let head = ledger.head();
+    assert!(log.heads().keys().all(|height| *height <= head.height), "a head was signed that the ledger lacks");
     let mut previous = selfsame_protocol::ledger::Seal::default();
     for height in 1..=head.height {
         let block = ledger.block(height).expect("the read succeeds").expect("the block exists");
         assert!(block.follows(&previous), "block {height} does not follow the previous block");
         previous = selfsame_protocol::ledger::Seal::of(&block.header);
+        if let Some(signed) = log.heads().get(&height) {
+            assert_eq!(signed.head.block_hash, previous.hash, "the signed head of block {height} is of another block");
+        }
         for (position, entry) in (0..).zip(&block.entries) {
             let Entry { request_id, operation } = entry;
             assert!(walked.insert(*request_id), "{request_id} is in two blocks");

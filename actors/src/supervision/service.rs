@@ -9,7 +9,9 @@ use futures_util::FutureExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_storage::{ChainRecords, EmbeddedRecords, GroupCommit, Ledger, Store, StoreError, VerificationRecords};
+use selfsame_storage::{
+    ChainRecords, EmbeddedRecords, GroupCommit, Ledger, Records, Store, StoreError, VerificationRecords,
+};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -20,6 +22,7 @@ use crate::chain::settings::ChainSettings;
 use crate::chain::state::ChainState;
 use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
+use crate::registry::head_signer::HeadSigner;
 use crate::registry::state::{AdmissionLimits, BatchLimits, RegistryParts, RegistryState};
 use crate::sign_in::handle::SignInHandle;
 use crate::sign_in::settings::SignInSettings;
@@ -203,7 +206,11 @@ impl Service {
             blocking: blocking.clone(),
         });
         let state = state.await?;
-        let registry = RegistryHandle::new(&state, group_commit.clone());
+        let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
+        let key_cipher = sign_in.key_cipher.clone();
+        let head_signer =
+            HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
+        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone());
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
@@ -213,14 +220,14 @@ impl Service {
             verifier: Arc::clone(&verifier),
             registry: registry.clone(),
             chain: chain.clone(),
-            records: VerificationRecords::new(store.clone(), group_commit.clone()),
+            records: VerificationRecords::new(store, group_commit.clone()),
             clock: Arc::clone(&clock),
             blocking: blocking.clone(),
         })?;
         let sign_in_state = Arc::new(SignInState::new(SignInParts {
             instance: instance.clone(),
             settings: sign_in,
-            records: Arc::new(EmbeddedRecords::new(store, group_commit.clone())),
+            records,
             clock,
             random,
             blocking,

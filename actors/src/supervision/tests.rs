@@ -1,6 +1,8 @@
 //! The service while actors fail: every call gets an answer, no accepted request is lost, and every
 //! actor is restarted.
 
+mod heads;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,6 +1,7 @@
 //! Blocks, results and receipts: their links, the stability of their encodings, and the rejection
 //! of changed ones.
 
+mod heads;
 mod steps;
 
 use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};

@@ -23,6 +23,7 @@ use selfsame_protocol::indexer::{
     RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::json::{BodyError, from_object};
+use selfsame_protocol::ledger::SignedHead;
 use selfsame_protocol::registry::{
     CancelRecoveryAgentUpdate, CreateAccount, ExecuteRecoveryAgentUpdate, InsertAuthenticator, Operation,
     RecoverAccount, RemoveAuthenticator, RuleParameters, UpdateAuthenticator, UpdateRecoveryAgent,
@@ -137,6 +138,7 @@ bodies! {
     valid_root_answers: ValidRootResponse,
     health_answers: HealthResponse,
     block_answers: BlockResponse,
+    signed_heads: SignedHead,
     inclusion_proofs: InclusionProofResponse,
     compatible_inclusion_proofs: CompatInclusionProofResponse,
     packed_accounts: PackedAccountResponse,

@@ -1,4 +1,4 @@
-//! Blocks, Merkle paths, receipts and traces.
+//! Blocks, Merkle paths, receipts, signed heads and traces.
 
 use std::sync::OnceLock;
 
@@ -9,8 +9,8 @@ use selfsame_protocol::encoding::{decode, encode};
 use selfsame_protocol::ids::{CompressedKey, Nonce, PubkeyId};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{
-    Block, BlockHeader, Entry, MemoryRegistry, Outcome, Receipt, RequestId, Seal, apply_block, merkle_path,
-    merkle_root, verify_path,
+    Block, BlockHeader, ChainWalk, Entry, Head, MemoryRegistry, Outcome, Receipt, RegistryKey, RequestId, Seal,
+    SignedHead, apply_block, compare_heads, merkle_path, merkle_root, verify_path,
 };
 use selfsame_protocol::registry::{CommitmentCheck, CreateAccount, Operation, RecoveredSigner, RuleParameters};
 use selfsame_protocol::signature::SignatureError;
@@ -258,6 +258,32 @@ proptest! {
             prop_assert!(changed == receipt || changed.verify().is_err());
         }
         prop_assert!(from_object::<Receipt>(any.to_string().as_bytes()).is_err());
+    }
+
+    /// The JSON of a signed head after hostile changes is not a head, does not verify, or is the
+    /// same head.
+    #[test]
+    fn a_hostile_head_does_not_verify(head in Head::any(), json_damage in any_json_damage(), any in any_json()) {
+        let signed = head.sign(&RegistryKey::from_seed(&[7; 32]).expect("a key")).expect("signed");
+        let text = json_damage.apply(&serde_json::to_value(signed).expect("JSON"));
+        if let Ok(changed) = check_memory_in_proportion(text.len(), || from_object::<SignedHead>(&text))? {
+            prop_assert!(changed == signed || changed.verify().is_err());
+            prop_assert!(changed == signed || compare_heads(&signed, &changed).is_err());
+        }
+        prop_assert!(from_object::<SignedHead>(any.to_string().as_bytes()).is_err());
+    }
+
+    /// A walk never leaves the heights of its history, whatever headers it is given.
+    #[test]
+    fn a_walk_takes_only_the_header_that_it_expects(head in Head::any(), header in BlockHeader::any()) {
+        let head = Head { domain: header.domain.unwrap_or(head.domain), ..head };
+        for (height, hash) in [(head.height, head.block_hash), (header.height, header.hash())] {
+            let mut walk = ChainWalk::from_head(&Head { height, block_hash: hash, ..head });
+            let is_expected = header.domain.is_some() && height > 0 && (header.height, header.hash()) == (height, hash);
+            prop_assert_eq!(walk.step_back(&header).is_ok(), is_expected);
+            let reached = if is_expected { (height - 1, header.previous_hash) } else { (height, hash) };
+            prop_assert_eq!((walk.height, walk.hash), reached);
+        }
     }
 
     /// A receipt with a damaged encoding of its operation or outcome does not verify.

@@ -11,11 +11,11 @@
 //! | [`proofs`] | Groth16 points, proofs, keys | one spelling each; only recorded proofs hold |
 //! | [`signing`] | signatures, typed data, keys | one signer of the signed operation; digests by the definition; one number for a key |
 //! | [`tree`] | pages and inclusion paths | any content works; a changed path leads to another root |
-//! | [`ledger`] | blocks, paths, receipts, traces | a changed value does not follow or verify; any block can be applied |
+//! | [`ledger`] | blocks, paths, receipts, signed heads, traces | a changed value does not follow or verify; any block can be applied |
 //! | [`sign_in`] | forms, authorization requests, responses | redirects go only to a registered URI |
 //! | [`sizes`] | all of the above | time and memory in proportion to the input |
 //!
-//! There are 347 properties. With 256 cases for each property, these are 88 832 cases.
+//! There are 355 properties. With 256 cases for each property, these are 90 880 cases.
 //! `PROPTEST_CASES` sets another number of cases; 3000 give a million cases, which take a minute
 //! and a half on one processor in the release profile. A failing property prints its smallest case.
 //!

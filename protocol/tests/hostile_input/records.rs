@@ -14,7 +14,7 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
 use selfsame_protocol::gateway::GatewayErrorCode;
 use selfsame_protocol::ledger::{
-    Block, BlockHeader, BlockResult, Entry, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
+    Block, BlockHeader, BlockResult, Entry, Head, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
 };
 use selfsame_protocol::number::Number;
 use selfsame_protocol::registry::{
@@ -159,6 +159,7 @@ records! {
     block_results: BlockResult,
     root_records: RootRecord,
     tips: Tip,
+    heads: Head,
     page_ids: PageId,
     pages: Page,
     environments: Environment,

@@ -18,7 +18,8 @@ use selfsame_protocol::indexer::{
     RecoveryAgentResponse, RootResponse, SignatureNonceResponse,
 };
 use selfsame_protocol::ledger::{
-    Block, BlockHeader, BlockResult, Entry, Outcome, RequestId, RootRecord, Seal, SealedHeader, SealedResult, Tip,
+    Block, BlockHeader, BlockResult, Entry, Head, HeadSignature, Outcome, RegistryPublicKey, RequestId, RootRecord,
+    Seal, SealedHeader, SealedResult, SignedHead, Tip,
 };
 use selfsame_protocol::registry::{
     Account, Authenticator, CancelRecoveryAgentUpdate, CommitmentCheck, CreateAccount, ExecuteRecoveryAgentUpdate,
@@ -149,6 +150,8 @@ mapped! {
     Address = prop_oneof![4 => any::<[u8; 20]>().prop_map(Address::from), 1 => Just(Address::ZERO)],
     [u8; 16] = any::<[u8; 16]>(),
     Signature = any::<[u8; 65]>().prop_map(Signature),
+    HeadSignature = any::<[u8; 64]>().prop_map(Self),
+    RegistryPublicKey = B256::any().prop_map(Self),
     RequestId = any::<[u8; 16]>().prop_map(|bytes| decode(&bytes).expect("16 bytes")),
     LeafIndex = u64::any().prop_map(Self),
     PubkeyId = u32::any().prop_map(Self),
@@ -259,6 +262,8 @@ fields! {
     PendingRecoveryAgent { agent, execute_after }
     PackedAccount { recovery_counter, pubkey_id, leaf_index }
     RegistryDomain { chain_id, verifying_contract }
+    Head { domain, height, block_hash, result_hash, root, time }
+    SignedHead { head, public_key, signature }
     Entry { request_id, operation }
     BlockHeader { height, previous_hash, time, count, operations_root, rules, domain }
     Block { header, entries }

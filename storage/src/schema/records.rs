@@ -16,6 +16,8 @@ pub enum RecordKind {
     BrowserSession,
     /// The keys that ID tokens are signed with.
     SigningKeys,
+    /// The key that the heads of the registry are signed with.
+    RegistryKey,
 }
 
 encode_enum!(RecordKind {
@@ -24,6 +26,7 @@ encode_enum!(RecordKind {
     AccessToken = 2,
     BrowserSession = 3,
     SigningKeys = 4,
+    RegistryKey = 5,
 } of "a kind of record");
 
 /// Key of a record.

@@ -198,7 +198,7 @@ impl Corpus {
         add(addresses[Interface::Gateway], "GET", "/receipt/{}", none(), GoodBody::None);
         add(addresses[Interface::Gateway], "GET", "/block/{}", none(), GoodBody::None);
         add(addresses[Interface::Gateway], "GET", "/is-valid-root", owned(&[("root", "0x1")]), GoodBody::None);
-        for path in ["/config", "/health", "/openapi.json"] {
+        for path in ["/head", "/config", "/health", "/openapi.json"] {
             add(addresses[Interface::Gateway], "GET", path, none(), GoodBody::None);
         }
 

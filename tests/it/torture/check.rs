@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use selfsame_protocol::gateway::BlockResponse;
 use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce};
 use selfsame_protocol::indexer::RootResponse;
-use selfsame_protocol::ledger::{RequestId, SealedHeader, SealedResult};
+use selfsame_protocol::ledger::{RequestId, SealedHeader, SealedResult, SignedHead};
 use selfsame_protocol::tree::Root;
 
 use super::choices::CrashChoices;
@@ -23,6 +23,7 @@ const SAMPLE: usize = 20;
 pub async fn check(context: Arc<CrashTestContext>, name: String, is_everything: bool) -> Result<(), DaemonGone> {
     let mut choices = context.choices(&name);
     expect_nothing_taken_back(&context).await?;
+    registry::keep_head(&context).await?;
     settle(&context, &mut choices, is_everything).await?;
     let mut walk = context.walk.lock().await;
     if is_everything {
@@ -42,6 +43,8 @@ async fn expect_nothing_taken_back(context: &CrashTestContext) -> Result<(), Dae
     let height = answered(context.client.root().await)?.height;
     let shown = lock(&context.registry.tips).iter().map(|tip| tip.height).max().unwrap_or_default();
     assert!(height >= shown, "the registry stood at block {shown}, and stands at {height}");
+    let signed = lock(&context.registry.heads).keys().max().copied().unwrap_or_default();
+    assert!(height >= signed, "the registry signed the head of block {signed}, and stands at {height}");
     let shown = |request: &registry::RecordedRequest| {
         let is_shown = !request.is_checked && request.was_final();
         request.request_id.filter(|_| is_shown)
@@ -131,6 +134,11 @@ impl LedgerWalk {
             let height = tip.height as usize;
             let known = height.checked_sub(1).and_then(|index| self.blocks.get(index));
             assert_eq!(known.copied().unwrap_or_default(), state(tip), "block {height} was another one");
+        }
+        for SignedHead { head, .. } in lock(&context.registry.heads).values().filter(|signed| signed.head.height > 0) {
+            let known = self.blocks.get(head.height as usize - 1).copied();
+            let signed = (head.block_hash, head.result_hash, head.root);
+            assert_eq!(known, Some(signed), "the signed head of block {} is of another block", head.height);
         }
         let tip = answered(context.client.root().await)?;
         assert_eq!(tip.leaf_count, 1 + created as u64, "as many accounts as were made");

@@ -1,6 +1,6 @@
 //! Clients of gateway and indexer: they create and change accounts, and record the answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use selfsame_protocol::commitment::{MAX_AUTHENTICATORS, commitment, decompress_s
 use selfsame_protocol::gateway::{GatewayRequestState, transaction_hash};
 use selfsame_protocol::ids::{Commitment, LeafIndex, PubkeyId};
 use selfsame_protocol::indexer::RootResponse;
-use selfsame_protocol::ledger::{Outcome, Receipt, RequestId};
+use selfsame_protocol::ledger::{HeadComparison, Outcome, Receipt, RequestId, SignedHead, compare_heads};
 use selfsame_protocol::registry::Operation;
 use selfsame_protocol::tree::Root;
 use selfsame_wallet::account::{AccountError, Registry};
@@ -28,6 +28,8 @@ pub struct RegistryNotes {
     pub roots: Mutex<BTreeSet<Root>>,
     /// The answers of `/root`.
     pub tips: Mutex<Vec<RootResponse>>,
+    /// The signed heads, by height.
+    pub heads: Mutex<BTreeMap<u64, SignedHead>>,
 }
 
 /// A request. What is known about it grows.
@@ -168,6 +170,21 @@ async fn look_at(context: &CrashTestContext, number: usize) -> Result<(), Daemon
     keep_inclusion_proof(context, leaf_index).await?;
     let tip = answered(context.client.root().await)?;
     lock(&context.registry.tips).push(tip);
+    context.count_answer();
+    keep_head(context).await
+}
+
+/// Reads the signed head: it is the only one of its height, and of the same key as all others.
+pub async fn keep_head(context: &CrashTestContext) -> Result<(), DaemonGone> {
+    let Some(signed) = context.unless_put_off(context.client.head().await)? else { return Ok(()) };
+    let mut heads = lock(&context.registry.heads);
+    let newest = heads.last_key_value().map(|(_, newest)| *newest);
+    let before = [heads.get(&signed.head.height).copied(), newest];
+    for before in before.into_iter().flatten() {
+        let comparison = compare_heads(&before, &signed).expect("heads of one registry");
+        assert_ne!(comparison, HeadComparison::Contradiction, "{before:?} and {signed:?}");
+    }
+    heads.insert(signed.head.height, signed);
     context.count_answer();
     Ok(())
 }

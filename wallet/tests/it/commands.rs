@@ -2,12 +2,13 @@
 //! rules.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use clap::Parser;
 use selfsame_wallet::command::{WalletCommand, run};
 use selfsame_wallet::file::WalletFile;
+use selfsame_wallet::head::LONGEST_WALK;
 use serde_json::Value;
 
 use crate::registry::InMemoryRegistry;
@@ -23,6 +24,7 @@ struct TestCommandLine {
 struct WalletCli {
     folder: tempfile::TempDir,
     service: String,
+    registry: Arc<Mutex<InMemoryRegistry>>,
     seeds_drawn: u8,
 }
 
@@ -30,8 +32,9 @@ impl WalletCli {
     /// Creates a registry whose answers pass through `change` (path, body).
     async fn with_changed_answers(change: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Self {
         let registry = Arc::new(Mutex::new(InMemoryRegistry::default()));
+        let answering = Arc::clone(&registry);
         let answer = move |request: ReceivedRequest| {
-            let CannedAnswer(status, retry_after, body) = registry.lock().expect("no panic").answer(&request);
+            let CannedAnswer(status, retry_after, body) = answering.lock().expect("no panic").answer(&request);
             let mut body = serde_json::from_str(&body).expect("JSON");
             change(&request.path, &mut body);
             CannedAnswer(status, retry_after, body.to_string())
@@ -39,12 +42,18 @@ impl WalletCli {
         Self {
             folder: tempfile::tempdir().expect("a folder for temporary files"),
             service: serve(answer).await,
+            registry,
             seeds_drawn: 0,
         }
     }
 
     async fn new() -> Self {
         Self::with_changed_answers(|_, _| ()).await
+    }
+
+    /// The registry that answers.
+    fn registry(&self) -> MutexGuard<'_, InMemoryRegistry> {
+        self.registry.lock().expect("no panic")
     }
 
     /// Runs a command line and returns its output or its error. `{name}` in the line stands for the
@@ -111,8 +120,9 @@ async fn an_account_can_be_created_changed_and_recovered() {
     assert!(lines[1].starts_with("finalized in block 0x") && lines[1].ends_with("after 0s"), "{output}");
     assert_eq!(lines[2], "receipt verified: operation 0 of block 1");
     assert!(lines[3].starts_with("inclusion proof verified against root 0x"), "{output}");
+    assert_eq!(lines[4], "signed head of block 1 verified");
     let (slot, has_agent) = (format!("slot 0: {laptop} (this wallet)"), format!("recovery agent {agent}"));
-    assert_eq!(lines[4..], ["leaf index 0x1, nonce 0", &slot, &has_agent]);
+    assert_eq!(lines[5..], ["leaf index 0x1, nonce 0", &slot, &has_agent]);
 
     let output = cli.run_ok("insert --wallet {laptop} --new-wallet {phone}").await;
     let inserted = format!("slot 1: {phone}");
@@ -167,7 +177,7 @@ async fn invalid_commands_are_refused_with_a_reason() {
 #[tokio::test]
 async fn false_answers_of_the_services_are_refused() {
     type AnswerChange = fn(&mut Value);
-    let changes: [(&'static str, AnswerChange, &str); 12] = [
+    let changes: [(&'static str, AnswerChange, &str); 17] = [
         ("/config", |body| body["registry_version"] = "v2".into(), "version `v2`"),
         ("/authenticators", |body| body["offchain_signer_commitment"] = "0x5".into(), "its public keys make"),
         ("/authenticators", |body| body["authenticator_pubkeys"] = vec!["0x1"].into(), "slot 0 does not decode"),
@@ -180,6 +190,11 @@ async fn false_answers_of_the_services_are_refused() {
         ("/inclusion-proof", |body| body["siblings"] = Value::Array(Vec::new()), "30 siblings"),
         ("/inclusion-proof", |body| body["authenticator_pubkeys"][0] = Value::Null, "not the account's"),
         ("/is-valid-root", |body| body["valid"] = false.into(), "does not accept its root"),
+        ("/head", |body| body["height"] = 9.into(), "the signature of the head of block 9 is not"),
+        ("/head", |body| body["root"] = format!("0x{:064}", 1).into(), "the signature of the head of block"),
+        ("/head", |body| body["domain"]["chain_id"] = 1.into(), "the signature of the head of block"),
+        ("/head", |body| body["public_key"] = format!("0x{:064}", 1).into(), "the signature of the head of block"),
+        ("/head", |body| body["signature"] = "0x00".into(), "0x and 128 hex digits"),
     ];
     let current_change = Arc::new(Mutex::new(None::<(&str, AnswerChange)>));
     let current = Arc::clone(&current_change);
@@ -200,4 +215,104 @@ async fn false_answers_of_the_services_are_refused() {
     }
     *current_change.lock().expect("no panic") = None;
     cli.run_ok(&command).await;
+}
+
+/// Heads that are signed with another key, or that do not continue what the wallet has seen.
+#[tokio::test]
+async fn a_registry_that_changes_its_history_is_refused() {
+    let mut cli = WalletCli::new().await;
+    let [own, _] = cli.wallets(["own", "other"]).await;
+    let empty = cli.registry().clone();
+    cli.run_ok("create-account --wallet {own}").await;
+    let one_block = cli.registry().clone();
+    let change = format!("recovery-agent set {own} --wallet {{own}}");
+    let output = cli.run_ok(&change).await;
+    assert!(output.contains("signed head of block 2 verified, it continues block 1\n"), "{output}");
+    let two_blocks = cli.registry().clone();
+
+    // Set back, to one block and to none.
+    *cli.registry() = one_block.clone();
+    let went_back = "stands at block 1, and this wallet has seen its signed head of block 2";
+    cli.check_refused("show --wallet {own}", went_back).await;
+    cli.check_refused(&change, went_back).await;
+    *cli.registry() = empty;
+    cli.check_refused("show --wallet {own}", "stands at block 0").await;
+
+    // Another history of the same height, and one that is longer.
+    *cli.registry() = one_block;
+    cli.run_ok("create-account --wallet {other}").await;
+    cli.check_refused("show --wallet {own}", "has signed two different heads of block 2").await;
+    cli.registry().seal_empty_blocks(1);
+    let other_history = "head of block 3 does not continue the history of the head of block 2";
+    cli.check_refused("show --wallet {own}", other_history).await;
+    cli.check_refused(&change, other_history).await;
+    // The other wallet has seen no other history.
+    cli.run_ok("show --wallet {other}").await;
+
+    // The same history, signed with another key.
+    *cli.registry() = two_blocks.clone();
+    cli.registry().seed = [8; 32];
+    cli.check_refused("show --wallet {own}", "this wallet knows the registry by the key 0x").await;
+    *cli.registry() = two_blocks;
+    cli.run_ok(&change).await;
+}
+
+/// Beyond the longest walk the wallet says that the blocks between were not checked, and asks only
+/// for the block that it knows.
+#[tokio::test]
+async fn a_head_that_is_far_ahead_is_accepted_with_a_remark() {
+    let mut cli = WalletCli::new().await;
+    let [_, _] = cli.wallets(["own", "other"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
+    let one_block = cli.registry().clone();
+    cli.registry().seal_empty_blocks(LONGEST_WALK);
+    let output = cli.run_ok("show --wallet {own}").await;
+    assert!(!output.contains("were not checked"), "{output}");
+    cli.registry().seal_empty_blocks(LONGEST_WALK + 1);
+    let remark = "block 257 is more than 256 blocks before the head: the blocks between were not checked\n";
+    let output = cli.run_ok("show --wallet {own}").await;
+    assert!(output.contains(remark), "{output}");
+    let output = cli.run_ok("show --wallet {own}").await;
+    assert!(!output.contains("were not checked"), "{output}");
+
+    *cli.registry() = one_block;
+    cli.run_ok("create-account --wallet {other}").await;
+    cli.registry().seal_empty_blocks(3 * LONGEST_WALK);
+    cli.check_refused(
+        "show --wallet {own}",
+        "head of block 770 does not continue the history of the head of block 514",
+    )
+    .await;
+}
+
+/// A head whose history lacks the block that the receipt named, and a block that is not the one
+/// that its successor names.
+#[tokio::test]
+async fn a_head_must_have_the_block_of_the_receipt_in_its_history() {
+    let shown = Arc::new(Mutex::new(None::<Value>));
+    let replaced = Arc::clone(&shown);
+    let mut cli = WalletCli::with_changed_answers(move |called, body| {
+        if let Some(head) = replaced.lock().expect("no panic").as_ref()
+            && called.starts_with("/head")
+        {
+            *body = head.clone();
+        }
+    })
+    .await;
+    let [own] = cli.wallets(["own"]).await;
+    cli.run_ok("create-account --wallet {own}").await;
+    let old = cli.registry().signed_head();
+    *shown.lock().expect("no panic") = Some(serde_json::to_value(old).expect("JSON"));
+    let change = format!("recovery-agent set {own} --wallet {{own}}");
+    cli.check_refused(
+        &change,
+        "block 2, which the receipt names, is not in the history of the registry's head of block 1",
+    )
+    .await;
+    *shown.lock().expect("no panic") = None;
+    cli.run_ok("show --wallet {own}").await;
+    cli.registry().seal_empty_blocks(2);
+    let other = cli.registry().blocks[0].clone();
+    cli.registry().blocks[2] = other;
+    cli.check_refused("show --wallet {own}", "block 3 is not the one that the signed head is linked to").await;
 }

@@ -6,14 +6,16 @@ use std::convert::Infallible;
 use alloy_primitives::{Address, U256, address};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{
-    ConfigResponse, GatewayRequestState, GatewayStatusResponse, ValidRootResponse, transaction_hash,
+    BlockResponse, ConfigResponse, GatewayRequestState, GatewayStatusResponse, ValidRootResponse, transaction_hash,
 };
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::indexer::{
     AddressQuery, AuthenticatorsResponse, InclusionProofResponse, LeafIndexQuery, PackedAccountResponse,
     PendingRecoveryAgentResponse, RecoveryAgentResponse, SignatureNonceResponse,
 };
-use selfsame_protocol::ledger::{Block, Entry, Outcome, Receipt, RequestId, Tip, apply_block, recover_signers};
+use selfsame_protocol::ledger::{
+    Block, Entry, Head, Outcome, Receipt, RegistryKey, RequestId, SignedHead, Tip, apply_block, recover_signers,
+};
 use selfsame_protocol::registry::{Account, CommitmentCheck, Operation, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::{DEPTH, Page, PageId, PageSource, inclusion_path};
@@ -33,13 +35,17 @@ const RULES: RuleParameters = RuleParameters {
     commitment_check: CommitmentCheck::Enforce,
 };
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct InMemoryRegistry {
     accounts: HashMap<LeafIndex, Account>,
     addresses: HashMap<Address, PackedAccount>,
     pages: HashMap<PageId, Page>,
     tip: Tip,
     receipts: HashMap<RequestId, Receipt>,
+    /// The blocks, from height 1 on.
+    pub blocks: Vec<BlockResponse>,
+    /// The secret of the key that signs the heads.
+    pub seed: [u8; 32],
 }
 
 impl RegistryView for InMemoryRegistry {
@@ -80,6 +86,14 @@ impl InMemoryRegistry {
             ("/status", request_id) => self.status(request_id.parse().expect("an id")),
             ("/receipt", request_id) => {
                 CannedAnswer::ok(&self.receipts[&request_id.parse::<RequestId>().expect("an id")])
+            }
+            ("", "head") => CannedAnswer::ok(self.signed_head()),
+            ("/block", height) => {
+                let height: usize = height.parse().expect("a height");
+                match height.checked_sub(1).and_then(|index| self.blocks.get(index)) {
+                    Some(block) => CannedAnswer::ok(block),
+                    None => CannedAnswer::error(404, "not_found", "the ledger has no such block"),
+                }
             }
             ("", "is-valid-root") => {
                 CannedAnswer::ok(ValidRootResponse { valid: query == format!("root={:#x}", self.tip.root) })
@@ -134,17 +148,20 @@ impl InMemoryRegistry {
     fn submit(&mut self, operation: Operation) -> CannedAnswer {
         let request_id = RequestId::from_random([self.receipts.len() as u8; 16]);
         let kind = operation.kind();
-        let block = Block::seal(
-            &self.tip.seal,
-            DOMAIN,
-            UnixSeconds(1_800_000_000),
-            RULES,
-            vec![Entry { request_id, operation }],
-        );
+        let receipt = self.seal_block(vec![Entry { request_id, operation }]).expect("one entry");
+        self.receipts.insert(request_id, receipt);
+        CannedAnswer::ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
+    }
+
+    /// Seals and applies a block, and returns the receipt of its first entry.
+    fn seal_block(&mut self, entries: Vec<Entry>) -> Option<Receipt> {
+        let request_ids = entries.iter().map(|entry| entry.request_id).collect();
+        let block = Block::seal(&self.tip.seal, DOMAIN, UnixSeconds(1_800_000_000), RULES, entries);
         let signers = recover_signers(&block.entries, &DOMAIN);
         let Ok(effects) = apply_block(&block, &signers, self, &self.tip);
-        let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 0).expect("one entry");
-        self.receipts.insert(request_id, receipt);
+        let receipt = Receipt::new(&block, &effects.result, &effects.outcomes, 0);
+        let (header, result) = (block.header.into(), Some(effects.result.into()));
+        self.blocks.push(BlockResponse { block: header, result, request_ids });
         self.accounts.extend(effects.accounts);
         for (address, mapping) in effects.addresses {
             match mapping {
@@ -154,7 +171,20 @@ impl InMemoryRegistry {
         }
         self.pages.extend(effects.pages);
         self.tip = effects.tip;
-        CannedAnswer::ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
+        receipt
+    }
+
+    /// Seals blocks without operations.
+    pub fn seal_empty_blocks(&mut self, count: u64) {
+        for _ in 0..count {
+            self.seal_block(Vec::new());
+        }
+    }
+
+    /// The head, signed with the key of the seed.
+    pub fn signed_head(&self) -> SignedHead {
+        let key = RegistryKey::from_seed(&self.seed).expect("a key");
+        Head::new(DOMAIN, &self.tip).sign(&key).expect("signed")
     }
 
     fn status(&self, request_id: RequestId) -> CannedAnswer {

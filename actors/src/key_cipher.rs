@@ -1,5 +1,5 @@
-//! The encryption of private signing keys in the store, with a key from outside of it: a stolen
-//! store or backup then signs nothing.
+//! The encryption of private keys in the store, with a key from outside of it: a stolen store or
+//! backup then signs nothing.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
@@ -10,8 +10,8 @@ use crate::clock::Random;
 /// 0x30.
 const ENCRYPTED: u8 = 1;
 
-/// Encrypts and decrypts private keys with AES-256-GCM. The id of the signing key is authenticated
-/// too, so a stored key cannot take the place of another.
+/// Encrypts and decrypts the private keys of sign-in and of the registry with AES-256-GCM. The id
+/// of the key is authenticated too, so a stored key cannot take the place of another.
 pub struct KeyCipher(LessSafeKey);
 
 impl KeyCipher {
@@ -20,7 +20,7 @@ impl KeyCipher {
         UnboundKey::new(&AES_256_GCM, key).ok().map(|key| Self(LessSafeKey::new(key)))
     }
 
-    /// Encrypts the private key of the signing key `id`, under a random nonce. A service makes a
+    /// Encrypts the private key of the key `id`, under a random nonce. A service makes a
     /// few keys a month, so no nonce comes twice. `None` when the library fails.
     pub(crate) fn encrypt(&self, id: &str, private_key: &[u8], random: &dyn Random) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
