@@ -181,7 +181,7 @@ fn a_walk_goes_back_only_over_the_blocks_of_its_history() {
         |header| header.height += 1,
         |header| header.previous_hash = B256::ZERO,
         |header| header.time.0 += 1,
-        |header| header.domain = None,
+        |header| header.domain.chain_id += 1,
     ];
     for change in changes {
         let mut header = second.header.clone();
