@@ -125,9 +125,8 @@ async fn wait_for_stop_signal(
 
 /// Reads the configuration again. An invalid one changes nothing and is logged.
 fn reload(options: &Serve, config: &mut Config) {
-    match load(options) {
-        Ok(new) => {
-            let (reloaded, waiting) = config.with_reloaded(new);
+    match load(options).and_then(|new| config.with_reloaded(new)) {
+        Ok((reloaded, waiting)) => {
             *config = reloaded;
             tracing::info!("the configuration was read again");
             tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "success");

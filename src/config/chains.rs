@@ -14,6 +14,10 @@ use crate::chain::NodeUrl;
 const WORLD_CHAIN_INTERVAL: Duration = Duration::from_secs(3);
 /// How often the contracts of Ethereum are asked: once a block.
 const ETHEREUM_INTERVAL: Duration = Duration::from_secs(12);
+/// Up to this age of the newest known block a source is up to date.
+const FRESH_FOR: Duration = Duration::from_secs(60);
+/// The same where roots count from a safe or final block on.
+const SETTLED_FRESH_FOR: Duration = Duration::from_secs(1800);
 /// How often keys are asked for.
 const KEY_INTERVAL: Duration = Duration::from_secs(30);
 /// How far back legacy roots are kept: the greatest age that a request may allow.
@@ -280,16 +284,19 @@ impl ContractEntry {
         let is_current = matches!(kind, ContractKind::Registry);
         let has_roots = !matches!(kind, ContractKind::Issuers | ContractKind::OprfKeys);
         let interval = if has_roots { ETHEREUM_INTERVAL } else { KEY_INTERVAL };
+        let block = self.block.unwrap_or_default();
+        // Other blocks than the newest are known to be old.
+        let fresh_for = if has_roots && block != Block::Latest { SETTLED_FRESH_FOR } else { FRESH_FOR };
         Ok(Contract {
             name: self.name,
             kind,
             address: self.address.ok_or("address")?,
             environment: self.environment.ok_or("environment")?,
             identifiers: self.identifiers.unwrap_or_default(),
-            block: self.block.unwrap_or_default(),
+            block,
             interval: self.interval.unwrap_or(interval),
             stale_after: self.stale_after.unwrap_or(Duration::from_secs(3600)),
-            fresh_for: self.fresh_for.unwrap_or(Duration::from_secs(60)),
+            fresh_for: self.fresh_for.unwrap_or(fresh_for),
             reach: self.reach.unwrap_or(if is_current { CURRENT_REACH } else { LEGACY_REACH }),
             start_block: self.start_block,
             blocks_per_request: self.blocks_per_request.unwrap_or(1000),

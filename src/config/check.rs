@@ -32,6 +32,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Years of 365.25 days, as `humantime` reads and writes them.
 const TEN_YEARS: Duration = Duration::from_secs(3_652 * 24 * 3600 + 12 * 3600);
 
+/// The longest time for an answer of a node: a step asks several nodes within a minute.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(15);
+
 /// The upper bound, inclusive, of every count of things that are held in memory.
 const MAX_COUNT: usize = 10_000_000;
 
@@ -432,12 +435,29 @@ fn check_chains(config: &Config) -> Vec<InvalidSetting> {
             }
             _ => {}
         }
-        if !(MILLISECOND..=HOUR).contains(&chain.request_timeout) {
-            found.push(invalid_setting(key("request_timeout"), "is out of range; give 1ms to 1h"));
+        if !(MILLISECOND..=LONGEST_ROUND_TRIP).contains(&chain.request_timeout) {
+            found.push(invalid_setting(key("request_timeout"), "is out of range; give 1ms to 15s"));
         }
         found.extend(check_contracts(chain, index));
     }
+    found.extend(check_followed_once(config));
     found
+}
+
+/// Each contract is followed once: the records of what was read are kept by contract.
+fn check_followed_once(config: &Config) -> Vec<InvalidSetting> {
+    let mut followed = HashMap::new();
+    let contracts = config.chains.iter().enumerate().flat_map(|(index, chain)| {
+        chain.contracts().into_iter().flatten().map(move |contract| (index, chain, contract))
+    });
+    contracts
+        .filter_map(|(index, chain, contract)| {
+            let name = format!("{}/{}", chain.name, contract.name);
+            let first = followed.insert((chain.chain_id(), contract.address), name.clone())?;
+            let message = format!("{name} is the contract of {first} already; follow it once");
+            Some(invalid_setting(format!("chains[{index}].contracts"), message))
+        })
+        .collect()
 }
 
 fn check_contracts(chain: &Chain, chain_index: usize) -> Vec<InvalidSetting> {
@@ -489,6 +509,16 @@ fn check_contracts(chain: &Chain, chain_index: usize) -> Vec<InvalidSetting> {
                 let message = format!("{} is out of range; give {} to {}", text(value), text(least), text(most));
                 found.push(invalid_setting(key(index, name), message));
             }
+        }
+        let (bound, bounded) = match contract.kind {
+            ContractKind::Issuers | ContractKind::OprfKeys => ("stale_after", contract.stale_after),
+            _ => ("fresh_for", contract.fresh_for),
+        };
+        if contract.interval * 2 > bounded || contract.fresh_for > contract.stale_after {
+            let message = format!(
+                "is too short; give at least two intervals for {bound}, and no less to stale_after than to fresh_for"
+            );
+            found.push(invalid_setting(key(index, bound), message));
         }
         if !(1..=100_000).contains(&contract.blocks_per_request) {
             let message = format!("{} is out of range; give 1 to 100000", contract.blocks_per_request);

@@ -78,6 +78,18 @@ impl Config {
         }));
         if errors.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(errors)) }
     }
+
+    /// Checks the rules between lists once more, for a configuration that was put together from
+    /// two.
+    ///
+    /// # Errors
+    /// The broken rules, without their sources.
+    pub fn check_again(&self) -> Result<(), ConfigError> {
+        let broken_rules = check::check_lists(self);
+        let error = |(key, message)| SettingError { key, message, source: Source::Default };
+        let errors: Vec<_> = broken_rules.into_iter().map(error).collect();
+        if errors.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(errors)) }
+    }
 }
 
 fn read(file: &Path) -> Result<toml::Table, ConfigError> {

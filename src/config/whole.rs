@@ -8,6 +8,7 @@ use selfsame_protocol::operator::SOCKET_FILE;
 use serde::Deserialize;
 
 use super::chains::{Chain, ContractKind};
+use super::error::{ConfigError, SettingError, Source};
 use super::per_interface;
 use super::sections::*;
 use super::values::{OperatorSocket, RelyingPartyId};
@@ -151,7 +152,11 @@ impl Config {
     /// The configuration after SIGHUP: this one with the applications, their actions, issuers,
     /// relying parties and limits of `new`. Also returns the keys of all other settings that differ
     /// in `new` and need a restart.
-    pub fn with_reloaded(&self, new: Self) -> (Self, Vec<String>) {
+    ///
+    /// # Errors
+    /// What was read again needs other settings that changed, too: the chains, which only a restart
+    /// takes over.
+    pub fn with_reloaded(&self, new: Self) -> Result<(Self, Vec<String>), ConfigError> {
         let mut waiting = Vec::new();
         // The pattern of a section is exhaustive, so a section with a new key does not compile
         // until the key is named here.
@@ -186,7 +191,19 @@ impl Config {
         });
         compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(trusted_roots, chains);
+        let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
         let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
-        (Self { limits, apps, actions, issuers, relying_parties, ..self.clone() }, waiting)
+        let reloaded = Self { limits, apps, actions, issuers, relying_parties, ..self.clone() };
+        reloaded.check_again()?;
+        // With the old chains, an application whose OPRF key is to be followed would count persons
+        // by legacy proofs again.
+        let differs =
+            |(index, takes_legacy): &(usize, bool)| reloaded.accepts_legacy(&reloaded.apps[*index]) != *takes_legacy;
+        if let Some((index, _)) = takes_legacy.into_iter().enumerate().find(differs) {
+            let message = "its OPRF key is followed from a chain that a restart adds; restart the daemon".to_owned();
+            let key = format!("apps[{index}]");
+            return Err(ConfigError::Invalid(vec![SettingError { key, message, source: Source::Default }]));
+        }
+        Ok((reloaded, waiting))
     }
 }

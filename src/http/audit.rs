@@ -130,7 +130,7 @@ pub(super) struct AuditedRequest<'a> {
 
 impl<'a> AuditedRequest<'a> {
     /// A request to an audited route, without notes and without an answer.
-    pub fn new(trail: &'a AuditTrail, route: AuditedRoute, source: IpAddr) -> Self {
+    pub fn new(trail: &'a AuditTrail, route: AuditedRoute, source: Source) -> Self {
         Self { trail, route, notes: AuditNotes::new(), source, status: None }
     }
 }

@@ -115,7 +115,8 @@ fn files_that_could_not_be_used_are_read_again_and_reported_once() {
     let served = selfsame::http::Certificate::load(&tls.certificate, &tls.private_key).expect("a certificate");
     certificate(&folder);
     let good = std::fs::read(&tls.certificate).expect("read");
-    let changed_at = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let written_at = std::fs::metadata(&tls.certificate).and_then(|file| file.modified()).expect("a time");
+    let changed_at = written_at + std::time::Duration::from_secs(5);
     let write = |text: &[u8]| {
         std::fs::write(&tls.certificate, text).expect("written");
         let file = std::fs::File::options().write(true).open(&tls.certificate).expect("opened");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::{ChainError, NodeFailure};
 use super::node::{ChainNode, NodeError, Refusal};
@@ -25,6 +25,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// For how long a node of another chain is not asked.
 const OTHER_CHAIN_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long the newest blocks of further nodes are waited for, once enough nodes have named theirs.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// What a node answered to each question of a round trip.
 type Answers = Vec<Result<Answer, Refusal>>;
@@ -103,15 +106,16 @@ impl Nodes {
         let is_recent = |answers: &&Answers| header(answers).is_some_and(|header| header.time >= recent);
         let is_enough = |collected: &[Answers]| collected.iter().filter(is_recent).count() >= self.agree;
         let question = [Question::Block(tag)];
-        let first: Vec<Header> = self.collect(&question, is_enough).await?.iter().filter_map(header).collect();
-        match self.agreed_head(first).await {
+        let first = self.collect(&question, is_enough, GRACE).await?;
+        match self.agreed_head(first.iter().filter_map(header).collect()).await {
             Ok(head) if head.time >= recent => return Ok(head),
             // All nodes that there are were asked already.
             outcome if self.agree == 1 => return outcome,
             _ => {}
         }
         // One of the first to answer is behind, or ahead on a fork of its own: ask them all.
-        self.agreed_head(self.collect(&question, |_| false).await?.iter().filter_map(header).collect()).await
+        let all = self.collect(&question, |_| false, GRACE).await?;
+        self.agreed_head(all.iter().filter_map(header).collect()).await
     }
 
     /// The highest of these blocks that as many nodes have as must agree.
@@ -154,7 +158,7 @@ impl Nodes {
         let is_decided = |collected: &[Answers]| {
             (0..questions.len()).all(|index| self.winner(collected, index).is_some_and(|answer| !is_nothing(answer)))
         };
-        let collected = self.collect(questions, is_decided).await?;
+        let collected = self.collect(questions, is_decided, Duration::ZERO).await?;
         let decide = |index| match self.winner(&collected, index) {
             Some(answer) => {
                 let others =
@@ -179,11 +183,13 @@ impl Nodes {
     }
 
     /// Asks the nodes until `is_enough`: one after the other when one answer is enough, otherwise
-    /// all at once, so that a node that hangs delays nothing once enough others agree.
+    /// all at once, so that a node that hangs delays nothing once enough others agree. Then the
+    /// answers that come within `grace` are collected, too.
     async fn collect(
         &self,
         questions: &[Question],
         is_enough: impl Fn(&[Answers]) -> bool,
+        grace: Duration,
     ) -> Result<Vec<Answers>, ChainError> {
         let (mut collected, mut reasons) = (Vec::new(), Vec::new());
         let preferred = self.preferred.load(Ordering::Relaxed).min(self.nodes.len());
@@ -211,9 +217,10 @@ impl Nodes {
             }
         } else {
             let mut asked: FuturesUnordered<_> = asked.collect();
-            while let Some(answered) = asked.next().await {
-                if keep(answered) {
-                    break;
+            let mut deadline = None;
+            while let Some(answered) = next_until(&mut asked, deadline).await {
+                if keep(answered) && deadline.is_none() {
+                    deadline = Some(Instant::now() + grace);
                 }
             }
         }
@@ -222,6 +229,14 @@ impl Nodes {
             return Err(ChainError::TooFew { answered: collected.len(), agree: self.agree, reasons });
         }
         Ok(collected)
+    }
+}
+
+/// The next answer, if it comes before the deadline.
+async fn next_until<F: Future>(asked: &mut FuturesUnordered<F>, deadline: Option<Instant>) -> Option<F::Output> {
+    match deadline {
+        None => asked.next().await,
+        Some(deadline) => timeout_at(deadline, asked.next()).await.ok().flatten(),
     }
 }
 

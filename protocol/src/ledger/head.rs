@@ -185,8 +185,7 @@ impl ChainWalk {
     /// The header is not that of the present block. There is none before the first block.
     pub fn step_back(&mut self, header: &BlockHeader) -> Result<(), ChainError> {
         let before = self.height.checked_sub(1);
-        let is_expected =
-            header.height == self.height && header.domain == self.domain && header.hash() == self.hash;
+        let is_expected = header.height == self.height && header.domain == self.domain && header.hash() == self.hash;
         let Some(before) = before.filter(|_| is_expected) else { return Err(ChainError { height: self.height }) };
         (self.height, self.hash) = (before, header.previous_hash);
         Ok(())

@@ -1,6 +1,6 @@
 //! How long a connection may wait for its client, in simulated time.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::time::{Instant, advance};
 use crate::http::connection::until_idle;
 use crate::http::exchange::{Client, Conditions, Exchange};
 use crate::http::load::Load;
+use crate::http::source::Source;
 use crate::http::{Limits, shutdown};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,12 +24,12 @@ fn limits() -> Limits {
 fn accept(load: &Arc<Load>, last: u8) -> Arc<Client> {
     let (_, shutdown) = shutdown();
     let limits = limits();
-    let peer = SocketAddr::from(([192, 0, 2, last], 4711));
-    let permit = Load::enter(load, peer.ip(), &limits, false).expect("the listener has room");
+    let peer = IpAddr::from([192, 0, 2, last]);
+    let permit = Load::enter(load, peer, &limits, false).expect("the listener has room");
     let limits = Arc::new(ArcSwap::from_pointee(limits));
     let trusted_proxy = Arc::new(|_: IpAddr| false);
     let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections: Gauge::default() };
-    Arc::new(Client::new(conditions, peer, permit))
+    Arc::new(Client::new(conditions, Source::Address(peer), permit))
 }
 
 /// Begins a request, which is open until the result is dropped.
