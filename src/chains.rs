@@ -71,6 +71,14 @@ pub struct FollowedChain {
     pub settings: ChainSettings,
 }
 
+impl FollowedChain {
+    /// The nodes, each with the name of the chain.
+    pub fn into_nodes(self) -> impl Iterator<Item = (String, Arc<JsonRpcNode>)> {
+        let name = self.name;
+        self.nodes.into_iter().map(move |node| (name.clone(), node))
+    }
+}
+
 /// The chains of a configuration.
 ///
 /// # Errors

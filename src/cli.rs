@@ -28,6 +28,9 @@ pub enum Command {
     /// Set up applications
     #[command(subcommand)]
     App(App),
+    /// What is followed from public chains
+    #[command(subcommand)]
+    Chain(ChainCommand),
     /// The trusted roots of a running daemon
     #[command(subcommand)]
     Roots(Roots),
@@ -128,6 +131,27 @@ pub enum Roots {
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
+    },
+}
+
+/// `selfsame chain`.
+#[derive(Debug, Subcommand)]
+pub enum ChainCommand {
+    /// Show what a running daemon follows; exit status 1 if a contract is not followed up to now
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Ask every configured node once, and show what would be followed; exit status 1 if a node
+    /// cannot be used. Needs no running daemon
+    Check {
+        /// Configuration file (TOML)
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
     },
 }
 

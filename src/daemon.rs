@@ -25,6 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
+use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
 use crate::durable_fs::make_folder;
@@ -211,6 +212,8 @@ impl Daemon {
             token,
             simulation: Arc::clone(&reloading.simulation),
             is_development: config.dev,
+            ready_needs_chains: config.operator.ready_needs_chains,
+            nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;

@@ -1,6 +1,7 @@
 //! The commands of `selfsame`.
 
 mod app;
+mod chain;
 mod error;
 mod keys;
 mod registry;
@@ -20,6 +21,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
         Command::Serve(options) => serve::serve(options),
         Command::Registry(command) => registry::run(command),
         Command::App(command) => app::run(command),
+        Command::Chain(command) => block_on(chain::run(command)),
         Command::Roots(command) => block_on(roots::run(command)),
         Command::Keys(command) => block_on(keys::run(command)),
         Command::Status(options) => block_on(status::run(options)),

@@ -221,6 +221,8 @@ pub struct Operator {
     pub allow_public: bool,
     /// Where the unix socket for the commands is.
     pub socket: OperatorSocket,
+    /// Whether the daemon is ready only while every contract of `[[chains]]` can be used.
+    pub ready_needs_chains: bool,
 }
 
 /// `[cors]`: the origins from which browsers may call.

@@ -182,7 +182,7 @@ impl Config {
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(batcher: Batcher { max_operations, max_wait });
-        compare!(operator: Operator { hosts, allow_public, socket });
+        compare!(operator: Operator { hosts, allow_public, socket, ready_needs_chains });
         compare!(insecure_http);
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {

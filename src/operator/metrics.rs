@@ -17,6 +17,7 @@ pub async fn metrics(operator: Arc<Operator>, _: Request) -> Result<Response, Op
     operator.verifier_metrics.set(&operator.service.verification().statistics());
     operator.sign_in_metrics.set(&operator.service.sign_in().statistics());
     operator.source_limit_metrics.set(&operator.service);
+    operator.chain_metrics.set(&operator.service.chain().status(operator.clock.unix_seconds()));
     let mut text = String::new();
     encode(&mut text, &operator.metrics)?;
     Ok(content(StatusCode::OK, CONTENT_TYPE, text))

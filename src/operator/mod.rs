@@ -15,6 +15,7 @@
 
 mod access;
 mod actors;
+mod chain_metrics;
 mod error;
 mod keys;
 mod metric_groups;
@@ -29,6 +30,7 @@ mod status;
 use std::sync::Arc;
 
 use access::{with_token, without_token};
+pub use chain_metrics::FollowedNode;
 use error::OperatorError;
 use hyper::Method;
 pub use simulator::simulation;

@@ -36,6 +36,11 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
     }
     reasons.extend(operator.service.failures());
+    if operator.ready_needs_chains {
+        let chains = operator.service.chain().status(operator.clock.unix_seconds());
+        let unusable = chains.iter().flat_map(|chain| &chain.sources).filter(|source| !source.is_usable());
+        reasons.extend(unusable.map(|source| format!("{} is {}", source.name, source.state)));
+    }
     let statistics = operator.service.registry().statistics();
     if statistics.open_requests >= statistics.queue_length {
         reasons.push(format!("{} requests are open, the queue is full", statistics.open_requests));

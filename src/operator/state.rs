@@ -10,6 +10,7 @@ use selfsame_protocol::operator::Simulation;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::chain_metrics::{ChainMetrics, FollowedNode};
 use super::error::OperatorError;
 use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
 use crate::http::{Metrics, Request};
@@ -28,6 +29,10 @@ pub struct Setup {
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Whether the daemon runs with `--dev`.
     pub is_development: bool,
+    /// Whether the daemon is ready only while every followed contract can be used.
+    pub ready_needs_chains: bool,
+    /// The nodes of the followed chains.
+    pub nodes: Vec<FollowedNode>,
 }
 
 /// What the operator's handlers share.
@@ -46,6 +51,8 @@ pub struct Operator {
     pub simulation: Arc<ArcSwapOption<Simulation>>,
     /// Whether the daemon runs with `--dev`, and so trusts the roots of development wallets.
     pub is_development: bool,
+    /// Whether the daemon is ready only while every followed contract can be used.
+    pub ready_needs_chains: bool,
     /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
     /// it is called.
     pub metrics: Registry,
@@ -57,16 +64,19 @@ pub struct Operator {
     pub sign_in_metrics: SignInMetrics,
     /// The part of `metrics` about limits of one source.
     pub source_limit_metrics: SourceLimitMetrics,
+    /// The part of `metrics` about what is followed from chains.
+    pub chain_metrics: ChainMetrics,
 }
 
 impl Operator {
     /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
-        let Setup { service, clock, hosts, token, simulation, is_development } = setup;
+        let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, nodes } = setup;
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let sign_in_metrics = SignInMetrics::register(&mut metrics);
         let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
+        let chain_metrics = ChainMetrics::register(&mut metrics, nodes);
         let token_hash = Sha256::digest(token).into();
         Self {
             service,
@@ -75,11 +85,13 @@ impl Operator {
             token_hash,
             simulation,
             is_development,
+            ready_needs_chains,
             metrics,
             registry_metrics,
             verifier_metrics,
             sign_in_metrics,
             source_limit_metrics,
+            chain_metrics,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::{RegistryStatistics, VerifierStatistics};
+use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
 use serde::Serialize;
 
 use super::actors::{Actor, all_actors};
@@ -20,6 +20,8 @@ struct Status {
     reasons: Vec<String>,
     registry: RegistryStatistics,
     verifier: VerifierStatistics,
+    /// What is followed from chains; empty when nothing is.
+    chains: Vec<ChainStatus>,
     actors: Vec<Actor>,
 }
 
@@ -33,6 +35,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         reasons,
         registry: operator.service.registry().statistics(),
         verifier: operator.service.verification().statistics(),
+        chains: operator.service.chain().status(operator.clock.unix_seconds()),
         actors: all_actors(&operator),
     };
     Ok(json(StatusCode::OK, &status))

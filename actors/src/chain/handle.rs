@@ -41,6 +41,9 @@ pub(crate) enum RootUse {
     Current,
 }
 
+/// The state of a contract that is up to date.
+const FOLLOWING: &str = "following";
+
 /// The names of the contracts that could not be looked at.
 pub(crate) type Unseen = HashSet<Arc<str>>;
 
@@ -91,6 +94,13 @@ pub struct SourceStatus {
     /// What is followed.
     #[serde(flatten)]
     pub data: SourceData,
+}
+
+impl SourceStatus {
+    /// Whether the contract was read, and its data is not so old that proofs are refused.
+    pub fn is_usable(&self) -> bool {
+        self.state == FOLLOWING
+    }
 }
 
 /// What is followed of a contract, in the status.
@@ -379,7 +389,7 @@ impl FollowedSource {
             state: match age {
                 None => "reading",
                 Some(age) if age > stale_after => "stale",
-                Some(_) => "following",
+                Some(_) => FOLLOWING,
             },
             head: count(&progress.head),
             read: count(&progress.read),

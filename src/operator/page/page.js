@@ -59,6 +59,24 @@ function show(status) {
     ["Bad proofs", count(verifier.bad)],
   ]);
 
+  const age = (seconds) => seconds === null || seconds === undefined ? "never" : count(seconds) + " s ago";
+  const sources = status.chains.flatMap((chain) => chain.sources).map((source) => {
+    const row = document.createElement("tr");
+    const name = make("th", source.name);
+    name.scope = "row";
+    row.append(
+      name,
+      make("td", source.state, source.state === "following" ? "good" : "bad"),
+      make("td", count(source.read) + " of " + count(source.head)),
+      make("td", age(source.confirmed_seconds_ago)),
+      make("td", source.kind === "roots" ? age(source.newest_root_seconds_ago) : ""),
+      make("td", source.failure || "", source.failure ? "bad" : undefined),
+    );
+    return row;
+  });
+  element("chains-section").hidden = sources.length === 0;
+  element("chains").replaceChildren(...sources);
+
   const actors = status.actors.map((actor) => {
     const row = document.createElement("tr");
     const name = make("th", actor.name);
