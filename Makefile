@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client test-relying-parties daemon-under-test lint checks torture torture-load bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties test-chain daemon-under-test lint checks torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -17,7 +17,7 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-published-client test-relying-parties
+	$(MAKE) test-chain test-published-client test-relying-parties
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -35,6 +35,14 @@ test-relying-parties: daemon-under-test
 	python3 -m venv $(BUILD_OUTPUT)/relying-parties
 	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
 	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
+
+# Runs the tests that need a local chain, with anvil at the version of the lock file, or the program
+# that ANVIL names. Checks first that the committed contracts are what their sources give.
+ANVIL ?= $(CURDIR)/tests/chain/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil
+test-chain: prerequisites
+	scripts/prerequisites.sh chain
+	cd tests/chain && npm ci --no-audit --no-fund --silent && node build.mjs --check
+	ANVIL=$(ANVIL) $(CARGO) test --release --workspace --features fault-injection --test it anvil -- --ignored
 
 # The daemon as it is released, without the feature `fault-injection`. The second target is built
 # already when the tests were; it makes cargo choose the features of the dependencies as for the

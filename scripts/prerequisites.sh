@@ -2,7 +2,8 @@
 # Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB;
 # with the argument `checks`, also Python for the tools that check spelling and dependencies; with
 # the argument `relying-parties`, also Node.js and Python for the tests with their libraries, and
-# Chromium (or the program that CHROMIUM names). Installs missing packages with apt-get when
+# Chromium (or the program that CHROMIUM names); with the argument `chain`, also Node.js for the tests
+# with a local chain. Installs missing packages with apt-get when
 # root runs it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
@@ -12,12 +13,14 @@ command -v make >/dev/null || missing+=(make)
 if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib*/libclang*.so* >/dev/null 2>&1; then
     missing+=(libclang-dev)
 fi
-if [ -n "${1:-}" ]; then
+if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ]; then
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
-if [ "${1:-}" = relying-parties ]; then
+if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ]; then
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
+fi
+if [ "${1:-}" = relying-parties ]; then
     command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
 fi
 if ! command -v cargo >/dev/null; then

@@ -4,11 +4,14 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
 mod account_flows;
+mod anvil;
 mod audit;
 mod bad_input;
 mod bodies;
 mod certification;
+mod chain_contracts;
 mod chain_node;
+mod chain_on_anvil;
 mod claims;
 mod commands;
 mod consistency;
