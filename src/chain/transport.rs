@@ -20,8 +20,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use selfsame_actors::NodeError;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -34,6 +35,9 @@ const LONGEST_HEAD: usize = 64 << 10;
 
 /// The most bytes that are read of a response with an error status. An error is a short text.
 const LONGEST_ERROR: usize = 64 << 10;
+
+/// How long one address of a host may take to accept a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 const AGENT: &str = concat!("selfsame/", env!("CARGO_PKG_VERSION"));
 
@@ -154,7 +158,8 @@ impl Transport {
             return Err(NodeError::RateLimited { retry_after });
         }
         if head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-            return Err(NodeError::Malformed("the body is compressed, which was not asked for".to_owned()));
+            let reason = NodeError::Malformed("the body is compressed, which was not asked for".to_owned());
+            return Err(if head.status.is_success() { reason } else { NodeError::Status(head.status.as_u16()) });
         }
         let limit = if head.status.is_success() { self.longest_answer } else { LONGEST_ERROR.min(self.longest_answer) };
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
@@ -200,7 +205,7 @@ impl Transport {
     }
 
     async fn connect(&self) -> Result<Connection, NodeError> {
-        let stream = TcpStream::connect((self.url.host(), self.url.port())).await.map_err(|error| failed(&error))?;
+        let stream = open(self.url.host(), self.url.port()).await.map_err(|error| failed(&error))?;
         // A request is one write; delaying it only costs time.
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
         match &self.tls {
@@ -211,6 +216,20 @@ impl Transport {
             None => handshake(stream).await,
         }
     }
+}
+
+/// Connects to the first address of the host that answers. An address that does not answer leaves
+/// time for the next one.
+async fn open(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in lookup_host((host, port)).await? {
+        match timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failure)
 }
 
 async fn handshake<S>(stream: S) -> Result<Connection, NodeError>

@@ -184,6 +184,7 @@ async fn each_fault_has_its_error() {
         (http(503, &[], page), NodeError::Status(503)),
         (http(502, &[], page), NodeError::Status(502)),
         (http(401, &[], "{}"), NodeError::Status(401)),
+        (http(500, &[("content-encoding", "gzip")], page), NodeError::Status(500)),
         (NodeFault::Redirect(elsewhere.url.clone()), NodeError::Status(307)),
         (NodeFault::Announced(limit + 1), NodeError::TooLarge { limit }),
         (NodeFault::Endless, NodeError::TooLarge { limit }),
