@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use alloy_primitives::{Bytes, hex, keccak256};
+use alloy_sol_types::{SolCall, SolError, SolEvent};
 use serde::Deserialize;
 
 /// What tests call. Parameters that are structs of numbers are listed as their fields, which has
@@ -168,6 +169,45 @@ const TOPICS: [(&str, &str, &str); 26] = [
     ("ProofVerifier", "MinExpirationThresholdUpdated", "0xe79fa2ee"),
     ("ProofVerifier", "Upgraded", "0xbc7cd75a"),
 ];
+
+#[test]
+fn the_stand_ins_have_what_the_daemon_calls_and_reads() {
+    use selfsame_protocol::chain::contracts::abi;
+    fn call<C: SolCall>() -> (&'static str, String) {
+        (C::SIGNATURE, hex::encode(C::SELECTOR))
+    }
+    for (contract, (signature, selector)) in [
+        ("IdentityManager", call::<abi::latestRootCall>()),
+        ("IdentityManager", call::<abi::getRootHistoryExpiryCall>()),
+        ("RootBridge", call::<abi::latestRootCall>()),
+        ("RootBridge", call::<abi::rootHistoryExpiryCall>()),
+        ("AccountRegistry", call::<abi::getLatestRootCall>()),
+        ("AccountRegistry", call::<abi::getRootTimestampCall>()),
+        ("AccountRegistry", call::<abi::getRootValidityWindowCall>()),
+        ("AccountRegistry", call::<abi::getRootExpirationCall>()),
+        ("IssuerRegistry", call::<abi::issuerSchemaIdToPubkeyCall>()),
+        ("OprfKeyRegistry", call::<abi::getOprfPublicKeyCall>()),
+        ("RelyingPartyRegistry", call::<abi::getRpUncheckedCall>()),
+        ("ProofVerifier", call::<abi::getWorldIDRegistryCall>()),
+        ("ProofVerifier", call::<abi::getCredentialSchemaIssuerRegistryCall>()),
+        ("ProofVerifier", call::<abi::getOprfKeyRegistryCall>()),
+        ("ProofVerifier", call::<abi::getVerifierCall>()),
+    ] {
+        assert_eq!(CONTRACTS[contract].functions.get(signature), Some(&selector), "{contract} {signature}");
+    }
+    for (contract, signature) in [
+        ("IdentityManager", abi::TreeChanged::SIGNATURE),
+        ("RootBridge", abi::RootAdded::SIGNATURE),
+        ("RootBridge", abi::NoRootsSeen::SIGNATURE),
+        ("AccountRegistry", abi::RootRecorded::SIGNATURE),
+        ("OprfKeyRegistry", abi::UnknownId::SIGNATURE),
+        ("OprfKeyRegistry", abi::DeletedId::SIGNATURE),
+        ("RelyingPartyRegistry", abi::RpIdDoesNotExist::SIGNATURE),
+    ] {
+        let Contract { events, errors, .. } = &CONTRACTS[contract];
+        assert!(events.iter().chain(errors).any(|found| found == signature), "{contract} {signature}");
+    }
+}
 
 #[test]
 fn the_stand_ins_have_the_interface_of_the_public_contracts() {

@@ -1,11 +1,16 @@
 //! A node asked through JSON-RPC, and the contracts of `tests/chain`, on a local chain.
 
 use alloy_primitives::aliases::U160;
-use alloy_primitives::{Address, B256, Bytes, U256, b256, bytes, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, b256, bytes, keccak256, uint};
 use alloy_sol_types::{SolCall, SolValue};
 use selfsame::chain::{JsonRpcNode, NodeSettings};
 use selfsame_actors::ChainNode;
+use selfsame_protocol::chain::contracts::{
+    AnswerError, FollowedKey, RootContract, RootEvent, WindowStart, issuer_key_call, oprf_key_call, read_issuer_key,
+    read_oprf_key, read_recorded_at, recorded_at_call,
+};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Log, Question};
+use selfsame_protocol::tree::Root;
 
 use crate::anvil::{Anvil, GENESIS_TIME, SAFE_DISTANCE};
 use crate::chain_contracts::abi::{
@@ -18,6 +23,12 @@ const TREE_CHANGED: &str = "TreeChanged(uint256,uint8,uint256)";
 
 /// The slot of a proxy's implementation, from ERC-1967.
 const IMPLEMENTATION: B256 = b256!("0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc");
+
+/// The generator of the curve's subgroup of prime order (ERC-2494).
+const GENERATOR: [U256; 2] = [
+    uint!(5299619240641551281634865583518297030282874472190772894086521144482721001553_U256),
+    uint!(16950150798460657717958625567821834550301663161624707787222815936182638968203_U256),
+];
 
 fn node(anvil: &Anvil) -> JsonRpcNode {
     JsonRpcNode::new(NodeSettings::new(anvil.url.parse().expect("a URL"))).expect("the settings are good")
@@ -245,4 +256,77 @@ async fn stand_ins_for_registries_of_keys_hold_and_delete_keys_on_anvil() {
     let implementation = Question::Storage { address: verifier, slot: IMPLEMENTATION, at };
     assert_eq!(ask(&node(&anvil), implementation).await, Answer::Storage(manager.into_word()));
     assert_eq!(logs(&anvil, verifier, "Upgraded(address)").await[0].topics[1], manager.into_word());
+}
+
+/// The root as the protocol's type.
+fn root(value: u64) -> Root {
+    Root::from_number(number(value))
+}
+
+#[tokio::test]
+#[ignore = "needs anvil; run make test-chain"]
+async fn what_contracts_answer_on_anvil_is_read() {
+    let anvil = Anvil::start(CHAIN_ID).await;
+    let node = node(&anvil);
+    let first = number(1).abi_encode();
+    let manager = anvil.deploy("IdentityManager", &first).await;
+    let bridge = anvil.deploy("RootBridge", &[]).await;
+    let registry = anvil.deploy("AccountRegistry", &(number(1), true).abi_encode()).await;
+    let at = anvil.head().await.hash;
+    let call = |to, data, at| ask(&node, Question::Call { to, data, at });
+    let newest = RootContract::Bridge.newest_root_call();
+    assert_eq!(RootContract::Bridge.read_newest_root(&call(bridge, newest, at).await), Ok(None));
+
+    anvil.submit(manager, &IdentityManager::pushRootCall { root: number(2) }).await;
+    anvil.submit(bridge, &RootBridge::receiveRootCall { root: number(2) }).await;
+    anvil.submit(registry, &AccountRegistry::recordRootCall { root: number(2) }).await;
+    anvil.mine(1).await;
+    let head = anvil.head().await;
+    for (contract, address, replaces, time, window) in [
+        (RootContract::IdentityManager, manager, Some(root(1)), None, 3_600),
+        (RootContract::Bridge, bridge, None, Some(head.time), 604_800),
+        (RootContract::Registry, registry, None, Some(head.time), 3_600),
+    ] {
+        let newest = call(address, contract.newest_root_call(), head.hash).await;
+        assert_eq!(contract.read_newest_root(&newest), Ok(Some(root(2))), "{contract:?}");
+        let seconds = call(address, contract.window_call(), head.hash).await;
+        assert_eq!(contract.read_window(&seconds), Ok(window), "{contract:?}");
+        let (from, to) = (head.number, head.number);
+        let question = Question::Logs { address, topics: vec![contract.topic()], from, to };
+        let Answer::Logs(logs) = ask(&node, question).await else { panic!("no logs") };
+        let event = RootEvent { root: root(2), replaces, time };
+        assert_eq!(contract.read_event(address, &logs[0]), Ok(event), "{contract:?}");
+        // An address without a contract.
+        let nothing = call(Address::repeat_byte(1), contract.newest_root_call(), head.hash).await;
+        assert_eq!(contract.read_newest_root(&nothing), Err(AnswerError::NoContract), "{contract:?}");
+    }
+    let version = call(registry, WindowStart::call(root(2)), head.hash).await;
+    assert_eq!(WindowStart::read(&version), Ok(WindowStart::Replaced));
+    let old = anvil.deploy("AccountRegistry", &(number(1), false).abi_encode()).await;
+    let version = call(old, WindowStart::call(root(1)), anvil.head().await.hash).await;
+    assert_eq!(WindowStart::read(&version), Ok(WindowStart::Recorded));
+    let recorded = call(registry, recorded_at_call(root(2)), head.hash).await;
+    assert_eq!(read_recorded_at(&recorded), Ok(Some(head.time)));
+    let recorded = call(registry, recorded_at_call(root(9)), head.hash).await;
+    assert_eq!(read_recorded_at(&recorded), Ok(None));
+
+    // Keys: the generator of the curve's prime-order group.
+    let keys = anvil.deploy("OprfKeyRegistry", &[]).await;
+    let issuers = anvil.deploy("IssuerRegistry", &[]).await;
+    let read_keys = async || {
+        let at = anvil.head().await.hash;
+        let oprf_key = ask(&node, Question::Call { to: keys, data: oprf_key_call(9), at }).await;
+        let issuer_key = ask(&node, Question::Call { to: issuers, data: issuer_key_call(9), at }).await;
+        (read_oprf_key(&oprf_key), read_issuer_key(&issuer_key))
+    };
+    assert_eq!(read_keys().await, (Ok(FollowedKey::Absent), Ok(FollowedKey::Absent)));
+    let [x, y] = GENERATOR;
+    anvil.send(keys, &OprfKeyRegistry::setKeyCall { id: U160::from(9), x, y }).await;
+    anvil.send(issuers, &IssuerRegistry::registerCall { id: 9, x, y, signer: manager }).await;
+    let (oprf_key, issuer_key) = read_keys().await;
+    assert!(matches!(oprf_key, Ok(FollowedKey::Present(_))), "{oprf_key:?}");
+    assert_eq!(oprf_key, issuer_key);
+    anvil.send(keys, &OprfKeyRegistry::deleteKeyCall { id: U160::from(9) }).await;
+    anvil.send(issuers, &IssuerRegistry::removeCall { id: 9 }).await;
+    assert_eq!(read_keys().await, (Ok(FollowedKey::Deleted), Ok(FollowedKey::Absent)));
 }
