@@ -167,16 +167,18 @@ async fn each_fault_has_its_error() {
     let fake = FakeNode::start(chain()).await;
     let elsewhere = FakeNode::start(chain()).await;
     let limit = 64 << 10;
-    let node = node_with(&fake, |settings| {
-        settings.time_limit = Duration::from_millis(300);
-        settings.longest_answer = limit;
-    });
+    let node = node_with(&fake, |settings| settings.longest_answer = limit);
+    let hasty = node_with(&fake, |settings| settings.time_limit = Duration::from_millis(50));
+    for fault in [NodeFault::Hang, NodeFault::HangInBody] {
+        fake.chain().fault = Some(fault.clone());
+        for count in [1, 2] {
+            assert_eq!(hasty.ask(&vec![Question::ChainId; count]).await, Err(NodeError::TimedOut), "{fault:?}");
+        }
+    }
     let rate_limited = |seconds: Option<u64>| NodeError::RateLimited { retry_after: seconds.map(Duration::from_secs) };
     let http = |status, headers: &[(&'static str, &'static str)], body| NodeFault::Http(status, headers.to_vec(), body);
     let page = "<html>Bad Gateway</html>";
     for (fault, expected) in [
-        (NodeFault::Hang, NodeError::TimedOut),
-        (NodeFault::HangInBody, NodeError::TimedOut),
         (http(429, &[], ""), rate_limited(None)),
         (http(429, &[("retry-after", "7")], "slow down"), rate_limited(Some(7))),
         (http(429, &[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")], ""), rate_limited(None)),
