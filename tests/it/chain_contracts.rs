@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use alloy_primitives::{Bytes, hex, keccak256};
+use alloy_primitives::{Bytes, U256, hex, keccak256, uint};
 use alloy_sol_types::{SolCall, SolError, SolEvent};
 use serde::Deserialize;
 
@@ -65,6 +65,12 @@ pub mod abi {
         }
     }
 }
+
+/// A valid public key: the generator of the curve's subgroup of prime order (ERC-2494).
+pub const GENERATOR: [U256; 2] = [
+    uint!(5299619240641551281634865583518297030282874472190772894086521144482721001553_U256),
+    uint!(16950150798460657717958625567821834550301663161624707787222815936182638968203_U256),
+];
 
 /// A contract of `tests/chain/contracts.json`.
 #[derive(Deserialize)]

@@ -4,16 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, bytes};
+use alloy_primitives::{Address, B256, Bytes, U256, bytes};
 use selfsame::chain::{JsonRpcNode, NodeSettings, NodeSetupError, NodeUrl};
 use selfsame_actors::{ChainNode, NodeError, Refusal};
+use selfsame_protocol::chain::contracts::{
+    FollowedKey, RootContract, WindowStart, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
+    read_recorded_at, recorded_at_call,
+};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
 use serde_json::{Value, json};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
+use crate::chain_contracts::GENERATOR;
+use crate::fake_contracts::{self, FakeOprfKey};
 use crate::fake_node::{BLOCK_TIME, Batches, BlockContent, CallOutcome, FakeChain, FakeLog, FakeNode, NodeFault};
 
 const CHAIN_ID: u64 = 480;
@@ -491,6 +498,65 @@ async fn a_fake_node_lies_and_reorganizes() {
     assert_ne!(replaced.hash, head.hash);
     let late = fake.chain().mine_at(head.time.0 + 10 * BLOCK_TIME, BlockContent::default());
     assert_eq!(ask(&node, Question::Block(BlockTag::Latest)).await, Ok(Ok(Answer::Block(Some(late)))));
+}
+
+/// The contracts of a fake chain answer as the rules that read them expect.
+#[tokio::test]
+async fn contracts_of_a_fake_chain_are_read() {
+    let [registry, manager, bridge, issuers, keys] = [1, 2, 3, 4, 5].map(Address::repeat_byte);
+    let [one, two] = [1, 2].map(U256::from);
+    let [x, y] = GENERATOR;
+    let fake = FakeNode::start(FakeChain::new(CHAIN_ID)).await;
+    let node = node(&fake);
+    let before = fake.chain().mine(
+        fake_contracts::empty_bridge(bridge, 604_800)
+            .and(fake_contracts::issuer_key(issuers, 7, None))
+            .and(fake_contracts::oprf_key(keys, 7, FakeOprfKey::Unknown)),
+    );
+    let time = before.time.0 + BLOCK_TIME;
+    let head = fake.chain().mine(
+        fake_contracts::registry_root(registry, one, time, 3_600)
+            .and(fake_contracts::manager_root(manager, two, one, 3_600))
+            .and(fake_contracts::bridge_root(bridge, one, time))
+            .and(fake_contracts::issuer_key(issuers, 7, Some([x, y])))
+            .and(fake_contracts::oprf_key(keys, 7, FakeOprfKey::Present([x, y]))),
+    );
+    assert_eq!(head.time.0, time);
+    let deleted = fake.chain().mine(fake_contracts::oprf_key(keys, 7, FakeOprfKey::Deleted));
+    let read = async |to, data, at: Header| {
+        ask(&node, Question::Call { to, data, at: at.hash }).await.expect("an answer").expect("no refusal")
+    };
+    let newest = RootContract::Bridge.newest_root_call();
+    assert_eq!(RootContract::Bridge.read_newest_root(&read(bridge, newest, before).await), Ok(None));
+    let root = Root::from_number(one);
+    for (contract, address, replaces, window) in [
+        (RootContract::Registry, registry, None, 3_600),
+        (RootContract::IdentityManager, manager, Some(Root::from_number(two)), 3_600),
+        (RootContract::Bridge, bridge, None, 604_800),
+    ] {
+        let newest = read(address, contract.newest_root_call(), head).await;
+        assert_eq!(contract.read_newest_root(&newest), Ok(Some(root)), "{contract:?}");
+        assert_eq!(
+            contract.read_window(&read(address, contract.window_call(), head).await),
+            Ok(window),
+            "{contract:?}"
+        );
+        let question = Question::Logs { address, topics: vec![contract.topic()], from: 0, to: head.number };
+        let Ok(Ok(Answer::Logs(logs))) = ask(&node, question).await else { panic!("no logs") };
+        let event = contract.read_event(address, &logs[0]).expect("an event");
+        assert_eq!((event.root, event.replaces), (root, replaces), "{contract:?}");
+        assert!(event.time.is_none_or(|event| event == head.time), "{contract:?}");
+    }
+    let version = read(registry, WindowStart::call(root), head).await;
+    assert_eq!(WindowStart::read(&version), Ok(WindowStart::Replaced));
+    assert_eq!(read_recorded_at(&read(registry, recorded_at_call(root), head).await), Ok(Some(head.time)));
+    let oprf_key = async |at| read_oprf_key(&read(keys, oprf_key_call(7), at).await).expect("an answer");
+    assert_eq!(oprf_key(before).await, FollowedKey::Absent);
+    assert!(matches!(oprf_key(head).await, FollowedKey::Present(_)));
+    assert_eq!(oprf_key(deleted).await, FollowedKey::Deleted);
+    let issuer_key = async |at| read_issuer_key(&read(issuers, issuer_key_call(7), at).await).expect("an answer");
+    assert_eq!(issuer_key(before).await, FollowedKey::Absent);
+    assert!(matches!(issuer_key(head).await, FollowedKey::Present(_)));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A node asked through JSON-RPC, and the contracts of `tests/chain`, on a local chain.
 
 use alloy_primitives::aliases::U160;
-use alloy_primitives::{Address, B256, Bytes, U256, b256, bytes, keccak256, uint};
+use alloy_primitives::{Address, B256, Bytes, U256, b256, bytes, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
 use selfsame::chain::{JsonRpcNode, NodeSettings};
 use selfsame_actors::ChainNode;
@@ -13,6 +13,7 @@ use selfsame_protocol::chain::rpc::{Answer, BlockTag, Log, Question};
 use selfsame_protocol::tree::Root;
 
 use crate::anvil::{Anvil, GENESIS_TIME, SAFE_DISTANCE};
+use crate::chain_contracts::GENERATOR;
 use crate::chain_contracts::abi::{
     AccountRegistry, IdentityManager, IssuerRegistry, OprfKeyRegistry, ProofVerifier, RelyingPartyRegistry, RootBridge,
 };
@@ -23,12 +24,6 @@ const TREE_CHANGED: &str = "TreeChanged(uint256,uint8,uint256)";
 
 /// The slot of a proxy's implementation, from ERC-1967.
 const IMPLEMENTATION: B256 = b256!("0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc");
-
-/// The generator of the curve's subgroup of prime order (ERC-2494).
-const GENERATOR: [U256; 2] = [
-    uint!(5299619240641551281634865583518297030282874472190772894086521144482721001553_U256),
-    uint!(16950150798460657717958625567821834550301663161624707787222815936182638968203_U256),
-];
 
 fn node(anvil: &Anvil) -> JsonRpcNode {
     JsonRpcNode::new(NodeSettings::new(anvil.url.parse().expect("a URL"))).expect("the settings are good")

@@ -18,6 +18,7 @@ mod consistency;
 mod crash;
 mod disk;
 mod fairness;
+mod fake_contracts;
 mod fake_node;
 #[cfg(feature = "fault-injection")]
 mod faults;
