@@ -14,6 +14,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use selfsame_protocol::net::network_text;
 
 use super::rejection::InterfaceError;
 
@@ -58,7 +59,7 @@ impl AuditTrail {
         let person = notes.person.map(|person| self.hash(&person));
         let Notes { client, concerns, reason, .. } = notes;
         let (client, concerns, reason) = (client.as_deref(), concerns.as_deref(), reason.as_deref());
-        let (source, person, status) = (network(source), person.as_deref(), status.map(|status| status.as_u16()));
+        let (source, person, status) = (network_text(source), person.as_deref(), status.map(|status| status.as_u16()));
         if notes.is_alarm {
             tracing::warn!(target: TARGET, event, outcome, status, source, client, concerns, person, reason);
         } else {
@@ -118,20 +119,6 @@ impl Drop for AuditedRequest<'_> {
         let is_success = self.status.is_some_and(|status| status.is_success());
         if !(self.route.only_refusals && is_success) {
             self.trail.write(self.route.event, &self.notes, self.status, self.source);
-        }
-    }
-}
-
-/// The network of an address: enough to see where an attack comes from, and not one household.
-fn network(address: IpAddr) -> String {
-    match address.to_canonical() {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            format!("{a}.{b}.{c}.0/24")
-        }
-        IpAddr::V6(address) => {
-            let [a, b, c, ..] = address.segments();
-            format!("{}/48", std::net::Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
         }
     }
 }
@@ -209,17 +196,6 @@ impl AuditNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_network_of_a_source_is_written() {
-        for (address, expected) in [
-            ("203.0.113.77", "203.0.113.0/24"),
-            ("::ffff:203.0.113.77", "203.0.113.0/24"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
-        ] {
-            assert_eq!(network(address.parse().unwrap()), expected);
-        }
-    }
 
     #[test]
     fn the_outcome_follows_the_status_unless_the_handler_notes_another() {

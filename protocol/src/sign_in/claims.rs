@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
 use crate::ids::Nullifier;
+use crate::net::authority;
 use crate::time::UnixSeconds;
 use crate::{encode_enum, encode_fields};
 
@@ -122,8 +123,7 @@ pub struct Provider {
 impl Provider {
     /// The host of the issuer: the domain of the claim `email`.
     pub fn host(&self) -> &str {
-        let rest = self.issuer.split_once("://").map_or(self.issuer.as_str(), |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = authority(&self.issuer);
         // A port may follow the host; an IPv6 address in brackets has colons of its own.
         match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

@@ -142,14 +142,19 @@ impl Target {
         let separator = match self.mode {
             ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
             ResponseMode::Fragment => "#",
-            ResponseMode::Query => match uri.split_once('?') {
-                None => "?",
-                // A registered URI may have a query, which is kept.
-                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
-                Some(_) => "&",
-            },
+            ResponseMode::Query => query_separator(uri),
         };
         let parameters = Serializer::new(String::new()).extend_pairs(fields).finish();
         Delivery::Redirect { location: format!("{uri}{separator}{parameters}") }
+    }
+}
+
+/// What comes between a registered URI and further parameters of its query. A query that the URI
+/// has is kept.
+pub(super) fn query_separator(uri: &str) -> &'static str {
+    match uri.split_once('?') {
+        None => "?",
+        Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+        Some(_) => "&",
     }
 }
