@@ -11,7 +11,7 @@ use std::time::Duration;
 use selfsame::config::Config;
 use selfsame::daemon::{Daemon, DaemonError, Reloading};
 use selfsame::interface::{Interface, PerInterface};
-use selfsame_actors::{ManualClock, RegistryHandle, SystemRandom};
+use selfsame_actors::{ManualClock, RegistryHandle, SignInHandle, SystemRandom};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -25,6 +25,7 @@ pub struct TestDaemon {
     pub addresses: PerInterface<SocketAddr>,
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
+    pub sign_in: SignInHandle,
     pub reloading: Reloading,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), DaemonError>>,
@@ -44,20 +45,29 @@ impl TestDaemon {
 
     /// The same with another time on the clock.
     pub async fn start_at(data: &Path, now: Duration, change: impl FnOnce(&mut Config)) -> Self {
+        Self::try_start_at(data, now, change).await.expect("the daemon starts")
+    }
+
+    /// The same for a daemon that may refuse to start.
+    pub async fn try_start_at(
+        data: &Path,
+        now: Duration,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, DaemonError> {
         let data = Some(data.to_owned());
         let mut config = Config::load(None, std::iter::empty(), true, data).expect("the development settings are good");
         // Port 0 of different loopback addresses: interfaces with the same address would share it.
         config.listen = PerInterface::from_fn(|interface| SocketAddr::from(([127, 0, 0, 1 + interface as u8], 0)));
         change(&mut config);
         let clock = Arc::new(ManualClock::at(now));
-        let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
+        let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await?;
         let (stop, stopped) = oneshot::channel();
         let addresses = daemon.addresses();
-        let (registry, reloading) = (daemon.registry(), daemon.reloading());
+        let (registry, sign_in, reloading) = (daemon.registry(), daemon.sign_in(), daemon.reloading());
         let running = tokio::spawn(daemon.run(async {
             let _ = stopped.await;
         }));
-        Self { addresses, clock, registry, reloading, stop, running }
+        Ok(Self { addresses, clock, registry, sign_in, reloading, stop, running })
     }
 
     /// URL of a path of the gateway.
@@ -93,7 +103,7 @@ impl TestDaemon {
     /// Stops the daemon as SIGTERM does. When this returns, the store is closed.
     pub async fn stop(self) {
         // A stopping daemon waits until its handles are dropped.
-        drop((self.registry, self.reloading));
+        drop((self.registry, self.sign_in, self.reloading));
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
     }

@@ -38,6 +38,7 @@ mod sign_in_events;
 mod sign_in_security;
 mod sign_in_sessions;
 mod sign_out;
+mod stored_keys;
 mod structure;
 mod test_accounts;
 mod tls;

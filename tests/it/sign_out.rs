@@ -287,38 +287,6 @@ async fn a_revoked_key_is_gone_at_once_and_sign_ins_end_with_it_on_demand() {
 }
 
 #[tokio::test]
-async fn signing_keys_are_encrypted_in_the_store_with_a_key_from_outside() {
-    let folder = crate::harness::folder();
-    let path = folder.path().join("encryption.key");
-    let with_key = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |config: &mut selfsame::config::Config| config.sign_in.key_encryption_key_file = Some(path)
-    };
-    // Keys that were stored before the setting stay readable, and new ones are encrypted.
-    let keys = async |change: &dyn Fn(&mut selfsame::config::Config)| {
-        let daemon = crate::harness::TestDaemon::start_with(folder.path(), change).await;
-        let token = crate::harness::operator_token(folder.path());
-        let http = reqwest::Client::new();
-        let rotated = http.post(daemon.operator("/keys/rotate")).bearer_auth(token).json(&json!({"now": true}));
-        let rotated = rotated.send().await.expect("an answer").status().as_u16();
-        let set = http.get(daemon.sign_in("/jwks")).send().await.expect("an answer");
-        let outcome = (rotated, set.status().as_u16());
-        daemon.stop().await;
-        outcome
-    };
-    assert_eq!(keys(&|_| {}).await, (200, 200));
-    std::fs::write(&path, format!("{}\n", "0f".repeat(32))).expect("written");
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
-    // Without the key, or with another one, nothing can be signed.
-    assert_eq!(keys(&|_| {}).await, (500, 500));
-    let other = folder.path().join("other.key");
-    std::fs::write(&other, "1f".repeat(32)).expect("written");
-    assert_eq!(keys(&|config| with_key(&other)(config)).await, (500, 500));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200));
-}
-
-#[tokio::test]
 async fn a_file_that_is_not_an_encryption_key_is_refused() {
     let folder = crate::harness::folder();
     let path = folder.path().join("encryption.key");

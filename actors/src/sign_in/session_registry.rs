@@ -1,9 +1,10 @@
 //! The session registry: it holds the followers of open transactions, counts the open sign-ins,
-//! deletes expired records, and loads and rotates the signing keys.
+//! deletes expired records, and loads, rotates and revokes the signing keys.
 //!
 //! Authorization codes, tokens and browser sessions are records that the handle
 //! ([`crate::SignInHandle`]) reads and changes by compare-and-write. Only new sign-ins, new
-//! followers, the first use of the signing keys and an operator's rotation wait for this mailbox.
+//! followers, the first use of the signing keys and an operator's changes of them wait for this
+//! mailbox.
 //! After a restart, followers register again, and the counts start from zero.
 
 use std::sync::Arc;

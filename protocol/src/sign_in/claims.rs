@@ -101,6 +101,12 @@ pub struct Person {
 encode_fields!(Person { nullifier, level, auth_time });
 
 impl Person {
+    /// Whether the sign-in of this person has ended, when the operator has ended all sign-ins whose
+    /// proof was accepted at `sessions_ended_at` or before.
+    pub fn has_ended(&self, sessions_ended_at: Option<UnixSeconds>) -> bool {
+        sessions_ended_at.is_some_and(|ended_at| self.auth_time <= ended_at)
+    }
+
     /// The subject: `0x` and 64 lower-case hex digits.
     pub fn subject(&self) -> String {
         format!("{:#066x}", self.nullifier)

@@ -284,7 +284,7 @@ fields! {
     AccessToken { client_id, person, scopes, issued_at }
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
-    SigningKey { id, private_key, published_at, promoted_at, retired_at }
+    SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }
     ConfigResponse {
