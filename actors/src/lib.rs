@@ -69,7 +69,7 @@ pub use sign_in::handle::{SignInHandle, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::key_cipher::KeyCipher;
 pub use sign_in::progress::Progress;
-pub use sign_in::sessions::{SessionCookie, SessionSignIn};
+pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
 pub use sign_in::state::TOKEN_LIFETIME;

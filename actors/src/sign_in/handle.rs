@@ -2,7 +2,8 @@
 //!
 //! Every step that changes records is one compare-and-write of the records that it read: of two
 //! racing steps only one succeeds, and a successful step is durable. The steps are methods of the
-//! handle in files of their own: `transactions`, `progress`, `sessions`, `grants` and `tokens`.
+//! handle in files of their own: `transactions`, `binding`, `progress`, `sessions`, `grants` and
+//! `tokens`.
 //! This file has what they share, and what concerns the provider as a whole.
 
 use std::net::IpAddr;
