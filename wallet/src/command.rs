@@ -347,16 +347,17 @@ async fn sign_in(
     let session = SignInSession::open(&url).await?;
     let mut return_url = None;
     if refuse {
-        session.refuse().await?;
-        writeln!(out, "refused")?;
+        if !refuse_unverified(&session, out).await? {
+            return Ok(());
+        }
     } else {
         let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
-            session.refuse().await?;
-            return Ok(writeln!(out, "refused")?);
+            refuse_unverified(&session, out).await?;
+            return Ok(());
         };
         describe_request(&request.printable(), out)?;
         if !yes && !ask("Answer with a proof?", out)? {
-            session.refuse().await?;
+            session.refuse(&request).await?;
             return Ok(writeln!(out, "refused")?);
         }
         let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
@@ -377,6 +378,19 @@ async fn sign_in(
         (None, None) => {}
     }
     Ok(())
+}
+
+/// Refuses a request that is not verified. Returns whether the refusal was sent.
+async fn refuse_unverified(session: &SignInSession, out: &mut (dyn Write + Send)) -> Result<bool, CommandError> {
+    let is_sent = session.refuse_unverified().await?;
+    match is_sent {
+        true => writeln!(out, "refused")?,
+        false => writeln!(
+            out,
+            "refused; nothing was sent, because the request names an answer_url of another origin than its own"
+        )?,
+    }
+    Ok(is_sent)
 }
 
 /// The request as a trusted issuer signed it; `None` when the owner does not trust its issuer. A
