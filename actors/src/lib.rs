@@ -74,7 +74,7 @@ pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSett
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
 pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::stopped::revoke_stored_keys;
-pub use sign_in::tokens::{CODE_REUSED, LiveToken, TokenResponse};
+pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use supervision::service::{Service, ServiceError, Settings};

@@ -297,6 +297,10 @@ async fn a_file_that_is_not_an_encryption_key_is_refused() {
     std::fs::write(&path, "0f0f").expect("written");
     let text = crate::harness::refused_start(folder.path(), &variables).await;
     assert!(text.contains("64 hex digits") && !text.contains("0f0f"), "{text}");
+    // The daemon never makes this file.
+    std::fs::write(&path, "\n").expect("written");
+    let text = crate::harness::refused_start(folder.path(), &variables).await;
+    assert!(text.contains("encryption.key: the file is empty") && !text.contains("makes a new one"), "{text}");
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@ pub enum SignInError {
     /// The request is not valid.
     #[error(transparent)]
     Rejected(#[from] SignInRejection),
+    /// A code that has given a token was used again: the code or the client's secret is in other
+    /// hands, or the client is faulty. The token is revoked.
+    #[error(transparent)]
+    CodeReused(SignInRejection),
     /// The proof does not hold.
     #[error("{0}")]
     Proof(ItemError),

@@ -15,10 +15,6 @@ use super::handle::SignInHandle;
 use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
-/// The reason of the rejection of a code that was used before: the code or the client's secret is
-/// in other hands, or the client is faulty.
-pub const CODE_REUSED: &str = "the code was used before; its token is revoked";
-
 /// The answer of the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
@@ -62,8 +58,12 @@ impl SignInHandle {
                 return Err(invalid_code("the code is another client's").into());
             }
             if let Some(token_hash) = record.used_for {
+                if token_hash.is_zero() {
+                    return Err(invalid_code("the code was used up by a wrong request").into());
+                }
                 self.revoke(token_hash).await?;
-                return Err(invalid_code(CODE_REUSED).into());
+                let rejection = invalid_code("the code was used before; its token is revoked");
+                return Err(SignInError::CodeReused(rejection));
             }
             if self.state.has_ended(&record.person) {
                 return Err(invalid_code("the sign-in was ended by the operator").into());
