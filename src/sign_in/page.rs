@@ -107,7 +107,7 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
 }
 
 /// The page for a person whose sign-in does not continue; `again` is the path for another try.
-pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
+pub fn cannot_continue(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
     let body = html! {
         main {
             h1 { "This sign-in cannot continue" }
@@ -121,12 +121,12 @@ pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: O
     respond(root, status, "Sign-in", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// The page for a person whose source address has begun too many sign-ins.
+/// The page for a person whose source address is past its limit of sign-ins.
 pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
     let body = html! {
         main {
             h1 { "Please wait a moment" }
-            p { "There were too many sign-ins from your network. Go back to the application and try again in a while." }
+            p { "There were too many sign-ins or sign-outs from your network. Go back and try again in a while." }
         }
     };
     let status = StatusCode::TOO_MANY_REQUESTS;

@@ -159,19 +159,29 @@ pub(super) fn state(progress: Progress) -> Value {
     }
 }
 
-/// Sends the browser back to the application, once.
+/// Sends the browser back to the application, once. Only a failed completion is counted against its
+/// source: there are no more successful ones than sign-ins, which are counted.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (is_person, audit) = (accepts_html(&request), request.audit().clone());
+    let (is_person, audit, source) = (accepts_html(&request), request.audit().clone(), request.source());
     let path = format!("{}{}", sign_in.root(), request.path());
-    complete_transaction(&sign_in, request).await.or_else(|error| match error.rejection() {
-        Some(rejection) if is_person => {
+    let error = match complete_transaction(&sign_in, request).await {
+        Ok(response) => return Ok(response),
+        Err(error) => error,
+    };
+    let Some(rejection) = error.rejection() else { return Err(error) };
+    match sign_in.handle.charge_source(source) {
+        Err(too_many) if is_person => Ok(page::too_many(sign_in.root(), too_many.retry_after)),
+        Err(too_many) => Err(too_many.into()),
+        Ok(()) if is_person => {
             audit.rejected(&error);
             let is_early = rejection.kind == ErrorKind::InvalidRequest;
             let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
-            Ok(page::not_yet(sign_in.root(), status, rejection, is_early.then_some(path.as_str())))
+            // Without the secret of the return URL this path can never succeed.
+            let can_succeed = is_early && rejection.attribute != Some(RETURN);
+            Ok(page::cannot_continue(sign_in.root(), status, rejection, can_succeed.then_some(path.as_str())))
         }
-        _ => Err(error),
-    })
+        Ok(()) => Err(error),
+    }
 }
 
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {
