@@ -153,6 +153,23 @@ pub fn sign_out(root: &str, fields: &[(&str, &str)]) -> Response {
     own_form(respond(root, StatusCode::OK, "Sign out", &body, "style-src 'self'; img-src data:"))
 }
 
+/// The page for a request to sign out that another site's form brought, without the browser's
+/// cookie. Its form sends `fields` again.
+pub fn sign_out_from_elsewhere(root: &str, fields: &[(&str, &str)]) -> Response {
+    let body = html! {
+        main {
+            h1 { "Sign out?" }
+            p { "Another site sent you here to sign out. Continue only if you want that." }
+            form method="post" action={ (root) "/logout" } {
+                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                button type="submit" { "Continue" }
+            }
+            p.quiet { a href={ (root) "/session" } { "Where this browser is signed in" } }
+        }
+    };
+    own_form(respond(root, StatusCode::OK, "Sign out", &body, "style-src 'self'; img-src data:"))
+}
+
 /// The page after the end of the browser's session.
 pub fn signed_out(root: &str) -> Response {
     let body = html! {

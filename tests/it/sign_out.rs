@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
-use reqwest::{Response, Url};
+use reqwest::{Method, Response, Url};
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
@@ -117,12 +117,82 @@ async fn without_a_hint_of_the_person_the_page_asks_and_only_its_own_form_counts
     let done = post_form(&client, "/logout", &form, &session).await;
     assert_eq!(done.headers()[LOCATION], "https://app.example/bye?from=selfsame&state=s");
     assert!(!is_signed_in(&client, &session).await && is_signed_in(&client, &other_session).await);
-    // A form of another site comes without the cookie: the page asks, because the browser may have
-    // a session.
-    let request = client.http.post(client.daemon.sign_in("/logout")).header("Sec-Fetch-Site", "cross-site");
-    let asked = request.form(&[("id_token_hint", &*bobs)]).send().await.expect("an answer");
-    let (action, fields) = posted_form(&asked.text().await.expect("text"));
-    assert_eq!((&*action, &*fields["id_token_hint"]), ("/logout", &*bobs));
+    client.stop().await;
+}
+
+/// A browser sends no session cookie with a form of another site (`SameSite=Lax`), but it takes the
+/// cookies of the answer.
+#[tokio::test]
+async fn a_form_of_another_site_without_the_cookie_signs_no_browser_out() {
+    let client = start().await;
+    let (session, id_token) = sign_in(&client, "alice").await;
+    let hint = ("id_token_hint", &*id_token);
+    let mut form = Vec::new();
+    for forged in [vec![hint], vec![hint, ("confirmation", "x")], vec![hint, ("confirmation", "")]] {
+        let request = client.http.post(client.daemon.sign_in("/logout")).header("Sec-Fetch-Site", "cross-site");
+        let page = request.form(&forged).send().await.expect("an answer");
+        assert_eq!((page.status().as_u16(), page.headers().get(SET_COOKIE)), (200, None), "{forged:?}");
+        let text = page.text().await.expect("text");
+        assert!(!text.contains("You are signed out"), "{text}");
+        let (action, fields) = posted_form(&text);
+        assert_eq!((&*action, &*fields["id_token_hint"]), ("/logout", &*id_token));
+        form = fields.into_iter().collect();
+    }
+    // The page's own form brings the cookie. It gives the answer that the application asked for, at
+    // once.
+    let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert!(is_signed_in(&client, &session).await);
+    let done = post_form(&client, "/logout", &form, &session).await;
+    assert!(done.headers()[SET_COOKIE].to_str().expect("text").contains("Max-Age=0"));
+    assert!(!is_signed_in(&client, &session).await);
+    // A browser without a cookie gets none, not even a removal.
+    let done = post_form(&client, "/logout", &form, "").await;
+    assert_eq!((done.status().as_u16(), done.headers().get(SET_COOKIE)), (200, None));
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_logout_request_repeats_is_never_markup() {
+    const MARKUP: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
+    let client = start().await;
+    let (session, _) = sign_in(&client, "alice").await;
+    let known = [("client_id", APP), ("post_logout_redirect_uri", BYE)];
+    for field in ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", "confirmation", MARKUP] {
+        let kept = known.into_iter().filter(|(name, _)| *name != field);
+        let form: Vec<(&str, &str)> = kept.chain([(field, MARKUP)]).collect();
+        for (path, cookie) in [("/logout", &*session), ("/logout", ""), ("/session", &*session), ("/revoke", "")] {
+            let posted = client.http.post(client.daemon.sign_in(path)).header("Cookie", cookie);
+            let url = Url::parse_with_params(&client.daemon.sign_in(path), &form).expect("a URL");
+            for request in [posted.header("Sec-Fetch-Site", "cross-site").form(&form), client.http.get(url)] {
+                let answer = request.header(ACCEPT, "text/html").send().await.expect("an answer");
+                assert!(!format!("{:?}", answer.headers()).contains('<'), "{field} at {path}: {answer:?}");
+                let text = answer.text().await.expect("text");
+                assert!(!text.contains("<script>") && !text.contains("<img"), "{field} at {path}: {text}");
+            }
+        }
+    }
+    assert!(is_signed_in(&client, &session).await);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn scripts_of_other_origins_read_no_page_of_a_session() {
+    let client = start().await;
+    let (session, _) = sign_in(&client, "alice").await;
+    for (method, path) in [
+        (Method::GET, "/logout"),
+        (Method::POST, "/logout"),
+        (Method::OPTIONS, "/logout"),
+        (Method::GET, "/session"),
+        (Method::POST, "/session"),
+        (Method::OPTIONS, "/session"),
+    ] {
+        let request = client.http.request(method.clone(), client.daemon.sign_in(path)).header("Cookie", &session);
+        let request = request.header("Origin", "https://evil.example").form(&[("confirmation", "x")]);
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN), None, "{method} {path}");
+    }
+    assert!(is_signed_in(&client, &session).await);
     client.stop().await;
 }
 
