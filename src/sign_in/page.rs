@@ -87,13 +87,18 @@ pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Respons
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// The page for a browser that opened the address for authenticators.
-pub fn for_authenticators(root: &str, request_url: &str) -> Response {
+/// The page for a browser that opened the address for authenticators. Without `allows_cross_device`
+/// the page before shows no code.
+pub fn for_authenticators(root: &str, request_url: &str, allows_cross_device: bool) -> Response {
     let body = html! {
         main {
             h1 { "Open this in your authenticator" }
             p { "This address is for the app that keeps your proof of personhood. No such app opened it on this device." }
-            p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
+            @if allows_cross_device {
+                p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
+            } @else {
+                p { "Copy the address into your authenticator on this device:" }
+            }
             p { code { (request_url) } }
         }
     };

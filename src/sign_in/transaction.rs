@@ -10,9 +10,9 @@ use selfsame_actors::{
     CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, ProofRequest, SessionCookie, TransactionId,
 };
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::number;
+use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, SignInRequest};
 use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
@@ -42,48 +42,30 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let asked = sign_in.handle.proof_request(id)?;
-    let url = format!("{}/authorize/{id}/request", sign_in.handle.provider().issuer);
+    let base = format!("{}/authorize/{id}", sign_in.handle.provider().issuer);
     if accepts_html(&request) {
-        return Ok(page::for_authenticators(sign_in.root(), &url));
+        return Ok(page::for_authenticators(sign_in.root(), &format!("{base}/request"), asked.allows_cross_device));
     }
-    let is_answered = asked.is_answered;
-    let fields = request_fields(&sign_in, id, asked);
-    let mut claims = fields.clone();
-    claims.insert("iss".to_owned(), sign_in.handle.provider().issuer.as_str().into());
-    let signed = sign_in.handle.open_request(id, claims).await?;
-    let mut answer = fields;
-    answer.insert("answered".to_owned(), is_answered.into());
-    answer.insert("request".to_owned(), signed.into());
-    Ok(json(StatusCode::OK, &answer))
+    let forms = sign_in.handle.open_request(id, sign_in_request(asked, format!("{base}/proof"))).await?;
+    Ok(json(StatusCode::OK, &forms))
 }
 
-/// The members of a proof request that do not change: they are also signed.
-fn request_fields(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> Map<String, Value> {
-    let fields = value!({
-        "app_id": asked.app_id,
-        "app_name": asked.app_name,
-        "action": asked.action,
-        "signal": asked.signal,
-        "nonce": number::canonical(asked.nonce),
-        "protocol_versions": [asked.proof.protocol_version()],
-        "environment": asked.environment,
-        "scopes": asked.scopes.text(),
-        "expires_at": asked.expires_at,
-        "answer_url": format!("{}/authorize/{id}/proof", sign_in.handle.provider().issuer),
-        "redirect_host": host_of(&asked.redirect_uri),
-        "initiator": asked.initiator,
-        "cross_device": if asked.allows_cross_device { "allow" } else { "deny" },
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
+fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
+    SignInRequest {
+        app_id: asked.app_id,
+        app_name: asked.app_name,
+        action: asked.action.to_owned(),
+        signal: asked.signal,
+        nonce: asked.nonce,
+        protocol_versions: vec![asked.proof.protocol_version().to_owned()],
+        environment: asked.environment,
+        scopes: asked.scopes.text(),
+        expires_at: asked.expires_at,
+        answer_url,
+        redirect_host: authority(&asked.redirect_uri).to_owned(),
+        initiator: asked.initiator,
+        cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },
     }
-}
-
-/// The host of a registered redirect URI, with its port.
-fn host_of(redirect_uri: &str) -> &str {
-    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// The authenticator's answer: a verification request with exactly one proof, or

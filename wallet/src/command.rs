@@ -24,7 +24,7 @@ use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{RequestError, SignInRequest, SignInSession};
+use crate::sign_in::{RequestError, SignInRequest, SignInSession, printable};
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -355,7 +355,7 @@ async fn sign_in(
             refuse_unverified(&session, out).await?;
             return Ok(());
         };
-        describe_request(&request.printable(), out)?;
+        describe_request(&printable(&request), out)?;
         if !yes && !ask("Answer with a proof?", out)? {
             session.refuse(&request).await?;
             return Ok(writeln!(out, "refused")?);

@@ -5,65 +5,27 @@
 //! issuer has signed; only that may be shown to the end user, because any page can put other names
 //! into a plain form.
 
-use alloy_primitives::U256;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
-use selfsame_protocol::number;
-use selfsame_protocol::sign_in::proof_request::{Initiator, REQUEST_TYPE};
-use selfsame_protocol::verification::Environment;
+use selfsame_protocol::sign_in::proof_request::{REQUEST_TYPE, RequestForms, SignedRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use selfsame_protocol::sign_in::proof_request::{Initiator, SignInRequest};
+
 use crate::client::{ANSWER_TIMEOUT, ClientError, http, read_answer, send, to_printable};
 
-/// The proof request that the sign-in interface gives to an authenticator.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SignInRequest {
-    /// Id of the application.
-    pub app_id: String,
-    /// Name of the application, for the end user.
-    pub app_name: String,
-    /// Action that the proof is for; empty for a legacy proof.
-    pub action: String,
-    /// Signal of the proof: 32 random bytes as `0x` and 64 hex digits.
-    pub signal: String,
-    /// Nonce of a current proof.
-    #[serde(with = "number")]
-    pub nonce: U256,
-    /// Accepted protocol versions of the proof: `3.0` is legacy, `4.0` is current.
-    pub protocol_versions: Vec<String>,
-    /// Environment that the proof is for.
-    pub environment: Environment,
-    /// Scopes that the end user grants with the proof, separated by spaces.
-    pub scopes: String,
-    /// URL that the answer is posted to.
-    pub answer_url: String,
-    /// Host that the response goes to.
-    pub redirect_host: String,
-    /// What began the sign-in.
-    pub initiator: Initiator,
-    /// `allow`, or `deny` when the application takes proofs only from the browser's own device.
-    pub cross_device: String,
-}
-
-impl SignInRequest {
-    /// Whether the service asks for a legacy proof.
-    pub fn is_legacy(&self) -> bool {
-        self.protocol_versions.iter().any(|version| version == "3.0")
-    }
-
-    /// The request with every text made printable, to show it on a terminal.
-    pub(crate) fn printable(&self) -> Self {
-        let Initiator { network, user_agent, time } = &self.initiator;
-        Self {
-            app_id: to_printable(&self.app_id),
-            app_name: to_printable(&self.app_name),
-            scopes: to_printable(&self.scopes),
-            redirect_host: to_printable(&self.redirect_host),
-            initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
-            ..self.clone()
-        }
+/// The request with every text made printable, to show it on a terminal.
+pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {
+    let Initiator { network, user_agent, time } = &request.initiator;
+    SignInRequest {
+        app_id: to_printable(&request.app_id),
+        app_name: to_printable(&request.app_name),
+        scopes: to_printable(&request.scopes),
+        redirect_host: to_printable(&request.redirect_host),
+        initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
+        ..request.clone()
     }
 }
 
@@ -103,22 +65,6 @@ struct TransactionStart {
     secret: String,
 }
 
-/// The plain form of a proof request, with the signed one.
-#[derive(Deserialize)]
-struct OpenedRequest {
-    #[serde(flatten)]
-    plain: SignInRequest,
-    request: String,
-}
-
-/// The signed form: the request, and who signed it.
-#[derive(Deserialize)]
-struct SignedRequest {
-    iss: String,
-    #[serde(flatten)]
-    request: SignInRequest,
-}
-
 /// A sign-in that has begun and is not complete.
 pub struct SignInSession {
     http: reqwest::Client,
@@ -147,7 +93,7 @@ impl SignInSession {
                 (request_url, Some((format!("{base}/complete"), secret)))
             }
         };
-        let OpenedRequest { plain, request: signed } = send(&request_url, get(&request_url)).await?;
+        let RequestForms { plain, signed, .. } = send(&request_url, get(&request_url)).await?;
         Ok(Self { http, request_url, request: plain, signed, browser })
     }
 

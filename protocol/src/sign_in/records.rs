@@ -2,7 +2,7 @@
 
 use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
-use super::proof_request::Initiator;
+use super::proof_request::{Initiator, SignInRequest};
 use super::response::ResponseType;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
@@ -39,12 +39,14 @@ encode_fields!(Transaction { request, secret_hash, signal, initiator, opened, an
 pub struct OpenedRequest {
     /// When an authenticator first opened it.
     pub at: UnixSeconds,
-    /// The signed request, a JWS in the compact form. It is signed once, so that opening it again
-    /// costs no signature.
+    /// The request. A change of the configuration does not change it any more.
+    pub request: SignInRequest,
+    /// The signed form of it, a JWS in the compact form. It is signed again only when its key was
+    /// revoked, so that opening it again costs no signature.
     pub signed: String,
 }
 
-encode_fields!(OpenedRequest { at, signed });
+encode_fields!(OpenedRequest { at, request, signed });
 
 /// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
