@@ -1,5 +1,7 @@
 //! The exchange of authorization codes for tokens, and the lookup of access tokens.
 
+use std::fmt;
+
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::pkce;
@@ -16,7 +18,7 @@ use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
 /// The answer of the token endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
     /// The new access token.
     pub access_token: String,
@@ -28,6 +30,14 @@ pub struct TokenResponse {
     pub scope: String,
     /// The ID token, a signed JWT.
     pub id_token: String,
+}
+
+// The tokens are not in the debug form, because embedders write it to logs.
+impl fmt::Debug for TokenResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expires_in, scope, .. } = self;
+        f.debug_struct("TokenResponse").field("expires_in", expires_in).field("scope", scope).finish_non_exhaustive()
+    }
 }
 
 /// A valid access token.

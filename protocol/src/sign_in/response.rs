@@ -1,5 +1,7 @@
 //! Response types and modes, and the delivery of a response to the redirect URI.
 
+use std::fmt;
+
 use form_urlencoded::Serializer;
 
 use crate::encode_enum;
@@ -116,7 +118,7 @@ pub struct Target {
 crate::encode_fields!(Target { redirect_uri, mode, state });
 
 /// A response, as the browser carries it to the redirect URI.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// The browser is redirected to `location`.
     Redirect {
@@ -130,6 +132,22 @@ pub enum Delivery {
         /// Names and values of the form's fields, in order and not escaped.
         fields: Vec<(&'static str, String)>,
     },
+}
+
+impl fmt::Debug for Delivery {
+    /// The redirect URI and the names of the fields: a response contains codes and tokens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirect { location } => {
+                let uri = location.split(['?', '#']).next().unwrap_or_default();
+                f.debug_struct("Redirect").field("uri", &uri).finish_non_exhaustive()
+            }
+            Self::Post { action, fields } => {
+                let names: Vec<_> = fields.iter().map(|(name, _)| name).collect();
+                f.debug_struct("Post").field("action", action).field("fields", &names).finish()
+            }
+        }
+    }
 }
 
 impl Target {
