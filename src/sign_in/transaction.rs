@@ -104,9 +104,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
 /// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret, _permit) = follower(&sign_in, &request)?;
+    let NewFollower { id, secret, progress: seen, permit: _permit } = follower(&sign_in, &request)?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
-    let seen = sign_in.handle.progress(id, &secret)?;
     let progress = tokio::select! {
         progress = sign_in.handle.follow(id, &secret, seen, deadline) => progress?,
         () = request.shutdown().triggered() => sign_in.handle.progress(id, &secret)?,
@@ -114,23 +113,28 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &state(progress)))
 }
 
+/// A client that may follow a transaction.
+pub(super) struct NewFollower {
+    pub id: TransactionId,
+    pub secret: String,
+    /// The progress at the beginning.
+    pub progress: Progress,
+    pub permit: FollowerPermit,
+}
+
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the
-/// transaction.
-pub(super) fn follower(
-    sign_in: &SignIn,
-    request: &Request,
-) -> Result<(TransactionId, String, FollowerPermit), SignInEndpointError> {
+/// transaction. A client without the transaction's secret gets an error.
+pub(super) fn follower(sign_in: &SignIn, request: &Request) -> Result<NewFollower, SignInEndpointError> {
     let source = request.source();
     sign_in.handle.charge_source(source)?;
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id)?;
-    // Only a client that has the secret is a follower.
-    sign_in.handle.progress(id, &secret)?;
+    let progress = sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
-    Ok((id, secret, permit))
+    Ok(NewFollower { id, secret, progress, permit })
 }
 
-/// The progress as the answers tell it.
+/// The progress as JSON.
 pub(super) fn state(progress: Progress) -> Value {
     match progress {
         Progress::Waiting => value!({"state": "waiting"}),
