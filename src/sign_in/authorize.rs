@@ -105,7 +105,7 @@ impl BeginError {
 /// Where a request came from.
 struct Origin {
     source: IpAddr,
-    /// The browser's own words.
+    /// The header `User-Agent`.
     user_agent: Option<String>,
 }
 
@@ -174,7 +174,7 @@ fn transaction_page(
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
     let lifetime = sign_in.handle.transaction_lifetime();
-    let shown = page::Asked {
+    let shown = page::SignInPage {
         begun,
         request_url: &request_url,
         client_name,

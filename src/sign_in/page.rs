@@ -26,7 +26,7 @@ use crate::http::{Response, content};
 const SUBMIT: &str = "document.forms[0].submit();";
 
 /// What the page of a sign-in says.
-pub struct Asked<'a> {
+pub struct SignInPage<'a> {
     /// The sign-in that was begun.
     pub begun: &'a NewTransaction,
     /// The address that the authenticator opens.
@@ -43,8 +43,8 @@ pub struct Asked<'a> {
 
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
-pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
-    let Asked { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *asked;
+pub fn sign_in(root: &str, page: &SignInPage<'_>) -> Response {
+    let SignInPage { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *page;
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {

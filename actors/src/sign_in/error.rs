@@ -23,7 +23,8 @@ pub enum SignInError {
     /// The proof does not hold.
     #[error("{0}")]
     Proof(ItemError),
-    /// The source address has used up its limit of sign-ins begun or answered and of wrong secrets.
+    /// The source address has used up its limit of requests that
+    /// [`SignInHandle::charge_source`](crate::SignInHandle::charge_source) counts.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
     /// The service cannot take the step now.

@@ -102,8 +102,9 @@ impl SignInHandle {
         self.state.per_source.check(source, self.state.clock.now())
     }
 
-    /// Counts an authorization request, an answer to one, a follower, or a wrong secret against the
-    /// limit of its source address (IPv6: its /64). A request beyond the limit is refused and not
+    /// Counts an authorization request, an answer to one, a follower, a request to sign out, a
+    /// completion that fails, or a wrong secret against the limit of its source address (IPv6: its
+    /// /64). A request beyond the limit is refused and not
     /// counted.
     ///
     /// The caller does not count requests with a right secret: an application's server has one
