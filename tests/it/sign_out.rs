@@ -374,7 +374,7 @@ async fn a_file_that_is_not_an_encryption_key_is_refused() {
 }
 
 #[tokio::test]
-async fn both_well_known_addresses_name_the_endpoints_that_end_things() {
+async fn both_well_known_addresses_name_the_logout_and_revocation_endpoints() {
     let client = start().await;
     let get = async |path: &str| {
         let answer = SignInAnswer::of(client.get(&client.daemon.sign_in(path), "*/*").await).await;
