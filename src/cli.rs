@@ -34,7 +34,7 @@ pub enum Command {
     /// The trusted roots of a running daemon
     #[command(subcommand)]
     Roots(Roots),
-    /// The keys that a running daemon signs ID tokens with
+    /// The keys that the daemon signs ID tokens with
     #[command(subcommand)]
     Keys(Keys),
     /// How a running daemon is doing; exit status 1 when it is not ready
@@ -167,7 +167,12 @@ pub enum Keys {
     /// Remove a key at once, for example a stolen one: nothing that it signed is accepted any more
     Revoke {
         /// The key's id, as `keys list` shows it
-        kid: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        kid: Option<String>,
+        /// Remove all keys from the data folder of a stopped daemon, also keys that it cannot
+        /// decrypt; it makes new ones when it starts
+        #[arg(long)]
+        all: bool,
         /// End every sign-in up to now: codes, access tokens and browser sessions
         #[arg(long)]
         end_sessions: bool,

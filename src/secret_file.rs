@@ -33,6 +33,10 @@ pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFil
     let failed = |error| SecretFileError { path: path.to_owned(), error };
     match read_secret(path) {
         Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::InvalidData => {
+            let advice = format!("{error}; remove it, and the daemon makes a new one when it starts");
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, advice)));
+        }
         Err(error) => return Err(error),
         Ok(secret) => {
             // An interrupted start may have created the file without a sync of its folder.
@@ -56,8 +60,7 @@ pub fn read_secret(path: &Path) -> Result<String, SecretFileError> {
     let text = std::fs::read_to_string(path).map_err(failed)?;
     let secret = text.trim();
     if secret.is_empty() {
-        let empty = "the file is empty; remove it, and the daemon makes a new one when it starts";
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, empty)));
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the file is empty")));
     }
     Ok(secret.to_owned())
 }
@@ -90,11 +93,9 @@ mod tests {
         assert_eq!(secret_file(&path, &SystemRandom).expect("the secret is created").len(), 64);
         assert_eq!(std::fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
         std::fs::write(&path, "\n").expect("the file is written");
-        assert!(
-            secret_file(&path, &SystemRandom)
-                .expect_err("the file is refused")
-                .to_string()
-                .contains("the file is empty")
-        );
+        let refused = secret_file(&path, &SystemRandom).expect_err("the file is refused").to_string();
+        assert!(refused.ends_with("the file is empty; remove it, and the daemon makes a new one when it starts"));
+        let refused = read_secret(&path).expect_err("the file is refused").to_string();
+        assert!(refused.ends_with("the file is empty"), "the daemon does not make every file: {refused}");
     }
 }

@@ -18,8 +18,8 @@
 //! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
 //! copy of anything that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `key_cipher` ← `registry`, `chain` ←
-//! `verification` ← `sign_in` ← `supervision`.
+//! The modules import one another in one direction: `support` ← `key_cipher`, `chain` ← `registry`
+//! ← `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
@@ -80,11 +80,12 @@ pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
-pub use sign_in::sessions::{SessionCookie, SessionSignIn};
+pub use sign_in::sessions::{SessionCookie, SessionPerson, SessionSignIn};
 pub use sign_in::settings::{ClientSecret, SignInClient, SignInLimits, SignInSettings};
 pub use sign_in::signing_keys::{KeyState, PublicJwk, SigningError};
 pub use sign_in::state::TOKEN_LIFETIME;
-pub use sign_in::tokens::{CODE_REUSED, LiveToken, TokenResponse};
+pub use sign_in::stopped::revoke_stored_keys;
+pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use supervision::service::{Service, ServiceError, Settings};

@@ -1,4 +1,5 @@
-//! Source addresses, as the limits for each source count them; and the hosts of URLs.
+//! Source addresses, as the limits for each source count them and as people see them, and the hosts
+//! of URLs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,6 +42,21 @@ pub fn is_loopback_host(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address_of_host(host).is_some_and(|address| address.is_loopback())
 }
 
+/// The network of an address in CIDR notation, wide enough that it does not identify a household:
+/// the first 24 bits of an IPv4 address, the first 48 bits of an IPv6 address.
+pub fn network_text(source: IpAddr) -> String {
+    let source = source.to_canonical();
+    let bits = if source.is_ipv4() { 24 } else { 48 };
+    format!("{}/{bits}", prefix_of(source, bits))
+}
+
+/// The authority of an absolute URL: its host, and its port if it names one. Empty when the text
+/// has no `://`.
+pub fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +81,32 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_loopback_host(host), expected, "{host:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_network_of_a_source_is_shown() {
+        for (address, expected) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ] {
+            assert_eq!(network_text(address.parse().expect("an address")), expected);
+        }
+    }
+
+    #[test]
+    fn an_authority_is_a_host_with_its_port() {
+        for (url, expected) in [
+            ("https://app.example/callback?a=b", "app.example"),
+            ("http://localhost:3000", "localhost:3000"),
+            ("http://[::1]:3000/x", "[::1]:3000"),
+            ("https://app.example?a=/b", "app.example"),
+            ("https://app.example#b", "app.example"),
+            ("app.example/callback", ""),
+            ("", ""),
+        ] {
+            assert_eq!(authority(url), expected, "{url}");
         }
     }
 

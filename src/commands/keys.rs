@@ -1,23 +1,52 @@
-//! `selfsame keys …`: the signing keys of a running daemon.
+//! `selfsame keys …`: the signing keys of a running daemon, and of the store of a stopped one.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use selfsame_actors::{Clock, SystemClock, revoke_stored_keys};
 use selfsame_protocol::operator::{Key, Revoke, Rotate};
+use selfsame_storage::Store;
 
 use super::error::CommandError;
 use crate::cli::Keys;
+use crate::daemon::store_folder;
+
+/// Size of the block cache of the store of a stopped daemon, in bytes: one record is read.
+const CACHE: usize = 1 << 20;
 
 /// Runs the command.
 pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
     let keys: Vec<Key> = match command {
         Keys::List { options } => options.get("/keys").await?,
         Keys::Rotate { now, options } => options.post("/keys/rotate", &Rotate { now }).await?,
-        Keys::Revoke { kid, end_sessions, options } => {
+        Keys::Revoke { kid: Some(kid), end_sessions, options, .. } => {
             options.post("/keys/revoke", &Revoke { kid, end_sessions }).await?
+        }
+        Keys::Revoke { kid: None, end_sessions, options, .. } => {
+            revoke_all(&options.data, end_sessions)?;
+            return Ok(ExitCode::SUCCESS);
         }
     };
     for Key { kid, state, published_at } in keys {
         println!("{kid} {state:<8} since {published_at}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes all keys from the store of a stopped daemon. A daemon does not start with keys that it
+/// cannot decrypt, so this is the way on when the encryption key is lost.
+fn revoke_all(data: &Path, end_sessions: bool) -> Result<(), CommandError> {
+    let store = Store::open_existing(&store_folder(data), CACHE)?;
+    let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions)?;
+    match removed.is_empty() {
+        true => println!("no signing keys are stored; the daemon makes some when it starts"),
+        false => {
+            removed.iter().for_each(|kid| println!("{kid} removed"));
+            println!("the daemon makes new signing keys when it starts");
+        }
+    }
+    if end_sessions {
+        println!("all sign-ins up to now have ended");
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@ use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
 use selfsame_protocol::sign_in::ResponseType;
+pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
 use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use serde::Deserialize;
@@ -344,17 +345,6 @@ pub enum Status {
     Active,
     /// Its requests are rejected.
     Inactive,
-}
-
-/// Whether a sign-in may be answered from another device than the browser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CrossDevice {
-    /// Proofs from any device are accepted.
-    #[default]
-    Allow,
-    /// Only proofs from the browser's own device are accepted.
-    Deny,
 }
 
 /// `[[apps]]`: an application, which is also the OAuth client of that id.

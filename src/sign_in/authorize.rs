@@ -105,7 +105,7 @@ impl BeginError {
 /// Where a request came from.
 struct Origin {
     source: IpAddr,
-    /// The browser's own words.
+    /// The header `User-Agent`.
     user_agent: Option<String>,
 }
 
@@ -139,8 +139,9 @@ async fn begin_checked(
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session
         && let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
+        && let Some(delivery) = sign_in.handle.grant_from_session(&request, &person).await?
     {
-        return Ok(Outcome::SessionUsed(sign_in.handle.grant_from_session(request, person).await?));
+        return Ok(Outcome::SessionUsed(delivery));
     }
     if request.is_silent {
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";
@@ -173,7 +174,7 @@ fn transaction_page(
     let proof_request = sign_in.handle.proof_request(begun.id)?;
     let request_url = request_url(sign_in, begun);
     let lifetime = sign_in.handle.transaction_lifetime();
-    let shown = page::Asked {
+    let shown = page::SignInPage {
         begun,
         request_url: &request_url,
         client_name,

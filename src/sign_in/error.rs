@@ -40,7 +40,8 @@ impl SignInEndpointError {
     /// The rejection; `None` when the request itself is not the reason.
     pub fn rejection(&self) -> Option<&SignInRejection> {
         match self {
-            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => Some(rejection),
+            Self::Inactive(rejection)
+            | Self::Failed(SignInError::Rejected(rejection) | SignInError::CodeReused(rejection)) => Some(rejection),
             Self::Http(_) | Self::Failed(_) => None,
         }
     }
@@ -56,10 +57,10 @@ impl SignInEndpointError {
     /// see its details.
     pub fn to_client_error(&self) -> SignInRejection {
         match self {
-            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => rejection.clone(),
+            Self::Inactive(rejection) => rejection.clone(),
             Self::Http(rejection) => SignInRejection::new(kind_of(rejection), rejection.to_string()),
             Self::Failed(error) => match error {
-                SignInError::Rejected(rejection) => rejection.clone(),
+                SignInError::Rejected(rejection) | SignInError::CodeReused(rejection) => rejection.clone(),
                 SignInError::Proof(failed) => {
                     let detail = format!("the proof is not accepted ({}): {failed}", failed.code());
                     SignInRejection::of("responses[0]", ErrorKind::InvalidRequest, detail)
@@ -85,7 +86,8 @@ impl InterfaceError for SignInEndpointError {
     fn reason(&self) -> String {
         match self {
             Self::Http(rejection) => rejection.reason(),
-            Self::Inactive(rejection) | Self::Failed(SignInError::Rejected(rejection)) => {
+            Self::Inactive(rejection)
+            | Self::Failed(SignInError::Rejected(rejection) | SignInError::CodeReused(rejection)) => {
                 rejection.reason.map_or_else(|| rejection.detail.clone(), str::to_owned)
             }
             Self::Failed(SignInError::Proof(failed)) => format!("the proof is not accepted ({})", failed.code()),

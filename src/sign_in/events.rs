@@ -16,7 +16,7 @@ use tracing::{Instrument, Span};
 
 use super::error::SignInEndpointError;
 use super::state::SignIn;
-use super::transaction::{follower, state};
+use super::transaction::{NewFollower, follower, state};
 use crate::http::{Request, Response, Shutdown, stream};
 
 /// A comment is sent at least this often, so that proxies and browsers keep the connection open.
@@ -34,10 +34,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
 /// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret, permit) = follower(&sign_in, &request)?;
-    // The secret is checked before the stream begins, so that a client without it gets an error
-    // status.
-    let progress = sign_in.handle.progress(id, &secret)?;
+    let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request)?;
     let shutdown = request.shutdown().clone();
     let is_half_full = Box::new(request.is_listener_half_full());
     let began = Instant::now();

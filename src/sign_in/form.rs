@@ -42,6 +42,20 @@ pub async fn read_form(request: &mut Request, known: &[&'static str]) -> Result<
     }
 }
 
+/// Reads a request about a token (RFC 7009, section 2.1; RFC 7662, section 2.1): the calling client
+/// and the token. `token_type_hint` has no effect: there is one type of token. `public` clients may
+/// call as in [`authenticate`].
+pub async fn read_token_request(
+    sign_in: &SignInHandle,
+    request: &mut Request,
+    public: bool,
+) -> Result<(Arc<SignInClient>, String), SignInEndpointError> {
+    let form = read_form(request, &["token", "token_type_hint", "client_id", "client_secret"]).await?;
+    let client = authenticate(sign_in, request, &form, public)?;
+    let token = form.get("token").ok_or_else(|| SignInRejection::required("token"))?;
+    Ok((client, token.to_owned()))
+}
+
 /// Authenticates the calling client: by HTTP Basic, by `client_id` and `client_secret` in the form,
 /// or, where `public` clients may call, by `client_id` alone.
 pub fn authenticate(

@@ -9,11 +9,9 @@ use serde_json::json as value;
 
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
-use super::form::{authenticate, read_form};
+use super::form::read_token_request;
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
-
-const KNOWN: [&str; 4] = ["token", "token_type_hint", "client_id", "client_secret"];
 
 /// Describes an active token of the calling client. Every other token, another client's included,
 /// gets the answer for an inactive token.
@@ -22,10 +20,8 @@ pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
 }
 
 async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let form = read_form(&mut request, &KNOWN).await?;
-    let client = authenticate(&sign_in.handle, &request, &form, false)?;
-    let token = form.get("token").ok_or_else(|| SignInRejection::required("token"))?;
-    let live = sign_in.handle.live_token(token).map_err(SignInError::from)?;
+    let (client, token) = read_token_request(&sign_in.handle, &mut request, false).await?;
+    let live = sign_in.handle.live_token(&token).map_err(SignInError::from)?;
     let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {
         if sign_in.handle.answers_inactive_tokens_plainly() {
             return Ok(json(StatusCode::OK, &value!({"active": false})));

@@ -11,12 +11,13 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION, ORIGIN};
 use hyper::{Method, StatusCode};
+use selfsame_actors::{SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::accept::accepts_json;
+use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_session, session_secret};
 use super::error::SignInEndpointError;
 use super::form::read_form;
@@ -34,6 +35,9 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Ends the session of the browser, or asks the person first.
 pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
+    if let Some(limited) = charge(&sign_in, &request)? {
+        return Ok(limited);
+    }
     let wants_json = accepts_json(&request);
     let parameters = match *request.method() == Method::POST {
         true => read_form(&mut request, &[]).await?,
@@ -45,7 +49,7 @@ pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
     };
     let registered = |id: &str| Some(sign_in.handle.client(id)?.client.post_logout_redirect_uris.clone());
     match LogoutRequest::read(&parameters, hint, registered).map_err(SignInEndpointError::from) {
-        Ok(logout) => end_or_ask(&sign_in, &request, &parameters, logout).await,
+        Ok(logout) => end_session_or_ask(&sign_in, &request, &parameters, logout).await,
         Err(error) if wants_json => Err(error),
         Err(error) => {
             request.audit().rejected(&error);
@@ -54,62 +58,79 @@ pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
     }
 }
 
-async fn end_or_ask(
+async fn end_session_or_ask(
     sign_in: &SignIn,
     request: &Request,
     parameters: &Parameters,
     LogoutRequest { hint, redirect }: LogoutRequest,
 ) -> Result<Response, SignInEndpointError> {
-    let secret = session_secret(sign_in, request);
-    let may_be_withheld = *request.method() == Method::POST && !is_same_origin(sign_in, request);
-    let Some(secret) = secret.filter(|secret| has_session(sign_in, secret)) else {
-        // A browser sends the cookie neither with a form of another site nor without a session.
-        // A form of this service finds out.
-        return Ok(match may_be_withheld && parameters.get(CONFIRMATION).is_none() {
-            true => ask(sign_in, request, parameters, ""),
-            false => signed_out(sign_in, redirect.as_deref()),
-        });
+    let Some((secret, sign_ins)) = live_session(sign_in, request)? else {
+        // A browser sends no cookie with a form of another site, so this browser may have a
+        // session. The page's form is same-origin, so the browser sends the cookie with it.
+        if *request.method() == Method::POST && !is_same_origin(sign_in, request) {
+            return Ok(render_question(sign_in, request, parameters, None));
+        }
+        request.audit().outcome("no_session");
+        return Ok(signed_out(sign_in, request, redirect.as_deref()));
     };
-    if is_confirmed(sign_in, request, parameters, secret) || holds(sign_in, secret, hint.as_ref())? {
+    let is_known = |hint: &IdTokenHint| {
+        sign_ins.iter().any(|known| known.client_id == hint.client_id && known.subject == hint.subject)
+    };
+    if is_confirmed(sign_in, request, parameters, secret) || hint.as_ref().is_some_and(is_known) {
         sign_in.handle.end_session(secret).await?;
-        return Ok(signed_out(sign_in, redirect.as_deref()));
+        return Ok(signed_out(sign_in, request, redirect.as_deref()));
     }
-    Ok(ask(sign_in, request, parameters, secret))
+    Ok(render_question(sign_in, request, parameters, Some(secret)))
+}
+
+/// The secret of the browser's session and the sign-ins in it; `None` when there are none.
+fn live_session<'r>(
+    sign_in: &SignIn,
+    request: &'r Request,
+) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
+    let Some(secret) = session_secret(sign_in, request) else { return Ok(None) };
+    let sign_ins = sign_in.handle.session_sign_ins(secret)?;
+    Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
 }
 
 /// The page that shows where the browser is signed in.
 pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let secret = session_secret(&sign_in, &request).unwrap_or_default();
-    let sign_ins = sign_in.handle.session_sign_ins(secret).map_err(selfsame_actors::SignInError::from)?;
+    render_session(&sign_in, &request)
+}
+
+fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+    let live = live_session(sign_in, request)?;
+    let (secret, sign_ins) = live.unwrap_or_default();
     Ok(page::session(sign_in.root(), &sign_ins, &confirmation(secret)))
 }
 
 /// Ends the session from the button of that page.
 pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
-    let form = read_form(&mut request, &[CONFIRMATION]).await?;
-    match session_secret(&sign_in, &request) {
-        Some(secret) if is_confirmed(&sign_in, &request, &form, secret) => {
-            sign_in.handle.end_session(secret).await?;
-            Ok(signed_out(&sign_in, None))
-        }
-        // The form is of another session, or of another site: the person sees the present state.
-        _ => {
-            request.audit().outcome("asked");
-            session(sign_in, request).await
-        }
+    if let Some(limited) = charge(&sign_in, &request)? {
+        return Ok(limited);
     }
+    let form = read_form(&mut request, &[CONFIRMATION]).await?;
+    let Some((secret, _)) = live_session(&sign_in, &request)? else {
+        request.audit().outcome("no_session");
+        return render_session(&sign_in, &request);
+    };
+    if is_confirmed(&sign_in, &request, &form, secret) {
+        sign_in.handle.end_session(secret).await?;
+        return Ok(signed_out(&sign_in, &request, None));
+    }
+    // The form is of another session, or of another site: the person sees the present state.
+    request.audit().outcome("asked");
+    render_session(&sign_in, &request)
 }
 
-fn has_session(sign_in: &SignIn, secret: &str) -> bool {
-    // A store that cannot be read is reported by the attempt to end the session.
-    sign_in.handle.session_sign_ins(secret).map_or(true, |sign_ins| !sign_ins.is_empty())
-}
-
-/// Whether the session holds the person of an ID token at the token's client.
-fn holds(sign_in: &SignIn, secret: &str, hint: Option<&IdTokenHint>) -> Result<bool, SignInEndpointError> {
-    let Some(IdTokenHint { subject, client_id }) = hint else { return Ok(false) };
-    let sign_ins = sign_in.handle.session_sign_ins(secret).map_err(selfsame_actors::SignInError::from)?;
-    Ok(sign_ins.iter().any(|known| known.client_id == *client_id && known.subject == *subject))
+/// Counts a request to sign out against its source; the answer to a browser whose source is past
+/// its limit.
+fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignInEndpointError> {
+    match sign_in.handle.charge_source(request.source()) {
+        Ok(()) => Ok(None),
+        Err(too_many) if accepts_html(request) => Ok(Some(page::too_many(sign_in.root(), too_many.retry_after))),
+        Err(too_many) => Err(too_many.into()),
+    }
 }
 
 /// Whether a form was sent by a page of this service in the browser of this session.
@@ -137,17 +158,21 @@ fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
     }
 }
 
-fn ask(sign_in: &SignIn, request: &Request, parameters: &Parameters, secret: &str) -> Response {
+/// The page that asks whether to sign out; `secret` is that of the browser's session. Without it
+/// the page only sends the request again, this time from this service.
+fn render_question(sign_in: &SignIn, request: &Request, parameters: &Parameters, secret: Option<&str>) -> Response {
     request.audit().outcome("asked");
     let mut fields: Vec<(&str, &str)> =
         REPEATED.into_iter().filter_map(|name| Some((name, parameters.get(name)?))).collect();
+    let Some(secret) = secret else { return page::sign_out_from_elsewhere(sign_in.root(), &fields) };
     let confirmation = confirmation(secret);
     fields.push((CONFIRMATION, &confirmation));
     page::sign_out(sign_in.root(), &fields)
 }
 
-/// Sends the browser on, or says that it is signed out. The cookie is removed in any case.
-fn signed_out(sign_in: &SignIn, redirect: Option<&str>) -> Response {
+/// Sends the browser on, or says that it is signed out. Removes the cookie that the request
+/// brought.
+fn signed_out(sign_in: &SignIn, request: &Request, redirect: Option<&str>) -> Response {
     let mut response = match redirect.map(HeaderValue::from_str) {
         // Registered URIs are printable ASCII, and the state behind them is encoded.
         Some(Ok(location)) => {
@@ -158,6 +183,8 @@ fn signed_out(sign_in: &SignIn, redirect: Option<&str>) -> Response {
         }
         _ => page::signed_out(sign_in.root()),
     };
-    remove_session(sign_in, &mut response);
+    if session_secret(sign_in, request).is_some() {
+        remove_session(sign_in, &mut response);
+    }
     response
 }

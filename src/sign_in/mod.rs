@@ -51,13 +51,14 @@ use crate::http::{Router, Routes};
 use crate::interface::Interface;
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
-static RESERVED: [&str; 8] = [
+static RESERVED: [&str; 9] = [
     "/.well-known/openid-configuration",
     "/.well-known/oauth-authorization-server",
     "/jwks",
     "/jwks.json",
     "/token",
     "/introspect",
+    "/revoke",
     "/userinfo",
     "/health",
 ];
@@ -112,4 +113,29 @@ pub fn routes(handle: SignInHandle) -> Routes {
         .audited_refusals("userinfo_read")
         .route(get, "/health", |_, _| health::health())
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use selfsame_protocol::sign_in::discovery::Discovery;
+
+    use super::*;
+
+    #[test]
+    fn the_reserve_has_every_endpoint_that_is_not_for_browsers() {
+        let document = serde_json::json!(Discovery::of("https://id.example"));
+        let urls = document.as_object().expect("an object").iter();
+        let endpoints = urls.filter(|(name, _)| name.ends_with("_endpoint") || *name == "jwks_uri");
+        let mut reserved = 0;
+        for (name, url) in endpoints {
+            let path = url.as_str().expect("text").trim_start_matches("https://id.example");
+            let is_for_browsers = ["authorization_endpoint", "end_session_endpoint"].contains(&name.as_str());
+            assert_eq!(RESERVED.contains(&path), !is_for_browsers, "{name}");
+            reserved += usize::from(!is_for_browsers);
+        }
+        assert_eq!(reserved, 5);
+        for path in ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/health"] {
+            assert!(RESERVED.contains(&path), "{path}");
+        }
+    }
 }

@@ -26,7 +26,7 @@ use crate::http::{Response, content};
 const SUBMIT: &str = "document.forms[0].submit();";
 
 /// What the page of a sign-in says.
-pub struct Asked<'a> {
+pub struct SignInPage<'a> {
     /// The sign-in that was begun.
     pub begun: &'a NewTransaction,
     /// The address that the authenticator opens.
@@ -43,8 +43,8 @@ pub struct Asked<'a> {
 
 /// The page of a sign-in: it says what the application will receive and how to answer. `root` is
 /// the path that the service is at.
-pub fn sign_in(root: &str, asked: &Asked<'_>) -> Response {
-    let Asked { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *asked;
+pub fn sign_in(root: &str, page: &SignInPage<'_>) -> Response {
+    let SignInPage { begun, request_url, client_name, scopes, lifetime, allows_cross_device } = *page;
     let base = format!("{root}/authorize/{}", begun.id);
     let body = html! {
         main data-transaction=(base) data-expires=(begun.expires_at) {
@@ -87,13 +87,18 @@ pub fn error(root: &str, status: StatusCode, error: &SignInRejection) -> Respons
     respond(root, status, "Sign-in error", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// The page for a browser that opened the address for authenticators.
-pub fn for_authenticators(root: &str, request_url: &str) -> Response {
+/// The page for a browser that opened the address for authenticators. Without `allows_cross_device`
+/// the page before shows no code.
+pub fn for_authenticators(root: &str, request_url: &str, allows_cross_device: bool) -> Response {
     let body = html! {
         main {
             h1 { "Open this in your authenticator" }
             p { "This address is for the app that keeps your proof of personhood. No such app opened it on this device." }
-            p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
+            @if allows_cross_device {
+                p { "Copy the address into your authenticator, or go back to the page before and scan its code with another device:" }
+            } @else {
+                p { "Copy the address into your authenticator on this device:" }
+            }
             p { code { (request_url) } }
         }
     };
@@ -107,7 +112,7 @@ pub fn for_authenticators(root: &str, request_url: &str) -> Response {
 }
 
 /// The page for a person whose sign-in does not continue; `again` is the path for another try.
-pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
+pub fn cannot_continue(root: &str, status: StatusCode, error: &SignInRejection, again: Option<&str>) -> Response {
     let body = html! {
         main {
             h1 { "This sign-in cannot continue" }
@@ -121,12 +126,12 @@ pub fn not_yet(root: &str, status: StatusCode, error: &SignInRejection, again: O
     respond(root, status, "Sign-in", &body, "style-src 'self'; img-src data:; form-action 'none'")
 }
 
-/// The page for a person whose source address has begun too many sign-ins.
+/// The page for a person whose source address is past its limit of sign-ins.
 pub fn too_many(root: &str, retry_after: RetryAfter) -> Response {
     let body = html! {
         main {
             h1 { "Please wait a moment" }
-            p { "There were too many sign-ins from your network. Go back to the application and try again in a while." }
+            p { "There were too many sign-ins or sign-outs from your network. Go back and try again in a while." }
         }
     };
     let status = StatusCode::TOO_MANY_REQUESTS;
@@ -150,6 +155,23 @@ pub fn sign_out(root: &str, fields: &[(&str, &str)]) -> Response {
         }
     };
     // No `form-action`: the answer to the form may redirect to a registered URI of an application.
+    own_form(respond(root, StatusCode::OK, "Sign out", &body, "style-src 'self'; img-src data:"))
+}
+
+/// The page for a request to sign out that another site's form brought, without the browser's
+/// cookie. Its form sends `fields` again.
+pub fn sign_out_from_elsewhere(root: &str, fields: &[(&str, &str)]) -> Response {
+    let body = html! {
+        main {
+            h1 { "Sign out?" }
+            p { "Another site sent you here to sign out. Continue only if you want that." }
+            form method="post" action={ (root) "/logout" } {
+                @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
+                button type="submit" { "Continue" }
+            }
+            p.quiet { a href={ (root) "/session" } { "Where this browser is signed in" } }
+        }
+    };
     own_form(respond(root, StatusCode::OK, "Sign out", &body, "style-src 'self'; img-src data:"))
 }
 

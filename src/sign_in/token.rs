@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::CODE_REUSED;
+use selfsame_actors::SignInError;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use super::state::SignIn;
-use crate::http::{InterfaceError, Request, Response, json};
+use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
@@ -18,7 +18,7 @@ const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier",
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let audit = request.audit().clone();
     let outcome = guard(&sign_in, request.source(), exchange(&sign_in, request)).await;
-    if outcome.as_ref().is_err_and(|error| error.reason() == CODE_REUSED) {
+    if matches!(&outcome, Err(SignInEndpointError::Failed(SignInError::CodeReused(_)))) {
         audit.alarm("code_reused");
     }
     outcome

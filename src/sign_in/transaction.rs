@@ -10,9 +10,9 @@ use selfsame_actors::{
     CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, ProofRequest, SessionCookie, TransactionId,
 };
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::number;
+use selfsame_protocol::net::authority;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::proof_request::AnswerMode;
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, SignInRequest};
 use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
@@ -42,48 +42,30 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let asked = sign_in.handle.proof_request(id)?;
-    let url = format!("{}/authorize/{id}/request", sign_in.handle.provider().issuer);
+    let base = format!("{}/authorize/{id}", sign_in.handle.provider().issuer);
     if accepts_html(&request) {
-        return Ok(page::for_authenticators(sign_in.root(), &url));
+        return Ok(page::for_authenticators(sign_in.root(), &format!("{base}/request"), asked.allows_cross_device));
     }
-    let is_answered = asked.is_answered;
-    let fields = request_fields(&sign_in, id, asked);
-    let mut claims = fields.clone();
-    claims.insert("iss".to_owned(), sign_in.handle.provider().issuer.as_str().into());
-    let signed = sign_in.handle.open_request(id, claims).await?;
-    let mut answer = fields;
-    answer.insert("answered".to_owned(), is_answered.into());
-    answer.insert("request".to_owned(), signed.into());
-    Ok(json(StatusCode::OK, &answer))
+    let forms = sign_in.handle.open_request(id, sign_in_request(asked, format!("{base}/proof"))).await?;
+    Ok(json(StatusCode::OK, &forms))
 }
 
-/// The members of a proof request that do not change: they are also signed.
-fn request_fields(sign_in: &SignIn, id: TransactionId, asked: ProofRequest) -> Map<String, Value> {
-    let fields = value!({
-        "app_id": asked.app_id,
-        "app_name": asked.app_name,
-        "action": asked.action,
-        "signal": asked.signal,
-        "nonce": number::canonical(asked.nonce),
-        "protocol_versions": [asked.proof.protocol_version()],
-        "environment": asked.environment,
-        "scopes": asked.scopes.text(),
-        "expires_at": asked.expires_at,
-        "answer_url": format!("{}/authorize/{id}/proof", sign_in.handle.provider().issuer),
-        "redirect_host": host_of(&asked.redirect_uri),
-        "initiator": asked.initiator,
-        "cross_device": if asked.allows_cross_device { "allow" } else { "deny" },
-    });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
+fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
+    SignInRequest {
+        app_id: asked.app_id,
+        app_name: asked.app_name,
+        action: asked.action.to_owned(),
+        signal: asked.signal,
+        nonce: asked.nonce,
+        protocol_versions: vec![asked.proof.protocol_version().to_owned()],
+        environment: asked.environment,
+        scopes: asked.scopes.text(),
+        expires_at: asked.expires_at,
+        answer_url,
+        redirect_host: authority(&asked.redirect_uri).to_owned(),
+        initiator: asked.initiator,
+        cross_device: if asked.allows_cross_device { CrossDevice::Allow } else { CrossDevice::Deny },
     }
-}
-
-/// The host of a registered redirect URI, with its port.
-fn host_of(redirect_uri: &str) -> &str {
-    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
 /// The authenticator's answer: a verification request with exactly one proof, or
@@ -122,9 +104,8 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
 /// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (id, secret, _permit) = follower(&sign_in, &request)?;
+    let NewFollower { id, secret, progress: seen, permit: _permit } = follower(&sign_in, &request)?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
-    let seen = sign_in.handle.progress(id, &secret)?;
     let progress = tokio::select! {
         progress = sign_in.handle.follow(id, &secret, seen, deadline) => progress?,
         () = request.shutdown().triggered() => sign_in.handle.progress(id, &secret)?,
@@ -132,23 +113,28 @@ pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response
     Ok(json(StatusCode::OK, &state(progress)))
 }
 
+/// A client that may follow a transaction.
+pub(super) struct NewFollower {
+    pub id: TransactionId,
+    pub secret: String,
+    /// The progress at the beginning.
+    pub progress: Progress,
+    pub permit: FollowerPermit,
+}
+
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the
-/// transaction.
-pub(super) fn follower(
-    sign_in: &SignIn,
-    request: &Request,
-) -> Result<(TransactionId, String, FollowerPermit), SignInEndpointError> {
+/// transaction. A client without the transaction's secret gets an error.
+pub(super) fn follower(sign_in: &SignIn, request: &Request) -> Result<NewFollower, SignInEndpointError> {
     let source = request.source();
     sign_in.handle.charge_source(source)?;
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id)?;
-    // Only a client that has the secret is a follower.
-    sign_in.handle.progress(id, &secret)?;
+    let progress = sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
-    Ok((id, secret, permit))
+    Ok(NewFollower { id, secret, progress, permit })
 }
 
-/// The progress as the answers tell it.
+/// The progress as JSON.
 pub(super) fn state(progress: Progress) -> Value {
     match progress {
         Progress::Waiting => value!({"state": "waiting"}),
@@ -159,19 +145,29 @@ pub(super) fn state(progress: Progress) -> Value {
     }
 }
 
-/// Sends the browser back to the application, once.
+/// Sends the browser back to the application, once. Only a failed completion is counted against its
+/// source: there are no more successful ones than sign-ins, which are counted.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let (is_person, audit) = (accepts_html(&request), request.audit().clone());
+    let (is_person, audit, source) = (accepts_html(&request), request.audit().clone(), request.source());
     let path = format!("{}{}", sign_in.root(), request.path());
-    complete_transaction(&sign_in, request).await.or_else(|error| match error.rejection() {
-        Some(rejection) if is_person => {
+    let error = match complete_transaction(&sign_in, request).await {
+        Ok(response) => return Ok(response),
+        Err(error) => error,
+    };
+    let Some(rejection) = error.rejection() else { return Err(error) };
+    match sign_in.handle.charge_source(source) {
+        Err(too_many) if is_person => Ok(page::too_many(sign_in.root(), too_many.retry_after)),
+        Err(too_many) => Err(too_many.into()),
+        Ok(()) if is_person => {
             audit.rejected(&error);
             let is_early = rejection.kind == ErrorKind::InvalidRequest;
             let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
-            Ok(page::not_yet(sign_in.root(), status, rejection, is_early.then_some(path.as_str())))
+            // Without the secret of the return URL this path can never succeed.
+            let can_succeed = is_early && rejection.attribute != Some(RETURN);
+            Ok(page::cannot_continue(sign_in.root(), status, rejection, can_succeed.then_some(path.as_str())))
         }
-        _ => Err(error),
-    })
+        Ok(()) => Err(error),
+    }
 }
 
 async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Response, SignInEndpointError> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::operator_token;
 use crate::logs::{LoggingDaemon, lines};
-use crate::sign_in_client::{Form, fragment_or_query};
+use crate::sign_in_client::{CALLBACK, Form, fragment_or_query};
 use crate::test_accounts::PATIENCE;
 use crate::verification_client::{DEV_APP, legacy};
 
@@ -254,7 +254,15 @@ async fn a_sign_in_leaves_one_event_for_each_step() {
             "success",
             json!({"client": DEV_APP}),
         ),
-        ("logout", http.get(format!("{base}/logout")), "session_ended", "success", json!({})),
+        ("logout", http.get(format!("{base}/logout")), "session_ended", "no_session", json!({})),
+        (
+            "forged-logout",
+            form("/logout", &[("confirmation", SECRET)]).header("sec-fetch-site", "cross-site"),
+            "session_ended",
+            "asked",
+            json!({}),
+        ),
+        ("session", form("/session", &[("confirmation", SECRET)]), "session_ended", "no_session", json!({})),
     ];
     let log = expect_events(daemon, requests).await;
     let begun = events(&log).into_iter().find(|line| line["span"]["request_id"] == "begun").expect("an event");
@@ -262,37 +270,80 @@ async fn a_sign_in_leaves_one_event_for_each_step() {
     assert!(!log.iter().any(|line| line.to_string().contains(&secret)), "{log:#?}");
 }
 
-/// The client that was given the token, or the one that uses the code again, is not to be trusted.
-#[tokio::test]
-async fn a_code_that_is_used_again_is_an_alarm() {
-    let daemon = LoggingDaemon::start(&[]);
+/// Signs a new wallet in; returns the code.
+fn code(daemon: &LoggingDaemon, wallet: &str) -> String {
     let process = &daemon.process;
-    let wallet = wallet(&daemon);
-    let callback = "http://localhost:3000/callback";
     let url = format!(
-        "{}/authorize?client_id={DEV_APP}&redirect_uri={callback}&response_type=code&scope=openid&state=s",
+        "{}/authorize?client_id={DEV_APP}&redirect_uri={CALLBACK}&response_type=code&scope=openid&state=s",
         process.sign_in
     );
     let data = daemon.data.path().to_str().expect("text");
-    let arguments = ["wallet", "sign-in", &url, "--yes", "--wallet", &wallet, "--operator", &process.operator];
+    let arguments = ["wallet", "sign-in", &url, "--yes", "--wallet", wallet, "--operator", &process.operator];
     let (signed_in, text) = crate::harness::run(&[&arguments[..], &["--data", data]].concat());
     assert!(signed_in, "{text}");
-    let target = text.lines().last().expect("a target").to_owned();
-    let code = fragment_or_query(&target)["code"].clone();
+    fragment_or_query(text.lines().last().expect("a target"))["code"].clone()
+}
+
+/// The client that was given the token, or the one that uses the code again, is not to be trusted.
+/// A code that a wrong request used up has given no token.
+#[tokio::test]
+async fn a_code_that_is_used_again_is_an_alarm() {
+    let daemon = LoggingDaemon::start(&[]);
+    let wallet = wallet(&daemon);
+    let (redeemed, spoiled) = (code(&daemon, &wallet), code(&daemon, &wallet));
     let http = reqwest::Client::new();
-    let exchange = || {
-        let form = [("grant_type", "authorization_code"), ("code", &*code), ("redirect_uri", callback)];
-        http.post(format!("{}/token", process.sign_in)).form(&form).basic_auth(DEV_APP, Some("sk_dev_only"))
+    let exchange = |code: &str, redirect_uri: &str| {
+        let form = [("grant_type", "authorization_code"), ("code", code), ("redirect_uri", redirect_uri)];
+        http.post(format!("{}/token", daemon.process.sign_in)).form(&form).basic_auth(DEV_APP, Some("sk_dev_only"))
     };
     let client = json!({"client": DEV_APP});
+    let used_up = json!({"client": DEV_APP, "reason": "the code was used up by a wrong request"});
     let requests = vec![
-        ("first", exchange(), "tokens_issued", "success", client.clone()),
-        ("second", exchange(), "tokens_issued", "code_reused", client),
+        ("first", exchange(&redeemed, CALLBACK), "tokens_issued", "success", client.clone()),
+        ("second", exchange(&redeemed, CALLBACK), "tokens_issued", "code_reused", client.clone()),
+        ("wrong", exchange(&spoiled, "https://evil.example/"), "tokens_issued", "refused", client),
+        ("retry", exchange(&spoiled, CALLBACK), "tokens_issued", "refused", used_up),
     ];
     let log = expect_events(daemon, requests).await;
-    let second = events(&log).into_iter().find(|line| line["span"]["request_id"] == "second").expect("an event");
-    assert_eq!(second["level"], "WARN");
-    assert!(!log.iter().any(|line| line.to_string().contains(&code)), "{log:#?}");
+    for (name, level) in [("second", "WARN"), ("wrong", "INFO"), ("retry", "INFO")] {
+        let event = events(&log).into_iter().find(|line| line["span"]["request_id"] == name).expect("an event");
+        assert_eq!(event["level"], level, "{event:#}");
+    }
+    assert!(!log.iter().any(|line| line.to_string().contains(&redeemed)), "{log:#?}");
+}
+
+/// A source past its limit writes at most one line a second.
+#[tokio::test]
+async fn requests_that_end_nothing_are_limited_by_source() {
+    let daemon = LoggingDaemon::start(&[
+        ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__REQUESTS", "16"),
+        ("SELFSAME_LIMITS__SIGN_INS_PER_SOURCE__WINDOW", "1h"),
+    ]);
+    let base = daemon.process.sign_in.clone();
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+    let unknown = format!("{base}/authorize/{}/complete", "0".repeat(32));
+    let requests = || {
+        [
+            http.get(format!("{base}/logout")),
+            http.post(format!("{base}/session")).form(&[("confirmation", SECRET)]),
+            http.get(&unknown).bearer_auth(SECRET),
+        ]
+    };
+    for _ in 0..6 {
+        for request in requests() {
+            request.send().await.expect("an answer");
+        }
+    }
+    for request in requests() {
+        for accept in ["text/html", "application/json"] {
+            let answer = request.try_clone().expect("no stream").header("accept", accept).send().await;
+            let answer = answer.expect("an answer");
+            assert_eq!(answer.status(), 429, "{answer:?}");
+            let is_page = answer.headers()["content-type"].to_str().expect("text").starts_with("text/html");
+            assert_eq!(is_page, accept == "text/html", "{answer:?}");
+        }
+    }
+    daemon.end();
 }
 
 #[tokio::test]

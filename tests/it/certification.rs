@@ -27,7 +27,7 @@ use browser::Flow;
 
 /// A provider with two applications whose users sign in with the simulator's proofs.
 async fn provider() -> SignInTestClient {
-    SignInTestClient::start_with(two_applications).await
+    SignInTestClient::start_with_keys(two_applications).await
 }
 
 /// Like [`provider`], on a store that already has signing keys. The test has to stop it at its end.

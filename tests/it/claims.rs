@@ -44,7 +44,7 @@ async fn a_legacy_proof_is_for_the_credential_of_its_root_only() {
 
 #[tokio::test]
 async fn the_verification_level_of_a_token_is_that_of_the_root() {
-    let client = SignInTestClient::start_with(|_| {}).await;
+    let client = SignInTestClient::start_with_keys(|_| {}).await;
     let session = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
     let proof = prove::legacy(&key("alice"), &wanted(&session), &mut random()).expect("a proof");
     let LegacyRequest { root, mut body } = proof;
@@ -53,10 +53,11 @@ async fn the_verification_level_of_a_token_is_that_of_the_root() {
     let trusting =
         operator.trust_simulated_root(root, Environment::Staging, LegacyIdentifier::Device, client.folder.path());
     trusting.await.expect("trusted");
-    let refused = session.answer(&body).await.expect_err("the root is not one of orb credentials");
+    let refused =
+        session.answer_from(session.request(), &body, false).await.expect_err("the root is not one of orb credentials");
     assert!(refused.to_string().contains("merkle_root is a root of device, not of orb"), "{refused}");
     body["responses"][0]["identifier"] = json!("device");
-    session.answer(&body).await.expect("accepted");
+    session.answer_from(session.request(), &body, false).await.expect("accepted");
     let target = session.complete().await.expect("completed").expect("a target");
     let tokens = client.exchange(&fragment_or_query(&target)["code"]).await;
     let claims = client.claims(tokens.body["id_token"].as_str().expect("a token")).await;
@@ -81,7 +82,7 @@ async fn an_application_accepts_the_credentials_that_it_names_also_at_sign_in() 
     assert_eq!(answer.item_code(), "identifier_not_accepted");
     assert_eq!(client.ask(DEV_APP, &uniqueness("alice", "another", &party)).await.status, 200);
 
-    let client = SignInTestClient::start_with(|config| {
+    let client = SignInTestClient::start_with_keys(|config| {
         crate::sign_in_client::accept_current_proofs(config);
         config.apps[0].accepted_identifiers = only("device");
     })

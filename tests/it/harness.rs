@@ -11,7 +11,7 @@ use std::time::Duration;
 use selfsame::config::Config;
 use selfsame::daemon::{Daemon, DaemonError, Reloading};
 use selfsame::interface::{Interface, PerInterface};
-use selfsame_actors::{ManualClock, RegistryHandle, SystemRandom};
+use selfsame_actors::{ManualClock, RegistryHandle, SignInHandle, SystemRandom};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -25,6 +25,7 @@ pub struct TestDaemon {
     pub addresses: PerInterface<SocketAddr>,
     pub clock: Arc<ManualClock>,
     pub registry: RegistryHandle,
+    pub sign_in: SignInHandle,
     pub reloading: Reloading,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), DaemonError>>,
@@ -44,16 +45,25 @@ impl TestDaemon {
 
     /// The same with another time on the clock.
     pub async fn start_at(data: &Path, now: Duration, change: impl FnOnce(&mut Config)) -> Self {
+        Self::try_start_at(data, now, change).await.expect("the daemon starts")
+    }
+
+    /// The same for a daemon that may refuse to start.
+    pub async fn try_start_at(
+        data: &Path,
+        now: Duration,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<Self, DaemonError> {
         let config = development_config(data, change);
         let clock = Arc::new(ManualClock::at(now));
-        let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await.expect("the daemon starts");
+        let daemon = Daemon::start(&config, clock.clone(), Arc::new(SystemRandom)).await?;
         let (stop, stopped) = oneshot::channel();
         let addresses = daemon.addresses();
-        let (registry, reloading) = (daemon.registry(), daemon.reloading());
+        let (registry, sign_in, reloading) = (daemon.registry(), daemon.sign_in(), daemon.reloading());
         let running = tokio::spawn(daemon.run(async {
             let _ = stopped.await;
         }));
-        Self { addresses, clock, registry, reloading, stop, running }
+        Ok(Self { addresses, clock, registry, sign_in, reloading, stop, running })
     }
 
     /// Why a daemon with changed settings does not start.
@@ -96,7 +106,7 @@ impl TestDaemon {
     /// Stops the daemon as SIGTERM does. When this returns, the store is closed.
     pub async fn stop(self) {
         // A stopping daemon waits until its handles are dropped.
-        drop((self.registry, self.reloading));
+        drop((self.registry, self.sign_in, self.reloading));
         let _ = self.stop.send(());
         self.running.await.expect("the daemon does not panic").expect("the daemon ends with success");
     }

@@ -47,6 +47,7 @@ mod sign_in_security;
 mod sign_in_sessions;
 mod sign_out;
 mod signed_heads;
+mod stored_keys;
 mod structure;
 mod test_accounts;
 mod tls;

@@ -24,7 +24,7 @@ use crate::test_accounts::key;
 
 #[tokio::test]
 async fn a_genuine_proof_gives_a_code_and_its_tokens() {
-    let client = SignInTestClient::start_with(|_| {}).await;
+    let client = SignInTestClient::start_with_keys(|_| {}).await;
     let location = client.sign_in("alice", &[]).await;
     assert!(location.starts_with("http://localhost:3000/callback?code="), "{location}");
     let response = fragment_or_query(&location);
@@ -236,7 +236,7 @@ async fn a_transaction_belongs_to_its_browser_and_is_answered_once() {
     assert_eq!(SignInAnswer::of(progress.expect("an answer")).await.body, json!({"state": "answered"}));
     let again = client.answer(&session, "bob").await.expect_err("answered already");
     assert!(again.to_string().contains("has been answered"), "{again}");
-    assert!(session.refuse().await.is_err());
+    assert!(session.refuse_unverified().await.is_err());
     // A cookie is as good as the header.
     let cookie = format!("other=1; selfsame_transaction={secret}");
     let done = client.http.get(url("complete")).header("Cookie", &cookie).send().await.expect("an answer");
@@ -247,7 +247,7 @@ async fn a_transaction_belongs_to_its_browser_and_is_answered_once() {
     assert_eq!(SignInAnswer::of(over).await.body, json!({"state": "over"}));
 
     let refused = SignInSession::open(&client.authorization_url(&[])).await.expect("the sign-in starts");
-    refused.refuse().await.expect("accepted");
+    refused.refuse(refused.request()).await.expect("accepted");
     let target = refused.complete().await.expect("completed").expect("a target");
     let response = fragment_or_query(&target);
     assert_eq!((&*response["error"], &*response["state"]), ("access_denied", "the state"), "{target}");
@@ -294,7 +294,7 @@ async fn proofs_for_another_request_are_refused() {
         (json!({"error": "other"}), "another error"),
         (json!({}), "nothing"),
     ] {
-        let error = session.answer(&body).await.expect_err(what);
+        let error = session.answer_from(session.request(), &body, false).await.expect_err(what);
         assert_eq!(error.code(), Some("invalid_request"), "{what}: {error}");
     }
     // The action, nonce and environment in the body are ignored.
@@ -302,7 +302,7 @@ async fn proofs_for_another_request_are_refused() {
     claimed["action"] = json!("vote");
     claimed["nonce"] = json!("0x1");
     claimed["environment"] = json!("production");
-    session.answer(&claimed).await.expect("accepted");
+    session.answer_from(session.request(), &claimed, false).await.expect("accepted");
 }
 
 #[tokio::test]
@@ -360,7 +360,7 @@ async fn authorization_errors_go_to_the_page_or_the_redirect_uri() {
 
 #[tokio::test]
 async fn the_sign_in_page_is_escaped_and_has_a_strict_policy() {
-    let client = SignInTestClient::start_with(|config| config.apps[0].rename("<b>Bold & \"Co\"</b>")).await;
+    let client = SignInTestClient::start_with_keys(|config| config.apps[0].rename("<b>Bold & \"Co\"</b>")).await;
     let page = client.get(&client.authorization_url(&[]), "text/html,application/xhtml+xml").await;
     assert_eq!(page.status(), 200);
     let cookie = page.headers()[SET_COOKIE].to_str().expect("text").to_owned();
@@ -513,7 +513,7 @@ async fn discovery_and_keys_are_readable_from_every_origin() {
 
 #[tokio::test]
 async fn public_clients_authenticate_by_pkce() {
-    let client = SignInTestClient::start_with(|config| {
+    let client = SignInTestClient::start_with_keys(|config| {
         config.apps[0].proof = ProofKind::Current;
         config.apps[0].public = true;
         config.apps[0].client_secret_hash = None;

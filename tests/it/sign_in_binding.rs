@@ -1,11 +1,15 @@
 //! What ties a proof to the browser that began the sign-in: the attacker who sends their own
 //! sign-in to a victim, the return URL, and the signed request that the wallet checks.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE, USER_AGENT};
 use selfsame::config::CrossDevice;
-use selfsame_wallet::sign_in::{RequestError, SignInSession};
+use selfsame_actors::SignInClient;
+use selfsame_wallet::sign_in::{RequestError, SignInRequest, SignInSession};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -174,22 +178,58 @@ async fn a_proof_request_says_what_began_it_and_is_signed_once() {
     client.stop().await;
 }
 
-/// An address of another origin that answers every request with `body`.
-async fn impostor(body: String) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-    let address = listener.local_addr().expect("an address");
-    tokio::spawn(async move {
-        while let Ok((mut connection, _)) = listener.accept().await {
-            let mut head = [0; 4096];
-            let _ = connection.read(&mut head).await;
-            let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = connection.write_all(format!("{head}{body}").as_bytes()).await;
-        }
-    });
-    format!("http://{address}/authorize/x/request")
+/// A server at another origin than the daemon. It answers each request with what `answer` returns
+/// for the request's path: a status line, further header lines, and a body.
+struct Impostor {
+    origin: String,
+    /// The first line of each request.
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Impostor {
+    /// A server whose answers may depend on its own origin.
+    async fn start<Answer>(answer: impl FnOnce(&str) -> Answer) -> Self
+    where
+        Answer: Fn(&str) -> (&'static str, String, String) + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let origin = format!("http://{}", listener.local_addr().expect("an address"));
+        let (answer, requests) = (answer(&origin), Arc::new(Mutex::new(Vec::new())));
+        let received = Arc::clone(&requests);
+        tokio::spawn(async move {
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let mut head = [0; 4096];
+                let length = connection.read(&mut head).await.unwrap_or_default();
+                let text = String::from_utf8_lossy(&head[..length]).into_owned();
+                let line = text.lines().next().unwrap_or_default().to_owned();
+                let (status, headers, body) = answer(line.split(' ').nth(1).unwrap_or_default());
+                received.lock().expect("no panic").push(line);
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}connection: \
+                     close\r\n\r\n",
+                    body.len()
+                );
+                let _ = connection.write_all(format!("{head}{body}").as_bytes()).await;
+            }
+        });
+        Self { origin, requests }
+    }
+
+    /// The same with one answer to every request.
+    async fn repeating(body: &Value) -> Self {
+        let body = body.to_string();
+        Self::start(move |_| move |_: &str| ("200 OK", String::new(), body.clone())).await
+    }
+
+    fn request_url(&self) -> String {
+        format!("{}/authorize/x/request", self.origin)
+    }
+
+    /// How many requests had a path that ends so.
+    fn count(&self, path: &str) -> usize {
+        let requests = self.requests.lock().expect("no panic");
+        requests.iter().filter(|line| line.split(' ').nth(1).is_some_and(|target| target.ends_with(path))).count()
+    }
 }
 
 #[tokio::test]
@@ -206,9 +246,10 @@ async fn the_wallet_believes_only_what_the_trusted_issuer_signed() {
     let mut forged = genuine.clone();
     forged["app_name"] = json!("Free cinema");
     forged["answer_url"] = json!("http://evil.example/proof");
-    let session = SignInSession::open(&impostor(forged.to_string()).await).await.expect("a request");
+    let impostor = Impostor::repeating(&forged).await;
+    let session = SignInSession::open(&impostor.request_url()).await.expect("a request");
     let error = session.verify(&client.issuer()).await.expect_err("another origin");
-    assert!(matches!(error, RequestError::OtherOrigin { .. }), "{error}");
+    assert!(matches!(error, RequestError::OtherOrigin { what: "the address", .. }), "{error}");
     assert!(!error.to_string().contains("Free cinema"), "{error}");
     // The signed form is changed too, or is an ID token.
     let location = client.sign_in("alice", &[("response_type", "id_token")]).await;
@@ -221,15 +262,157 @@ async fn the_wallet_believes_only_what_the_trusted_issuer_signed() {
     let changed = format!("{head}.{}.{signature}", URL_SAFE_NO_PAD.encode(claims));
     for request in [changed.as_str(), &id_token, "", "a.b.c"] {
         forged["request"] = json!(request);
-        let session = SignInSession::open(&impostor(forged.to_string()).await).await.expect("a request");
+        let impostor = Impostor::repeating(&forged).await;
+        let session = SignInSession::open(&impostor.request_url()).await.expect("a request");
         let error = session.verify(&client.issuer()).await.expect_err("not signed");
         assert!(matches!(error, RequestError::WrongSignature { .. }), "{error}");
     }
     // Another issuer than the trusted one, with keys of its own.
     let session = SignInSession::open(&url).await.expect("a request");
-    let other = impostor(json!({"keys": []}).to_string()).await;
-    let error = session.verify(other.trim_end_matches("/authorize/x/request")).await.expect_err("another issuer");
+    let other = Impostor::repeating(&json!({"keys": []})).await;
+    let error = session.verify(&other.origin).await.expect_err("another issuer");
     assert!(matches!(error, RequestError::WrongSignature { .. }), "{error}");
+    // It publishes the keys of the issuer that signed.
+    let mut both = genuine.clone();
+    both["keys"] = client.published_keys().await["keys"].clone();
+    let other = Impostor::repeating(&both).await;
+    let session = SignInSession::open(&other.request_url()).await.expect("a request");
+    match session.verify(&other.origin).await.expect_err("signed by another issuer") {
+        RequestError::WrongSignature { reason, .. } => assert!(reason.contains("InvalidIssuer"), "{reason}"),
+        error => panic!("{error}"),
+    }
+    client.stop().await;
+}
+
+/// A signature says who made a request, not that its addresses are the issuer's.
+#[tokio::test]
+async fn the_wallet_answers_at_the_origin_of_the_issuer_only() {
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let id = begun.base.rsplit('/').next().expect("an id").parse().expect("an id");
+    let other = SignInSession::open(&client.authorization_url(&[])).await.expect("a request");
+    let signed = SignInRequest { answer_url: "http://127.0.0.1:9/proof".to_owned(), ..other.request().clone() };
+    client.daemon.sign_in.open_request(id, signed).await.expect("signed");
+    let session = SignInSession::open(&format!("{}/request", begun.base)).await.expect("a request");
+    let error = session.verify(&client.issuer()).await.expect_err("another address");
+    assert!(matches!(error, RequestError::OtherOrigin { what: "answer_url", .. }), "{error}");
+    client.stop().await;
+}
+
+/// The plain form of a proof request whose answer goes to `answer_url`.
+fn plain_request(answer_url: &str) -> Value {
+    json!({
+        "app_id": APP, "app_name": "Free cinema", "action": "", "signal": "0x00", "nonce": "0x1",
+        "protocol_versions": ["3.0"], "environment": "staging", "scopes": "openid", "expires_at": 1,
+        "answer_url": answer_url, "redirect_host": "app.example",
+        "initiator": {"network": "", "user_agent": "", "time": 1}, "cross_device": "allow", "answered": false,
+        "request": "a.b.c",
+    })
+}
+
+/// A page could make the wallet send a request to any program of the person's device.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_not_sent_to_another_origin_than_the_request_came_from() {
+    let folder = folder();
+    let wallet = folder.path().join("wallet.json").to_str().expect("text").to_owned();
+    let refuse = async |url: String| {
+        let wallet = wallet.clone();
+        let command = move || run(&["wallet", "sign-in", &url, "--refuse", "--wallet", &wallet]);
+        tokio::task::spawn_blocking(command).await.expect("no panic")
+    };
+    assert!(run(&["wallet", "new", "--wallet", &wallet]).0);
+    let program = Impostor::repeating(&json!({"success": true})).await;
+    let page = Impostor::repeating(&plain_request(&format!("{}/x", program.origin))).await;
+    let (_, text) = refuse(page.request_url()).await;
+    assert_eq!((page.count("/request"), program.count("/x")), (1, 0), "{text}");
+    assert!(text.contains("refused") && text.contains("nothing was sent"), "{text}");
+    // The server that the request came from gets the refusal.
+    let page = Impostor::start(|origin| {
+        let body = plain_request(&format!("{origin}/proof")).to_string();
+        move |_: &str| ("200 OK", String::new(), body.clone())
+    });
+    let page = page.await;
+    let (is_done, text) = refuse(page.request_url()).await;
+    assert!(is_done, "{text}");
+    assert_eq!(page.count("/proof"), 1, "{text}");
+}
+
+/// A completion gives the response out once, so the wallet sends it once, also when it fails.
+#[tokio::test]
+async fn the_wallet_sends_a_completion_once() {
+    let service = Impostor::start(|origin| {
+        let began = json!({"request_url": format!("{origin}/authorize/x/request"), "secret": "s"}).to_string();
+        let request = plain_request(&format!("{origin}/proof")).to_string();
+        let completions = AtomicUsize::new(0);
+        move |path: &str| match path.rsplit('/').next() {
+            Some("request") => ("200 OK", String::new(), request.clone()),
+            Some("complete") if completions.fetch_add(1, Ordering::Relaxed) > 0 => {
+                ("303 See Other", "location: http://localhost:3000/callback?code=c\r\n".to_owned(), String::new())
+            }
+            Some("complete") => {
+                let body = r#"{"code":"temporarily_unavailable","detail":"try again"}"#.to_owned();
+                ("503 Service Unavailable", String::new(), body)
+            }
+            _ => ("200 OK", String::new(), began.clone()),
+        }
+    });
+    let service = service.await;
+    let session = SignInSession::open(&format!("{}/authorize", service.origin)).await.expect("the sign-in starts");
+    let error = session.complete().await.expect_err("the service is busy");
+    assert_eq!((error.code(), service.count("/complete")), (Some("temporarily_unavailable"), 1), "{error}");
+    let target = session.complete().await.expect("completed");
+    assert_eq!(target.as_deref(), Some("http://localhost:3000/callback?code=c"));
+}
+
+/// What an authenticator has opened stays as it is until the request ends, whatever the operator
+/// changes.
+#[tokio::test]
+async fn an_opened_request_outlives_its_key_and_its_configuration() {
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let url = format!("{}/request", begun.base);
+    let opened = SignInAnswer::of(client.get(&url, "*/*").await).await.body;
+    let handle = &client.daemon.sign_in;
+    let known = handle.client(APP).expect("a client");
+    let renamed = SignInClient { name: "Another name".to_owned(), allows_cross_device: false, ..(*known).clone() };
+    handle.set_clients(vec![renamed]);
+    let again = SignInAnswer::of(client.get(&url, "*/*").await).await.body;
+    assert_eq!(again, opened);
+
+    let kid = jsonwebtoken::decode_header(opened["request"].as_str().expect("a JWS")).expect("a header").kid;
+    let revoke = client.http.post(client.daemon.operator("/keys/revoke")).bearer_auth(client.operator_token());
+    assert_eq!(client.send(revoke.json(&json!({"kid": kid}))).await.status, 200);
+    let session = SignInSession::open(&url).await.expect("a request");
+    let verified = session.verify(&client.issuer()).await.expect("signed with a key that is published");
+    assert_eq!(verified.app_name, opened["app_name"]);
+    assert_eq!(SignInAnswer::of(client.get(&url, "*/*").await).await.body["answer_url"], opened["answer_url"]);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn pages_lead_only_where_the_sign_in_goes_on() {
+    let client = start(CrossDevice::Deny).await;
+    let begun = begin(&client).await;
+    // There is no code on the page before.
+    let page = client.get(&format!("{}/request", begun.base), "text/html").await.text().await.expect("text");
+    assert!(page.contains("Open this in your authenticator") && !page.contains("scan"), "{page}");
+    let browse = async |path: &str| {
+        let request = client.http.get(format!("{}{path}", begun.base)).header(ACCEPT, "text/html");
+        let page = request.header("Cookie", &begun.cookie).send().await.expect("an answer");
+        assert_eq!(page.status(), 400);
+        page.text().await.expect("text")
+    };
+    assert!(browse("/complete").await.contains("Try again"), "the person may answer yet");
+    answer_as(&client, &begun.base, Some("same_device")).await;
+    for path in ["/complete", "/complete?return=x"] {
+        let page = browse(path).await;
+        assert!(!page.contains("Try again") && page.contains("at the address that the authenticator opened"), "{page}");
+    }
+    client.stop().await;
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let page = client.get(&format!("{}/request", begun.base), "text/html").await.text().await.expect("text");
+    assert!(page.contains("scan its code"), "{page}");
     client.stop().await;
 }
 

@@ -88,11 +88,7 @@ pub fn pair(cookie: Option<String>) -> String {
 impl SignInTestClient {
     /// Starts a daemon whose applications take the simulator's proofs.
     pub async fn start() -> Self {
-        Self::start_with(accept_current_proofs).await
-    }
-
-    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_with_keys(change).await
+        Self::start_with_keys(accept_current_proofs).await
     }
 
     /// Starts a daemon on a store that already has signing keys: making them is most of the work of
@@ -159,7 +155,7 @@ impl SignInTestClient {
         } else {
             current_proof(&self.daemon.operator(""), &self.daemon.client(), session, person).await
         };
-        session.answer(&body).await
+        session.answer_from(session.request(), &body, false).await.map(drop)
     }
 
     /// Signs `person` in; returns the code.
@@ -263,7 +259,6 @@ pub fn browser() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().expect("a client")
 }
 
-/// The proof that a sign-in asks for.
 /// What a sign-in asks a wallet for.
 pub fn wanted(session: &SignInSession) -> ProofParameters<'_> {
     let asked = session.request();

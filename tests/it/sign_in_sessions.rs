@@ -5,11 +5,12 @@ use std::time::Duration;
 use reqwest::Response;
 use reqwest::header::SET_COOKIE;
 use selfsame::interface::Interface;
+use selfsame_protocol::sign_in::{AuthorizationRequest, Parameters};
 use selfsame_wallet::sign_in::SignInSession;
 
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, OTHER_APP, SignInTestClient, accept_current_proofs, add_other_app, current_proof, pair,
-    two_applications,
+    parameters, two_applications,
 };
 
 /// A cookie of the attacker's own session, planted in the victim's browser before she signs in
@@ -122,6 +123,7 @@ async fn a_browser_keeps_the_cookies_of_sixteen_transactions() {
         }
         assert!(kept.len() <= 16, "{}", kept.len());
     }
+    assert_eq!(kept.len(), 16);
     client.stop().await;
 }
 
@@ -177,5 +179,33 @@ async fn a_public_client_at_a_loopback_address_is_never_answered_silently() {
         let silent = client.browse_silently(&[&changes[..], &[("prompt", "none")]].concat(), &session).await;
         assert_eq!(silent.contains_key("code"), is_silent, "{redirect_uri}: {silent:?}");
     }
+    client.stop().await;
+}
+
+/// Signing takes a while: a logout that is answered in between is not followed by a response for
+/// the session that has ended.
+#[tokio::test]
+async fn a_session_that_ends_while_a_silent_answer_is_made_grants_nothing() {
+    let client = two_applications().await;
+    let (_, session) = client.sign_in_by_page("alice", &[], "").await;
+    let session = pair(session);
+    let secret = session.split_once('=').expect("a pair").1;
+    let parameters: Parameters = parameters(&[]).into_iter().collect();
+    let handle = &client.daemon.sign_in;
+    let known = handle.client(APP).expect("a client");
+    let request = || AuthorizationRequest::read(&parameters, |_| Some(&known.client)).expect("a valid request");
+    let find = || handle.session_person(&request(), None, secret).expect("read").expect("a sign-in");
+
+    let granted = handle.grant_from_session(&request(), &find()).await.expect("granted");
+    assert!(granted.is_some(), "while the session lasts");
+    // Two answers at a time do not disturb one another.
+    let (first, second) = (find(), find());
+    let (request_one, request_two) = (request(), request());
+    let (one, two) =
+        tokio::join!(handle.grant_from_session(&request_one, &first), handle.grant_from_session(&request_two, &second));
+    assert!(one.expect("granted").is_some() && two.expect("granted").is_some());
+    let found = find();
+    handle.end_session(secret).await.expect("ended");
+    assert_eq!(handle.grant_from_session(&request(), &found).await.expect("no failure"), None);
     client.stop().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::header::{
     ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, SET_COOKIE,
 };
-use reqwest::{Response, Url};
+use reqwest::{Method, Response, Url};
 use selfsame::interface::Interface;
 use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
@@ -118,12 +118,82 @@ async fn without_a_hint_of_the_person_the_page_asks_and_only_its_own_form_counts
     let done = post_form(&client, "/logout", &form, &session).await;
     assert_eq!(done.headers()[LOCATION], "https://app.example/bye?from=selfsame&state=s");
     assert!(!is_signed_in(&client, &session).await && is_signed_in(&client, &other_session).await);
-    // A form of another site comes without the cookie: the page asks, because the browser may have
-    // a session.
-    let request = client.http.post(client.daemon.sign_in("/logout")).header("Sec-Fetch-Site", "cross-site");
-    let asked = request.form(&[("id_token_hint", &*bobs)]).send().await.expect("an answer");
-    let (action, fields) = posted_form(&asked.text().await.expect("text"));
-    assert_eq!((&*action, &*fields["id_token_hint"]), ("/logout", &*bobs));
+    client.stop().await;
+}
+
+/// A browser sends no session cookie with a form of another site (`SameSite=Lax`), but it takes the
+/// cookies of the answer.
+#[tokio::test]
+async fn a_form_of_another_site_without_the_cookie_signs_no_browser_out() {
+    let client = start().await;
+    let (session, id_token) = sign_in(&client, "alice").await;
+    let hint = ("id_token_hint", &*id_token);
+    let mut form = Vec::new();
+    for forged in [vec![hint], vec![hint, ("confirmation", "x")], vec![hint, ("confirmation", "")]] {
+        let request = client.http.post(client.daemon.sign_in("/logout")).header("Sec-Fetch-Site", "cross-site");
+        let page = request.form(&forged).send().await.expect("an answer");
+        assert_eq!((page.status().as_u16(), page.headers().get(SET_COOKIE)), (200, None), "{forged:?}");
+        let text = page.text().await.expect("text");
+        assert!(!text.contains("You are signed out"), "{text}");
+        let (action, fields) = posted_form(&text);
+        assert_eq!((&*action, &*fields["id_token_hint"]), ("/logout", &*id_token));
+        form = fields.into_iter().collect();
+    }
+    // The page's own form brings the cookie. It gives the answer that the application asked for, at
+    // once.
+    let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert!(is_signed_in(&client, &session).await);
+    let done = post_form(&client, "/logout", &form, &session).await;
+    assert!(done.headers()[SET_COOKIE].to_str().expect("text").contains("Max-Age=0"));
+    assert!(!is_signed_in(&client, &session).await);
+    // A browser without a cookie gets none, not even a removal.
+    let done = post_form(&client, "/logout", &form, "").await;
+    assert_eq!((done.status().as_u16(), done.headers().get(SET_COOKIE)), (200, None));
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_logout_request_repeats_is_never_markup() {
+    const MARKUP: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
+    let client = start().await;
+    let (session, _) = sign_in(&client, "alice").await;
+    let known = [("client_id", APP), ("post_logout_redirect_uri", BYE)];
+    for field in ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", "confirmation", MARKUP] {
+        let kept = known.into_iter().filter(|(name, _)| *name != field);
+        let form: Vec<(&str, &str)> = kept.chain([(field, MARKUP)]).collect();
+        for (path, cookie) in [("/logout", &*session), ("/logout", ""), ("/session", &*session), ("/revoke", "")] {
+            let posted = client.http.post(client.daemon.sign_in(path)).header("Cookie", cookie);
+            let url = Url::parse_with_params(&client.daemon.sign_in(path), &form).expect("a URL");
+            for request in [posted.header("Sec-Fetch-Site", "cross-site").form(&form), client.http.get(url)] {
+                let answer = request.header(ACCEPT, "text/html").send().await.expect("an answer");
+                assert!(!format!("{:?}", answer.headers()).contains('<'), "{field} at {path}: {answer:?}");
+                let text = answer.text().await.expect("text");
+                assert!(!text.contains("<script>") && !text.contains("<img"), "{field} at {path}: {text}");
+            }
+        }
+    }
+    assert!(is_signed_in(&client, &session).await);
+    client.stop().await;
+}
+
+#[tokio::test]
+async fn scripts_of_other_origins_read_no_page_of_a_session() {
+    let client = start().await;
+    let (session, _) = sign_in(&client, "alice").await;
+    for (method, path) in [
+        (Method::GET, "/logout"),
+        (Method::POST, "/logout"),
+        (Method::OPTIONS, "/logout"),
+        (Method::GET, "/session"),
+        (Method::POST, "/session"),
+        (Method::OPTIONS, "/session"),
+    ] {
+        let request = client.http.request(method.clone(), client.daemon.sign_in(path)).header("Cookie", &session);
+        let request = request.header("Origin", "https://evil.example").form(&[("confirmation", "x")]);
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN), None, "{method} {path}");
+    }
+    assert!(is_signed_in(&client, &session).await);
     client.stop().await;
 }
 
@@ -288,77 +358,6 @@ async fn a_revoked_key_is_gone_at_once_and_sign_ins_end_with_it_on_demand() {
 }
 
 #[tokio::test]
-async fn signing_keys_are_encrypted_in_the_store_with_a_key_from_outside() {
-    let folder = crate::harness::folder();
-    let path = folder.path().join("encryption.key");
-    let with_key = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |config: &mut selfsame::config::Config| config.sign_in.key_encryption_key_file = Some(path)
-    };
-    // Keys that were stored before the setting stay readable, and new ones are encrypted.
-    let keys = async |change: &dyn Fn(&mut selfsame::config::Config)| {
-        let daemon = crate::harness::TestDaemon::start_with(folder.path(), change).await;
-        let token = crate::harness::operator_token(folder.path());
-        let http = reqwest::Client::new();
-        let rotated = http.post(daemon.operator("/keys/rotate")).bearer_auth(token).json(&json!({"now": true}));
-        let rotated = rotated.send().await.expect("an answer").status().as_u16();
-        let set = http.get(daemon.sign_in("/jwks")).send().await.expect("an answer");
-        let head = http.get(daemon.gateway("/head")).send().await.expect("an answer");
-        let outcome = (rotated, set.status().as_u16(), head.status().as_u16());
-        daemon.stop().await;
-        outcome
-    };
-    assert_eq!(keys(&|_| {}).await, (200, 200, 200));
-    std::fs::write(&path, format!("{}\n", "0f".repeat(32))).expect("written");
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
-    // Without the key, or with another one, nothing can be signed.
-    assert_eq!(keys(&|_| {}).await, (500, 500, 500));
-    let other = folder.path().join("other.key");
-    std::fs::write(&other, "1f".repeat(32)).expect("written");
-    assert_eq!(keys(&|config| with_key(&other)(config)).await, (500, 500, 500));
-    assert_eq!(keys(&|config| with_key(&path)(config)).await, (200, 200, 200));
-}
-
-/// The keys in the store are lost with the file; sign-in works again with new ones.
-#[tokio::test]
-async fn sign_in_works_again_without_the_encryption_key_when_all_keys_are_revoked() {
-    let folder = crate::harness::folder();
-    let start = async |digits: &str| {
-        let path = folder.path().join("encryption.key");
-        std::fs::write(&path, digits.repeat(32)).expect("written");
-        let change = |config: &mut selfsame::config::Config| config.sign_in.key_encryption_key_file = Some(path);
-        crate::harness::TestDaemon::start_with(folder.path(), change).await
-    };
-    let http = reqwest::Client::new();
-    let keys_status = async |daemon: &crate::harness::TestDaemon| {
-        http.get(daemon.sign_in("/jwks")).send().await.expect("an answer").status().as_u16()
-    };
-    let daemon = start("0f").await;
-    assert_eq!(keys_status(&daemon).await, 200);
-    daemon.stop().await;
-
-    let daemon = start("1f").await;
-    assert_eq!(keys_status(&daemon).await, 500);
-    let token = crate::harness::operator_token(folder.path());
-    let listed = http.get(daemon.operator("/keys")).bearer_auth(&token).send().await.expect("an answer");
-    assert_eq!(listed.status(), 200, "the operator sees which keys there are");
-    let lost: Vec<Value> = listed.json().await.expect("JSON");
-    assert_eq!(lost.len(), 2, "{lost:?}");
-    for (index, key) in lost.iter().enumerate() {
-        assert_eq!(keys_status(&daemon).await, 500, "{index} keys are revoked");
-        let revoke = http.post(daemon.operator("/keys/revoke")).bearer_auth(&token);
-        let revoked = revoke.json(&json!({"kid": key["kid"]})).send().await.expect("an answer");
-        assert_eq!(revoked.status(), 200, "{key}");
-    }
-    assert_eq!(keys_status(&daemon).await, 200);
-    daemon.stop().await;
-    let daemon = start("1f").await;
-    assert_eq!(keys_status(&daemon).await, 200);
-    daemon.stop().await;
-}
-
-#[tokio::test]
 async fn a_file_that_is_not_an_encryption_key_is_refused() {
     let folder = crate::harness::folder();
     let path = folder.path().join("encryption.key");
@@ -369,10 +368,14 @@ async fn a_file_that_is_not_an_encryption_key_is_refused() {
     std::fs::write(&path, "0f0f").expect("written");
     let text = crate::harness::refused_start(folder.path(), &variables).await;
     assert!(text.contains("64 hex digits") && !text.contains("0f0f"), "{text}");
+    // The daemon never makes this file.
+    std::fs::write(&path, "\n").expect("written");
+    let text = crate::harness::refused_start(folder.path(), &variables).await;
+    assert!(text.contains("encryption.key: the file is empty") && !text.contains("makes a new one"), "{text}");
 }
 
 #[tokio::test]
-async fn both_well_known_addresses_name_the_endpoints_that_end_things() {
+async fn both_well_known_addresses_name_the_logout_and_revocation_endpoints() {
     let client = start().await;
     let get = async |path: &str| {
         let answer = SignInAnswer::of(client.get(&client.daemon.sign_in(path), "*/*").await).await;

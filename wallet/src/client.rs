@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, hex};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{RequestBuilder, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::{
     AccountCreation, BlockResponse, ConfigResponse, GatewayStatusResponse, ValidRootResponse,
@@ -342,8 +342,13 @@ fn build(url: &str, builder: reqwest::ClientBuilder) -> Result<reqwest::Client, 
 /// Sends a request once and reads the answer.
 pub(crate) async fn send<T: DeserializeOwned>(url: &str, request: RequestBuilder) -> Result<T, ClientError> {
     let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
+    read_answer(url, request.send().await.map_err(unreachable)?).await
+}
+
+/// Reads the answer of a service as JSON.
+pub(crate) async fn read_answer<T: DeserializeOwned>(url: &str, mut response: Response) -> Result<T, ClientError> {
+    let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
     let unreadable = |reason| ClientError::Unreadable { url: url.to_owned(), reason };
-    let mut response = request.send().await.map_err(unreachable)?;
     let status = response.status();
     let retry_after = retry_after(status, response.headers());
     let mut body = Vec::new();

@@ -25,7 +25,7 @@ use crate::keys::{AuthenticatorKey, SeedError};
 use crate::operations::{AccountState, OperationError, Step, create_account};
 use crate::operator::{Operator, OperatorError};
 use crate::prove::{self, LegacyRequest, ProofParameters, ProveError, SimulatedParty};
-use crate::sign_in::{RequestError, SignInRequest, SignInSession};
+use crate::sign_in::{RequestError, SignInRequest, SignInSession, printable};
 
 const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
 const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
@@ -352,16 +352,17 @@ async fn sign_in(
     let session = SignInSession::open(&url).await?;
     let mut return_url = None;
     if refuse {
-        session.refuse().await?;
-        writeln!(out, "refused")?;
+        if !refuse_unverified(&session, out).await? {
+            return Ok(());
+        }
     } else {
         let Some(request) = trusted_request(&session, &mut wallet, issuer.as_deref(), yes, out).await? else {
-            session.refuse().await?;
-            return Ok(writeln!(out, "refused")?);
+            refuse_unverified(&session, out).await?;
+            return Ok(());
         };
-        describe_request(&request.printable(), out)?;
+        describe_request(&printable(&request), out)?;
         if !yes && !ask("Answer with a proof?", out)? {
-            session.refuse().await?;
+            session.refuse(&request).await?;
             return Ok(writeln!(out, "refused")?);
         }
         let kind = if request.is_legacy() { ProofKind::Legacy } else { ProofKind::Uniqueness };
@@ -382,6 +383,19 @@ async fn sign_in(
         (None, None) => {}
     }
     Ok(())
+}
+
+/// Refuses a request that is not verified. Returns whether the refusal was sent.
+async fn refuse_unverified(session: &SignInSession, out: &mut (dyn Write + Send)) -> Result<bool, CommandError> {
+    let is_sent = session.refuse_unverified().await?;
+    match is_sent {
+        true => writeln!(out, "refused")?,
+        false => writeln!(
+            out,
+            "refused; nothing was sent, because the request names an answer_url of another origin than its own"
+        )?,
+    }
+    Ok(is_sent)
 }
 
 /// The request as a trusted issuer signed it; `None` when the owner does not trust its issuer. A

@@ -24,6 +24,9 @@ use crate::keys::AuthenticatorKey;
 /// Longest wallet file, in bytes.
 const MAX_LENGTH: usize = 16 * 1024;
 
+/// Longest issuer that a wallet file names, in bytes.
+const MAX_ISSUER: usize = 200;
+
 /// What is wrong with a wallet file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
@@ -75,6 +78,21 @@ pub enum FileError {
         pinned: RegistryPublicKey,
         /// The key that the head is signed with.
         named: RegistryPublicKey,
+    },
+    /// The file would be longer than a wallet file may be. It is as it was.
+    #[error(
+        "{path}: the wallet would be longer than {MAX_LENGTH} bytes, and could not be opened any more; remove entries of \
+         its `issuers`"
+    )]
+    TooLong {
+        /// Path of the file.
+        path: PathBuf,
+    },
+    /// An issuer is longer than a wallet file can name. It is not trusted.
+    #[error("the issuer has {length} bytes; a wallet trusts issuers of at most {MAX_ISSUER} bytes")]
+    LongIssuer {
+        /// Length of the issuer, in bytes.
+        length: usize,
     },
     /// The file cannot be read, written or made durable.
     #[error("{path}: {source}")]
@@ -153,7 +171,7 @@ impl WalletFile {
             Some(pinned) => Err(FileError::OtherRegistry { path: self.path.clone(), pinned, named }),
             None => {
                 self.registry = Some(named);
-                self.replace()
+                self.replace().inspect_err(|_| self.registry = None)
             }
         }
     }
@@ -246,10 +264,14 @@ impl WalletFile {
     /// Trusts an issuer from now on. The file is replaced by a new one.
     ///
     /// # Errors
-    /// [`FileError::Io`]; the file is then as it was.
+    /// [`FileError::LongIssuer`], [`FileError::TooLong`] and [`FileError::Io`]; the wallet and its
+    /// file are then as they were.
     pub fn trust_issuer(&mut self, issuer: &str) -> Result<(), FileError> {
+        if issuer.len() > MAX_ISSUER {
+            return Err(FileError::LongIssuer { length: issuer.len() });
+        }
         self.issuers.push(issuer.to_owned());
-        self.replace()
+        self.replace().inspect_err(|_| drop(self.issuers.pop()))
     }
 
     /// Path of the file.
@@ -276,11 +298,19 @@ impl WalletFile {
             head: self.head,
             issuers: self.issuers.clone(),
         };
-        let mut text = Zeroizing::new(Vec::with_capacity(MAX_LENGTH));
-        serde_json::to_writer_pretty(&mut *text, &contents).map_err(|error| self.io(error.into()))?;
-        text.push(b'\n');
+        // Bounded, because growing the buffer would leave copies of the seed in memory.
+        let mut text = Zeroizing::new([0; MAX_LENGTH]);
+        let mut unused = text.as_mut_slice();
+        let written = serde_json::to_writer_pretty(&mut unused, &contents).map_err(io::Error::from);
+        let written = written.and_then(|()| unused.write_all(b"\n"));
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::WriteZero => FileError::TooLong { path: self.path.clone() },
+            _ => self.io(error),
+        })?;
+        let unused = unused.len();
+        let text = &text[..MAX_LENGTH - unused];
         let mut file = NamedTempFile::new_in(self.folder()).map_err(|error| self.io(error))?;
-        file.write_all(&text).and_then(|()| file.as_file().sync_all()).map_err(|error| self.io(error))?;
+        file.write_all(text).and_then(|()| file.as_file().sync_all()).map_err(|error| self.io(error))?;
         Ok(file)
     }
 
@@ -366,6 +396,24 @@ mod tests {
         }
         let mode = fs::metadata(created.path()).expect("the file has metadata").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_wallet_that_trusts_many_issuers_can_still_be_opened() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let mut wallet = wallet(folder.path());
+        let issuer = |number: u32| format!("https://{number:03}.{}", "i".repeat(MAX_ISSUER - 12));
+        assert!(matches!(
+            wallet.trust_issuer(&"i".repeat(MAX_ISSUER + 1)),
+            Err(FileError::LongIssuer { length }) if length == MAX_ISSUER + 1
+        ));
+        let refused =
+            (0..100).find_map(|number| wallet.trust_issuer(&issuer(number)).err().map(|error| (number, error)));
+        let Some((number, FileError::TooLong { .. })) = refused else { panic!("{refused:?}") };
+        assert!(number > 50, "{number}");
+        let opened = WalletFile::open(wallet.path()).expect("the wallet is opened");
+        assert_eq!(opened.issuers, (0..number).map(issuer).collect::<Vec<_>>());
+        assert_eq!(opened.issuers, wallet.issuers);
         assert_eq!(fs::read_dir(folder.path()).expect("the folder is listed").count(), 1);
     }
 

@@ -5,65 +5,27 @@
 //! issuer has signed; only that may be shown to the end user, because any page can put other names
 //! into a plain form.
 
-use alloy_primitives::U256;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, LOCATION};
-use selfsame_protocol::number;
-use selfsame_protocol::sign_in::proof_request::{Initiator, REQUEST_TYPE};
-use selfsame_protocol::verification::Environment;
+use selfsame_protocol::sign_in::proof_request::{REQUEST_TYPE, RequestForms, SignedRequest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{ANSWER_TIMEOUT, ClientError, http, send, to_printable};
+pub use selfsame_protocol::sign_in::proof_request::{Initiator, SignInRequest};
 
-/// The proof request that the sign-in interface gives to an authenticator.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SignInRequest {
-    /// Id of the application.
-    pub app_id: String,
-    /// Name of the application, for the end user.
-    pub app_name: String,
-    /// Action that the proof is for; empty for a legacy proof.
-    pub action: String,
-    /// Signal of the proof: 32 random bytes as `0x` and 64 hex digits.
-    pub signal: String,
-    /// Nonce of a current proof.
-    #[serde(with = "number")]
-    pub nonce: U256,
-    /// Accepted protocol versions of the proof: `3.0` is legacy, `4.0` is current.
-    pub protocol_versions: Vec<String>,
-    /// Environment that the proof is for.
-    pub environment: Environment,
-    /// Scopes that the end user grants with the proof, separated by spaces.
-    pub scopes: String,
-    /// URL that the answer is posted to.
-    pub answer_url: String,
-    /// Host that the response goes to.
-    pub redirect_host: String,
-    /// What began the sign-in.
-    pub initiator: Initiator,
-    /// `allow`, or `deny` when the application takes proofs only from the browser's own device.
-    pub cross_device: String,
-}
+use crate::client::{ANSWER_TIMEOUT, ClientError, http, read_answer, send, to_printable};
 
-impl SignInRequest {
-    /// Whether the service asks for a legacy proof.
-    pub fn is_legacy(&self) -> bool {
-        self.protocol_versions.iter().any(|version| version == "3.0")
-    }
-
-    /// The request with every text made printable, to show it on a terminal.
-    pub(crate) fn printable(&self) -> Self {
-        let Initiator { network, user_agent, time } = &self.initiator;
-        Self {
-            app_id: to_printable(&self.app_id),
-            app_name: to_printable(&self.app_name),
-            scopes: to_printable(&self.scopes),
-            redirect_host: to_printable(&self.redirect_host),
-            initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
-            ..self.clone()
-        }
+/// The request with every text made printable, to show it on a terminal.
+pub(crate) fn printable(request: &SignInRequest) -> SignInRequest {
+    let Initiator { network, user_agent, time } = &request.initiator;
+    SignInRequest {
+        app_id: to_printable(&request.app_id),
+        app_name: to_printable(&request.app_name),
+        scopes: to_printable(&request.scopes),
+        redirect_host: to_printable(&request.redirect_host),
+        initiator: Initiator { network: to_printable(network), user_agent: to_printable(user_agent), time: *time },
+        ..request.clone()
     }
 }
 
@@ -103,22 +65,6 @@ struct TransactionStart {
     secret: String,
 }
 
-/// The plain form of a proof request, with the signed one.
-#[derive(Deserialize)]
-struct OpenedRequest {
-    #[serde(flatten)]
-    plain: SignInRequest,
-    request: String,
-}
-
-/// The signed form: the request, and who signed it.
-#[derive(Deserialize)]
-struct SignedRequest {
-    iss: String,
-    #[serde(flatten)]
-    request: SignInRequest,
-}
-
 /// A sign-in that has begun and is not complete.
 pub struct SignInSession {
     http: reqwest::Client,
@@ -147,7 +93,7 @@ impl SignInSession {
                 (request_url, Some((format!("{base}/complete"), secret)))
             }
         };
-        let OpenedRequest { plain, request: signed } = send(&request_url, get(&request_url)).await?;
+        let RequestForms { plain, signed, .. } = send(&request_url, get(&request_url)).await?;
         Ok(Self { http, request_url, request: plain, signed, browser })
     }
 
@@ -209,14 +155,6 @@ impl SignInSession {
         Ok(request)
     }
 
-    /// Answers with a proof: `body` is a verification request. The answer does not say where the
-    /// request came from, so it counts as one from another device.
-    pub async fn answer(&self, body: &Value) -> Result<(), ClientError> {
-        let url = &self.request.answer_url;
-        let _: Value = send(url, self.http.post(url).json(body).timeout(ANSWER_TIMEOUT)).await?;
-        Ok(())
-    }
-
     /// Answers a verified request with a proof and says whether it was opened on the browser's own
     /// device. Returns the URL that is to be opened there.
     pub async fn answer_from(
@@ -227,15 +165,32 @@ impl SignInSession {
     ) -> Result<Option<String>, ClientError> {
         let mut body = body.clone();
         body["mode"] = json!(if is_same_device { "same_device" } else { "cross_device" });
-        let url = &request.answer_url;
-        let answer: Value = send(url, self.http.post(url).json(&body).timeout(ANSWER_TIMEOUT)).await?;
+        let answer = self.post_answer(&request.answer_url, &body).await?;
         let return_url = answer["return_url"].as_str();
         Ok(return_url.filter(|url| origin(url) == origin(&request.answer_url)).map(str::to_owned))
     }
 
-    /// Refuses the sign-in (`access_denied`).
-    pub async fn refuse(&self) -> Result<(), ClientError> {
-        self.answer(&json!({"error": "access_denied"})).await
+    /// Refuses a verified request (`access_denied`).
+    pub async fn refuse(&self, request: &SignInRequest) -> Result<(), ClientError> {
+        self.post_refusal(&request.answer_url).await
+    }
+
+    /// Refuses a request that is not verified. Only the server that sent the request gets the
+    /// refusal: a request could name the address of another program. Returns whether it was sent.
+    pub async fn refuse_unverified(&self) -> Result<bool, ClientError> {
+        let url = &self.request.answer_url;
+        if origin(url).is_none() || origin(url) != origin(&self.request_url) {
+            return Ok(false);
+        }
+        self.post_refusal(url).await.map(|()| true)
+    }
+
+    async fn post_refusal(&self, url: &str) -> Result<(), ClientError> {
+        self.post_answer(url, &json!({"error": "access_denied"})).await.map(drop)
+    }
+
+    async fn post_answer(&self, url: &str, body: &Value) -> Result<Value, ClientError> {
+        send(url, self.http.post(url).json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Completes the sign-in and returns the URL that the browser is sent to; `None` when this
@@ -251,17 +206,13 @@ impl SignInSession {
         let url = return_url.unwrap_or(url);
         let request = self.http.get(url).bearer_auth(secret).header(ACCEPT, "application/json").timeout(ANSWER_TIMEOUT);
         let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
-        let response = request.try_clone().ok_or_else(|| unreadable_answer(url))?.send().await.map_err(unreachable)?;
+        let response = request.send().await.map_err(unreachable)?;
         if let Some(location) = response.headers().get(LOCATION) {
             return location.to_str().map(|location| Some(location.to_owned())).map_err(|_| unreadable_answer(url));
         }
-        if response.status().is_success() {
-            return response.text().await.map(Some).map_err(unreachable);
-        }
-        // An error answer gives no response out, so the same call can be sent again; it returns the
-        // error.
-        let refused: Value = send(url, request).await?;
-        Ok(Some(refused.to_string()))
+        // The service gives the response out once, so the request is not sent again.
+        let form: Value = read_answer(url, response).await?;
+        Ok(Some(form.to_string()))
     }
 }
 
@@ -272,5 +223,5 @@ fn origin(url: &str) -> Option<String> {
 }
 
 fn unreadable_answer(url: &str) -> ClientError {
-    ClientError::Unreadable { url: url.to_owned(), reason: "it has neither a Location header nor an error".to_owned() }
+    ClientError::Unreadable { url: url.to_owned(), reason: "its Location header is not text".to_owned() }
 }

@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use super::error::ChainError;
+use super::messages::FollowerMessage;
 use super::progress::Step;
 use super::state::FollowedSource;
-use crate::support::slot::Ping;
 use crate::support::traced::Traced;
 
 /// The longest time that a step may take.
@@ -26,25 +26,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The shortest time between a step and the next one that an unknown root causes; of a contract
 /// that is asked seldom, a quarter of its interval.
 const SHORTEST_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A message to a follower.
-pub(crate) enum FollowerMessage {
-    /// The time for a step has come.
-    Poll,
-    /// Answer whether the contract was looked at after this message or a moment before it: at once
-    /// when that is known, otherwise when the step has ended.
-    Look(RpcReplyPort<bool>),
-    /// A step has ended.
-    Stepped(Result<Step, ChainError>),
-    /// Answer, to show that the actor is not stuck.
-    Ping(RpcReplyPort<()>),
-}
-
-impl Ping for FollowerMessage {
-    fn ping(reply: RpcReplyPort<()>) -> Self {
-        Self::Ping(reply)
-    }
-}
 
 /// The actor.
 pub(crate) struct Follower;

@@ -16,8 +16,8 @@ use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::follower::FollowerMessage;
 use super::key_source::state_name;
+use super::messages::FollowerMessage;
 use super::nodes::NodeStatus;
 use super::root_source::RootSource;
 use super::settings::{FollowedOwner, KeyContract};

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`handle`] | what verification and front-ends read |
 //! | [`state`] | the contracts with the slots of their followers |
-//! | [`follower`] | the actor: when a step is taken |
+//! | [`follower`], [`messages`] | the actor: when a step is taken |
 //! | [`root_source`], [`key_source`] | what a step does |
 //! | [`progress`] | what a step did, and how far it has come |
 //! | [`nodes`] | the nodes of a chain, of which a number must agree |
@@ -19,6 +19,7 @@ pub(crate) mod error;
 pub(crate) mod follower;
 pub(crate) mod handle;
 mod key_source;
+mod messages;
 pub(crate) mod node;
 pub(crate) mod nodes;
 mod progress;

@@ -8,8 +8,8 @@ use selfsame_storage::{ChainRecords, StoreError};
 use tokio::time::Instant;
 
 use super::error::ChainError;
-use super::follower::FollowerMessage;
 use super::key_source::KeySource;
+use super::messages::FollowerMessage;
 use super::nodes::Nodes;
 use super::progress::{Progress, Step};
 use super::root_source::RootSource;

@@ -1,11 +1,12 @@
 //! What ties a proof to the browser that began the sign-in: the signed proof request, and the
 //! return URL of an answer from the browser's own device.
 
+use std::sync::Arc;
+
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, REQUEST_TYPE, RequestForms, SignInRequest, SignedRequest};
 use selfsame_protocol::sign_in::records::{OpenedRequest, Transaction};
 use selfsame_storage::Decision;
-use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
 use super::error::SignInError;
@@ -13,37 +14,47 @@ use super::handle::SignInHandle;
 use super::ids::{TransactionId, hash_of};
 use super::messages::SessionRegistryMessage;
 use super::settings::SignInClient;
-use super::signing_keys::SigningError;
+use super::signing_keys::{LoadedKeys, SigningError};
 use super::state::{ReadRecord, write};
 
 impl SignInHandle {
-    /// Opens a transaction's proof request for an authenticator and returns it signed: a JWS of
-    /// type [`REQUEST_TYPE`]. The first call signs `claims` and records the time; later calls
-    /// return the same JWS.
-    pub async fn open_request(&self, id: TransactionId, claims: Map<String, Value>) -> Result<String, SignInError> {
+    /// Opens a transaction's proof request for an authenticator and returns it in its plain and its
+    /// signed form. The first call signs `request` and records it with the time; later calls return
+    /// the same request, signed again only when the operator has revoked its key.
+    pub async fn open_request(&self, id: TransactionId, request: SignInRequest) -> Result<RequestForms, SignInError> {
+        let keys = self.state.signing_keys().await?;
         let mut made = None;
         loop {
             let ReadRecord { value, stored } = self.transaction(id)?;
-            if let Some(opened) = value.opened {
-                return Ok(opened.signed);
+            let answered = value.answer.is_some();
+            let known = value.opened.as_ref();
+            if let Some(OpenedRequest { request, signed, .. }) = known
+                && keys.include_signer_of(signed)
+            {
+                return Ok(RequestForms { plain: request.clone(), answered, signed: signed.clone() });
             }
-            let signed = match made.take() {
-                Some(signed) => signed,
-                None => self.sign_request(claims.clone()).await?,
+            let opened = match made.take() {
+                Some(opened) => opened,
+                None => {
+                    let request = known.map_or(&request, |known| &known.request).clone();
+                    let at = known.map_or_else(|| self.state.clock.unix_seconds(), |known| known.at);
+                    let signed = self.sign_request(Arc::clone(&keys), request.clone()).await?;
+                    OpenedRequest { at, request, signed }
+                }
             };
-            let at = self.state.clock.unix_seconds();
-            let opened = Transaction { opened: Some(OpenedRequest { at, signed: signed.clone() }), ..value };
-            let written = self.state.write(vec![write(id.key(), Some(&stored), &opened, stored.expires_at)]).await?;
+            let forms = RequestForms { plain: opened.request.clone(), answered, signed: opened.signed.clone() };
+            let changed = Transaction { opened: Some(opened.clone()), ..value };
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &changed, stored.expires_at)]).await?;
             if written == Decision::Written {
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
-                return Ok(signed);
+                return Ok(forms);
             }
-            made = Some(signed);
+            made = Some(opened);
         }
     }
 
-    async fn sign_request(&self, claims: Map<String, Value>) -> Result<String, SignInError> {
-        let keys = self.state.signing_keys().await?;
+    async fn sign_request(&self, keys: Arc<LoadedKeys>, request: SignInRequest) -> Result<String, SignInError> {
+        let claims = SignedRequest { iss: self.provider().issuer.clone(), request };
         let signed = self.state.blocking.run(move || keys.sign_as(REQUEST_TYPE, &claims)).await;
         Ok(signed.map_err(|error| SigningError::Sign(error.to_string()))??)
     }

@@ -16,10 +16,15 @@ pub enum SignInError {
     /// The request is not valid.
     #[error(transparent)]
     Rejected(#[from] SignInRejection),
+    /// A code that has given a token was used again: the code or the client's secret is in other
+    /// hands, or the client is faulty. The token is revoked.
+    #[error(transparent)]
+    CodeReused(SignInRejection),
     /// The proof does not hold.
     #[error("{0}")]
     Proof(ItemError),
-    /// The source address has used up its limit of sign-ins begun or answered and of wrong secrets.
+    /// The source address has used up its limit of requests that
+    /// [`SignInHandle::charge_source`](crate::SignInHandle::charge_source) counts.
     #[error(transparent)]
     TooMany(#[from] TooManyRequests),
     /// The service cannot take the step now.

@@ -11,6 +11,7 @@ use selfsame_storage::{Decision, RecordWrite};
 use super::error::SignInError;
 use super::handle::SignInHandle;
 use super::ids::{code_key, hash_of, token_key};
+use super::sessions::SessionPerson;
 use super::signing_keys::SigningError;
 use super::state::{TOKEN_LIFETIME, write};
 
@@ -43,22 +44,21 @@ impl SignInHandle {
         Ok(self.state.signing_keys().await?.read_hint(token))
     }
 
-    /// Answers a request for a person whom the browser's session holds.
+    /// Answers a request for the person whom the browser's session holds; `None` when the session
+    /// has ended or changed since `session` was read.
     pub async fn grant_from_session(
         &self,
-        request: AuthorizationRequest,
-        person: Person,
-    ) -> Result<Delivery, SignInError> {
-        self.count_unprotected(&request);
-        let request = request.into_kept(None);
-        let mut writes = Vec::new();
-        let fields = self.grant(&request, person, &mut writes).await?;
-        match self.state.write(writes).await? {
-            Decision::Written => Ok(request.target.deliver(fields, &self.provider().issuer)),
-            Decision::Changed => {
-                Err(SignInError::unavailable("the random source returned an id or secret that is in use"))
-            }
+        request: &AuthorizationRequest,
+        session: &SessionPerson,
+    ) -> Result<Option<Delivery>, SignInError> {
+        let kept = request.clone().into_kept(None);
+        let mut writes = vec![session.condition.clone()];
+        let fields = self.grant(&kept, session.person, &mut writes).await?;
+        if self.state.write(writes).await? == Decision::Changed {
+            return Ok(None);
         }
+        self.count_unprotected(request);
+        Ok(Some(kept.target.deliver(fields, &self.provider().issuer)))
     }
 
     /// Returns the parameters of a successful response, and adds the writes of their records to

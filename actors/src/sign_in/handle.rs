@@ -2,7 +2,8 @@
 //!
 //! Every step that changes records is one compare-and-write of the records that it read: of two
 //! racing steps only one succeeds, and a successful step is durable. The steps are methods of the
-//! handle in files of their own: `transactions`, `progress`, `sessions`, `grants` and `tokens`.
+//! handle in files of their own: `transactions`, `binding`, `progress`, `sessions`, `grants` and
+//! `tokens`.
 //! This file has what they share, and what concerns the provider as a whole.
 
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use selfsame_protocol::sign_in::records::UnknownKey;
 use super::error::SignInError;
 use super::follower_limits::{FollowerLimits, FollowerPermit};
 use super::ids::TransactionId;
-use super::keys::{PUBLISHED_AFTER_RETIREMENT, stored_keys};
+use super::keys::PUBLISHED_AFTER_RETIREMENT;
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
@@ -121,8 +122,9 @@ impl SignInHandle {
         self.state.per_source.check(source, self.state.clock.now())
     }
 
-    /// Counts an authorization request, an answer to one, a follower, or a wrong secret against the
-    /// limit of its source address (IPv6: its /64). A request beyond the limit is refused and not
+    /// Counts an authorization request, an answer to one, a follower, a request to sign out, a
+    /// completion that fails, or a wrong secret against the limit of its source address (IPv6: its
+    /// /64). A request beyond the limit is refused and not
     /// counted.
     ///
     /// The caller does not count requests with a right secret: an application's server has one
@@ -149,16 +151,11 @@ impl SignInHandle {
         Ok(keys.published.iter().filter(is_published).cloned().collect())
     }
 
-    /// The signing keys, oldest first, with the state of each. The first call makes the keys. Keys
-    /// that cannot be read, because the key that encrypts them is lost, are listed too, so that
-    /// they can be revoked.
+    /// The signing keys, oldest first, with the state of each. The first call makes the keys.
     pub async fn signing_keys(&self) -> Result<Vec<KeyState>, SignInError> {
-        let stored = match stored_keys(&self.state)? {
-            Some(stored) => stored.value,
-            None => self.state.signing_keys().await?.stored.clone(),
-        };
+        let keys = self.state.signing_keys().await?;
         let now = self.state.clock.unix_seconds();
-        Ok(stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
+        Ok(keys.stored.without_expired(now, PUBLISHED_AFTER_RETIREMENT).keys.iter().map(KeyState::from).collect())
     }
 
     /// Removes a signing key at once; when it is the current one, the next key signs from now on.

@@ -25,7 +25,7 @@ use super::state::{ReadRecord, SignInState, TOKEN_LIFETIME, write};
 pub(super) const PUBLISHED_AFTER_RETIREMENT: u64 = TOKEN_LIFETIME + 60;
 
 /// The record of the signing keys.
-const KEYS: RecordKey = RecordKey { kind: RecordKind::SigningKeys, id: B256::ZERO };
+pub(super) const KEYS: RecordKey = RecordKey { kind: RecordKind::SigningKeys, id: B256::ZERO };
 
 /// Changes the signing keys, one change at a time.
 pub(super) struct KeyKeeper {
@@ -41,10 +41,7 @@ impl KeyKeeper {
 
     /// Publishes the stored keys, if there are any.
     pub fn publish_stored(&self) -> Result<Option<Arc<LoadedKeys>>, SignInError> {
-        let Some(stored) = stored_keys(&self.state)? else { return Ok(None) };
-        let keys = Arc::new(LoadedKeys::load(stored.value, self.state.settings.key_cipher.as_deref())?);
-        self.state.keys.store(Some(Arc::clone(&keys)));
-        Ok(Some(keys))
+        publish_stored(&self.state)
     }
 
     /// Begins to make the first keys. [`KeysChanged::Made`] reports the outcome.
@@ -85,13 +82,28 @@ impl KeyKeeper {
     }
 }
 
-/// The record of the signing keys. Their private parts may be encrypted.
-pub(super) fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, SignInError> {
+/// Publishes the stored keys, if there are any, and the time up to which all sign-ins have ended.
+/// Blocks the thread for a few milliseconds.
+pub(crate) fn publish_stored(state: &SignInState) -> Result<Option<Arc<LoadedKeys>>, SignInError> {
+    let Some(ReadRecord { value, .. }) = stored_keys(state)? else { return Ok(None) };
+    // Also when the keys cannot be read: sign-ins that have ended stay so.
+    value.sessions_ended_at.into_iter().for_each(|ended_at| state.end_sign_ins(ended_at));
+    if value.keys.is_empty() {
+        return Ok(None);
+    }
+    let keys = Arc::new(LoadedKeys::load(value, state.settings.key_cipher.as_deref())?);
+    state.keys.store(Some(Arc::clone(&keys)));
+    Ok(Some(keys))
+}
+
+fn stored_keys(state: &SignInState) -> Result<Option<ReadRecord<SigningKeys>>, SignInError> {
     Ok(state.get::<SigningKeys>(&KEYS)?)
 }
 
+/// Makes the keys of a store that has none: a new store, and one whose keys were all revoked.
 async fn make_first(state: &SignInState) -> Result<(), SignInError> {
-    if stored_keys(state)?.is_some() {
+    let before = stored_keys(state)?;
+    if before.as_ref().is_some_and(|read| !read.value.keys.is_empty()) {
         return Ok(());
     }
     let now = state.clock.unix_seconds();
@@ -102,9 +114,20 @@ async fn make_first(state: &SignInState) -> Result<(), SignInError> {
     };
     let made = state.blocking.run(make).await.map_err(|error| SigningError::Generate(error.to_string()))?;
     let [current, next] = made?;
+    let sessions_ended_at = before.as_ref().and_then(|read| read.value.sessions_ended_at);
+    let first = SigningKeys { sessions_ended_at, ..SigningKeys::first(current, next, now) };
+    let before = before.as_ref().map(|read| &read.stored);
     // When another writer has stored keys first, those keys are used.
-    state.write(vec![write(KEYS, None, &SigningKeys::first(current, next, now), UnixSeconds::NEVER)]).await?;
+    state.write(vec![write(KEYS, before, &first, UnixSeconds::NEVER)]).await?;
     Ok(())
+}
+
+/// Checks that stored keys can be read. With another cipher than theirs, a new key would only be
+/// one more that cannot be read together with the others.
+async fn check_readable(state: &SignInState, keys: &SigningKeys) -> Result<(), SignInError> {
+    let (keys, cipher) = (keys.clone(), state.settings.key_cipher.clone());
+    let read = state.blocking.run(move || LoadedKeys::load(keys, cipher.as_deref()).map(drop)).await;
+    Ok(read.map_err(|error| SigningError::Load(error.to_string()))??)
 }
 
 async fn rotate(state: &SignInState, force: bool) -> Rotation {
@@ -115,11 +138,7 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
     if !force && let Err(error) = stored.value.check_due(state.clock.unix_seconds()) {
         return Ok(Err(error));
     }
-    // Without the right cipher the new key would only be one more that cannot be read together with
-    // the others.
-    let (keys, cipher) = (stored.value.clone(), state.settings.key_cipher.clone());
-    let read = state.blocking.run(move || LoadedKeys::load(keys, cipher.as_deref()).map(drop)).await;
-    read.map_err(|error| SigningError::Generate(error.to_string()))??;
+    check_readable(state, &stored.value).await?;
     let new = make_key(state).await?;
     // The time is read after the new key was made: until then the old key has signed, and no client
     // could fetch the new key.
@@ -138,20 +157,31 @@ async fn rotate(state: &SignInState, force: bool) -> Rotation {
 
 async fn revoke(state: &SignInState, id: &str, end_sessions: bool) -> Revocation {
     make_first(state).await?;
-    let new = make_key(state).await?;
+    let mut made = None;
     loop {
         let ReadRecord { value, stored } =
             stored_keys(state)?.ok_or_else(|| SignInError::from(SigningError::Missing))?;
+        // These checks come before the new key is made, because making a key is slow.
+        if let Err(error) = value.check_known(id) {
+            return Ok(Err(error));
+        }
+        check_readable(state, &value).await?;
+        let new = match made.take() {
+            Some(made) => made,
+            None => make_key(state).await?,
+        };
         let now = state.clock.unix_seconds();
-        let new = SigningKey { published_at: now, ..new.clone() };
-        let left = match value.revoke(id, new, now, end_sessions) {
+        let published = SigningKey { published_at: now, ..SigningKey::clone(&new) };
+        let left = match value.revoke(id, published, now, end_sessions) {
             Ok(left) => left,
             Err(error) => return Ok(Err(error)),
         };
         if state.write(vec![write(KEYS, Some(&stored), &left, UnixSeconds::NEVER)]).await? == Decision::Written {
+            left.sessions_ended_at.into_iter().for_each(|ended_at| state.end_sign_ins(ended_at));
             return Ok(Ok(()));
         }
         // A rotation came in between.
+        made = Some(new);
     }
 }
 
@@ -160,4 +190,81 @@ async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
     let (random, cipher) = (Arc::clone(&state.random), state.settings.key_cipher.clone());
     let made = state.blocking.run(move || generate(&*random, cipher.as_deref(), UnixSeconds(0))).await;
     Ok(made.map_err(|error| SigningError::Generate(error.to_string()))??)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    use selfsame_storage::{OnDecided, RecordWrite, Records, StoreError, StoredRecord};
+
+    use super::*;
+    use crate::clock::{SystemClock, SystemRandom};
+    use crate::key_cipher::KeyCipher;
+    use crate::sign_in::settings::SignInSettings;
+    use crate::sign_in::state::SignInParts;
+    use crate::support::blocking::Blocking;
+
+    /// Records in memory.
+    #[derive(Default)]
+    struct MemoryRecords(Mutex<HashMap<RecordKey, StoredRecord>>);
+
+    impl Records for MemoryRecords {
+        fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError> {
+            Ok(self.0.lock().expect("no panic").get(key).cloned())
+        }
+
+        fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided) {
+            let mut records = self.0.lock().expect("no panic");
+            if writes.iter().any(|write| records.get(&write.key) != write.before.as_ref()) {
+                return decided(Ok(Decision::Changed));
+            }
+            for RecordWrite { key, after, .. } in writes {
+                match after {
+                    Some(after) => records.insert(key, after),
+                    None => records.remove(&key),
+                };
+            }
+            decided(Ok(Decision::Written));
+        }
+
+        fn expire(&self, _: UnixSeconds, _: usize) -> Result<usize, StoreError> {
+            Ok(0)
+        }
+    }
+
+    /// Sign-in on these records, with an encryption key that repeats one byte.
+    fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
+        let key_cipher = key.map(|byte| Arc::new(KeyCipher::new(&[byte; 32]).expect("a cipher")));
+        SignInState::new(SignInParts {
+            instance: "signing keys".to_owned(),
+            settings: SignInSettings { key_cipher, ..SignInSettings::default() },
+            records: Arc::clone(records) as Arc<dyn Records>,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            blocking: Blocking::default(),
+        })
+    }
+
+    fn stored(state: &SignInState) -> SigningKeys {
+        stored_keys(state).expect("read").expect("keys").value
+    }
+
+    #[tokio::test]
+    async fn keys_that_cannot_be_read_are_neither_rotated_nor_revoked() {
+        let records = Arc::default();
+        let right = state(&records, Some(1));
+        make_first(&right).await.expect("made");
+        let before = stored(&right);
+        let current = before.keys[0].id.clone();
+        for wrong in [None, Some(2)] {
+            let wrong = state(&records, wrong);
+            assert!(matches!(rotate(&wrong, true).await, Err(SignInError::Signing(_))));
+            assert!(matches!(revoke(&wrong, &current, true).await, Err(SignInError::Signing(_))));
+            assert_eq!(stored(&right), before);
+        }
+        assert!(revoke(&right, &current, true).await.expect("no failure").is_ok());
+        LoadedKeys::load(stored(&right), right.settings.key_cipher.as_deref()).expect("the keys are readable");
+    }
 }

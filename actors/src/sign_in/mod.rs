@@ -4,11 +4,12 @@
 //! |---|---|
 //! | [`ids`] | the keys of records |
 //! | [`settings`], [`error`] | settings of sign-in; why a step fails |
+//! | [`key_cipher`] | the encryption of private keys in the store |
 //! | [`signing_keys`] | keys: loading, publishing and making them |
 //! | [`messages`] | messages to the session registry |
 //! | [`state`] | what the session registry and the handle share |
 //! | [`limits`], [`follower_limits`] | counts of open sign-ins and of their followers |
-//! | [`keys`] | changes of the signing keys |
+//! | [`keys`], [`stopped`] | changes of the signing keys: in a running service, in the store of a stopped one |
 //! | [`session_registry`] | the actor |
 //! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
@@ -27,5 +28,6 @@ pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod signing_keys;
 pub(crate) mod state;
+pub(crate) mod stopped;
 pub(crate) mod tokens;
 pub(crate) mod transactions;

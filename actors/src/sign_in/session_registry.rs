@@ -1,9 +1,10 @@
 //! The session registry: it holds the followers of open transactions, counts the open sign-ins,
-//! deletes expired records, and loads and rotates the signing keys.
+//! deletes expired records, and loads, rotates and revokes the signing keys.
 //!
 //! Authorization codes, tokens and browser sessions are records that the handle
 //! ([`crate::SignInHandle`]) reads and changes by compare-and-write. Only new sign-ins, new
-//! followers, the first use of the signing keys and an operator's rotation wait for this mailbox.
+//! followers, the first use of the signing keys and an operator's changes of them wait for this
+//! mailbox.
 //! After a restart, followers register again, and the counts start from zero.
 
 use std::sync::Arc;
@@ -136,16 +137,7 @@ impl SessionRegistryState {
                 drop(reply.send(loaded));
             }
             KeysChanged::Revoked(revocation, reply) => {
-                // While no keys are loaded, none of them signs, and what is stored is in force: the
-                // other keys may be revoked next because they cannot be read either.
-                let published = match published {
-                    Err(error) if self.shared.keys.load().is_none() => {
-                        tracing::error!(%error, "the signing keys cannot be loaded");
-                        Ok(())
-                    }
-                    published => published.map(drop),
-                };
-                drop(reply.send(revocation.and_then(|revocation| published.map(|()| revocation))));
+                drop(reply.send(revocation.and_then(|revocation| published.map(|_| revocation))));
             }
             KeysChanged::Rotated(rotation, Some(reply)) => {
                 drop(reply.send(rotation.and_then(|rotation| published.map(|_| rotation))));

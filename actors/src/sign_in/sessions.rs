@@ -1,5 +1,7 @@
 //! Browser sessions: the person who has signed in with a browser, for each client.
 
+use std::fmt;
+
 use selfsame_protocol::sign_in::authorize::{AuthorizationRequest, KeptRequest};
 use selfsame_protocol::sign_in::claims::Person;
 use selfsame_protocol::sign_in::records::{BrowserSession, ClientSession};
@@ -12,7 +14,7 @@ use super::ids::session_key;
 use super::state::{ReadRecord, write};
 
 /// The session cookie of the caller that completes a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SessionCookie<'a> {
     /// The cookie of a browser, which only this service can have set (prefix `__Host-`): its
     /// sign-ins were made in this browser.
@@ -24,6 +26,33 @@ pub enum SessionCookie<'a> {
     Missing,
     /// A program, which has no session.
     Unwanted,
+}
+
+impl fmt::Debug for SessionCookie<'_> {
+    /// The name of the variant, without the cookie's secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HostOnly(_) => "HostOnly(hidden)",
+            Self::Plain(_) => "Plain(hidden)",
+            Self::Missing => "Missing",
+            Self::Unwanted => "Unwanted",
+        })
+    }
+}
+
+/// The person whom a browser's session holds for a request, and the session as it was read.
+#[derive(Clone)]
+pub struct SessionPerson {
+    pub(super) person: Person,
+    /// Writes the session as it was read, so that the other writes are made only while it lasts.
+    pub(super) condition: RecordWrite,
+}
+
+impl fmt::Debug for SessionPerson {
+    /// Nothing of the person.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionPerson").finish_non_exhaustive()
+    }
 }
 
 /// A client that a browser's session is signed in to.
@@ -47,20 +76,23 @@ impl SignInHandle {
         request: &AuthorizationRequest,
         expected_subject: Option<&str>,
         session: &str,
-    ) -> Result<Option<Person>, StoreError> {
+    ) -> Result<Option<SessionPerson>, StoreError> {
         let Some(client) = self.client(&request.client_id) else { return Ok(None) };
         let now = self.state.clock.unix_seconds();
-        let Some(value) = self.session(session)? else { return Ok(None) };
+        let Some(ReadRecord { value, stored }) = self.session(session)? else { return Ok(None) };
         let known = value.of(&request.client_id, client.proof, client.environment);
         let person = known.filter(|known| known.answers(request, now)).map(|known| known.person).last();
-        Ok(person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected)))
+        let person = person.filter(|person| expected_subject.is_none_or(|expected| person.subject() == expected));
+        let condition = RecordWrite { key: session_key(session), before: Some(stored.clone()), after: Some(stored) };
+        Ok(person.map(|person| SessionPerson { person, condition }))
     }
 
     /// Where a browser's session is signed in, the oldest sign-in first and each client once; empty
     /// without a session.
     pub fn session_sign_ins(&self, session: &str) -> Result<Vec<SessionSignIn>, StoreError> {
         let mut sign_ins: Vec<SessionSignIn> = Vec::new();
-        for known in self.session(session)?.unwrap_or_default().clients {
+        let session = self.session(session)?.map(|read| read.value).unwrap_or_default();
+        for known in session.clients {
             sign_ins.retain(|other| other.client_id != known.client_id);
             let client = self.client(&known.client_id);
             sign_ins.push(SessionSignIn {
@@ -86,11 +118,12 @@ impl SignInHandle {
         Ok(())
     }
 
-    /// The sign-ins of a browser's session that have not ended; `None` without a session.
-    fn session(&self, session: &str) -> Result<Option<BrowserSession>, StoreError> {
+    /// The sign-ins of a browser's session that have not ended, and the session's record; `None`
+    /// without a session.
+    fn session(&self, session: &str) -> Result<Option<ReadRecord<BrowserSession>>, StoreError> {
         let now = self.state.clock.unix_seconds();
         let read = self.state.get::<BrowserSession>(&session_key(session))?;
-        Ok(read.map(|read| self.live_sign_ins(read.value, now)))
+        Ok(read.map(|ReadRecord { value, stored }| ReadRecord { value: self.live_sign_ins(value, now), stored }))
     }
 
     /// The sign-ins of a session that have not ended by `now`.

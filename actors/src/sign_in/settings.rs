@@ -40,8 +40,8 @@ pub struct SignInSettings {
 /// Limits of sign-in. They can be changed while the service runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignInLimits {
-    /// Limit, by source address (IPv6 by /64), of sign-ins begun or answered and of wrong secrets;
-    /// `None` is off.
+    /// Limit, by source address (IPv6 by /64), of sign-ins begun, followed or answered, of requests
+    /// to sign out, of completions that fail, and of wrong secrets; `None` is off.
     pub per_source: Option<RateLimit>,
     /// The most sign-ins that are begun within [`SignInSettings::transaction_lifetime`]. One source
     /// address may begin a quarter of them (rounded up).

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey};
+use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey};
 use rsa::rand_core::{CryptoRng, Error as RandomError, RngCore};
 use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
@@ -27,14 +27,23 @@ pub enum SigningError {
     /// Making a key failed.
     #[error("a signing key could not be made: {0}")]
     Generate(String),
+    /// The thread that read the stored keys failed.
+    #[error("the stored signing keys could not be read: {0}")]
+    Load(String),
     /// A stored key, with this `kid`, is not a valid RSA key.
-    #[error("the stored signing key {0} cannot be read")]
+    #[error("the stored signing key {0} cannot be read; `selfsame keys revoke --all` replaces the signing keys")]
     Unreadable(String),
     /// A stored key, with this `kid`, is encrypted, and there is no key to decrypt it with.
-    #[error("the stored signing key {0} is encrypted; set sign_in.key_encryption_key_file")]
+    #[error(
+        "the stored signing key {0} is encrypted; set sign_in.key_encryption_key_file to the file that it was encrypted \
+         with. If that file is lost, `selfsame keys revoke --all` replaces the signing keys"
+    )]
     Encrypted(String),
     /// A stored key, with this `kid`, was encrypted with another key, or was changed.
-    #[error("the stored signing key {0} cannot be decrypted with the key in sign_in.key_encryption_key_file")]
+    #[error(
+        "the stored signing key {0} cannot be decrypted with the key in sign_in.key_encryption_key_file; set the file that \
+         it was encrypted with. If that file is lost, `selfsame keys revoke --all` replaces the signing keys"
+    )]
     Decrypt(String),
     /// No current key is stored.
     #[error("there is no signing key")]
@@ -97,11 +106,21 @@ impl LoadedKeys {
     /// Keys that were stored before a cipher was set are not encrypted, and are read with a cipher
     /// too.
     pub fn load(stored: SigningKeys, cipher: Option<&KeyCipher>) -> Result<Self, SigningError> {
-        let published = stored.keys.iter().map(|key| public_part(key, cipher)).collect::<Result<_, _>>()?;
-        let current =
-            stored.current().map(|key| Ok((key.id.clone(), EncodingKey::from_rsa_der(&private_key(key, cipher)?))));
-        let current = current.transpose()?;
+        let published = stored.keys.iter().map(|key| public_jwk(key, cipher)).collect::<Result<_, _>>()?;
+        let current = match stored.current() {
+            None => None,
+            Some(key) => {
+                let private_key = private_key(key, cipher)?.ok_or(SigningError::Missing)?;
+                Some((key.id.clone(), EncodingKey::from_rsa_der(&private_key)))
+            }
+        };
         Ok(Self { stored, published, current })
+    }
+
+    /// Whether these keys include the one that signed a JWS.
+    pub fn include_signer_of(&self, signed: &str) -> bool {
+        let signer = jsonwebtoken::decode_header(signed).ok().and_then(|header| header.kid);
+        signer.is_some_and(|signer| self.published.iter().any(|key| key.kid == signer))
     }
 
     /// The audience and subject of an ID token that one of these keys signed, even when the token
@@ -129,7 +148,7 @@ impl LoadedKeys {
     }
 
     /// The same with another type in the header.
-    pub fn sign_as(&self, kind: &str, claims: &Map<String, Value>) -> Result<String, SigningError> {
+    pub fn sign_as(&self, kind: &str, claims: &impl Serialize) -> Result<String, SigningError> {
         let (id, key) = self.current.as_ref().ok_or(SigningError::Missing)?;
         let typ = Some(kind.to_owned());
         let header = Header { kid: Some(id.clone()), typ, ..Header::new(Algorithm::RS256) };
@@ -137,18 +156,27 @@ impl LoadedKeys {
     }
 }
 
-/// The DER encoding of a private key.
-fn private_key(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<Zeroizing<Vec<u8>>, SigningError> {
-    match cipher {
-        _ if !is_encrypted(&key.private_key) => Ok(Zeroizing::new(key.private_key.clone())),
-        None => Err(SigningError::Encrypted(key.id.clone())),
-        Some(cipher) => cipher.decrypt(&key.id, &key.private_key).ok_or_else(|| SigningError::Decrypt(key.id.clone())),
-    }
+/// The DER encoding of a private key; `None` for a retired key, which has none.
+fn private_key(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<Option<Zeroizing<Vec<u8>>>, SigningError> {
+    let Some(stored) = &key.private_key else { return Ok(None) };
+    let private_key = match cipher {
+        _ if !is_encrypted(stored) => Zeroizing::new(stored.clone()),
+        None => return Err(SigningError::Encrypted(key.id.clone())),
+        Some(cipher) => cipher.decrypt(&key.id, stored).ok_or_else(|| SigningError::Decrypt(key.id.clone()))?,
+    };
+    Ok(Some(private_key))
 }
 
-fn public_part(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk, SigningError> {
-    let private = RsaPrivateKey::from_pkcs1_der(&private_key(key, cipher)?);
-    let public: RsaPublicKey = private.map_err(|_| SigningError::Unreadable(key.id.clone()))?.to_public_key();
+/// The public part of a key, after a check that it belongs to the private one.
+fn public_jwk(key: &SigningKey, cipher: Option<&KeyCipher>) -> Result<PublicJwk, SigningError> {
+    let unreadable = || SigningError::Unreadable(key.id.clone());
+    let public = RsaPublicKey::from_pkcs1_der(&key.public_key).map_err(|_| unreadable())?;
+    if let Some(private) = private_key(key, cipher)? {
+        let private = RsaPrivateKey::from_pkcs1_der(&private).map_err(|_| unreadable())?;
+        if private.to_public_key() != public {
+            return Err(unreadable());
+        }
+    }
     Ok(PublicJwk {
         kty: "RSA",
         n: URL_SAFE_NO_PAD.encode(public.n().to_bytes_be()),
@@ -169,8 +197,10 @@ pub(crate) fn generate(
     let failed = |error: String| SigningError::Generate(error);
     let private = RsaPrivateKey::new(&mut RandomSource(random), KEY_BITS).map_err(|error| failed(error.to_string()))?;
     let der = private.to_pkcs1_der().map_err(|error| failed(error.to_string()))?;
+    let public = private.to_public_key();
+    let public_key = public.to_pkcs1_der().map_err(|error| failed(error.to_string()))?.into_vec();
     // The id is a hash of the modulus, so that equal keys have equal ids.
-    let name = Sha256::digest(private.to_public_key().n().to_bytes_be());
+    let name = Sha256::digest(public.n().to_bytes_be());
     let id = URL_SAFE_NO_PAD.encode(&name[..16]);
     let private_key = match cipher {
         None => der.as_bytes().to_vec(),
@@ -179,7 +209,8 @@ pub(crate) fn generate(
             encrypted.ok_or_else(|| failed("it could not be encrypted".to_owned()))?
         }
     };
-    Ok(SigningKey { id, private_key, published_at: now, promoted_at: None, retired_at: None })
+    let private_key = Some(private_key);
+    Ok(SigningKey { id, public_key, private_key, published_at: now, promoted_at: None, retired_at: None })
 }
 
 /// [`Random`] with the interface that the `rsa` crate takes.

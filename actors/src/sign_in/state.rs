@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -51,6 +51,9 @@ pub(crate) struct SignInState {
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
+    /// The time up to which the operator has ended all sign-ins, in Unix seconds plus one; 0 when
+    /// none have ended. It does not depend on the keys, and only grows.
+    ended_at: AtomicU64,
 }
 
 /// A record's value, and the record as it is stored.
@@ -88,6 +91,7 @@ impl SignInState {
             unprotected_code_requests: AtomicU64::new(0),
             refused_open_sign_ins: AtomicU64::new(0),
             keys: ArcSwapOption::empty(),
+            ended_at: AtomicU64::new(0),
         }
     }
 
@@ -133,9 +137,14 @@ impl SignInState {
         }
     }
 
-    /// Whether a person's sign-in was ended with a signing key.
+    /// Whether the operator has ended a person's sign-in.
     pub fn has_ended(&self, person: &Person) -> bool {
-        self.keys.load().as_ref().is_some_and(|keys| keys.stored.has_ended(person))
+        person.has_ended(self.ended_at.load(Ordering::Acquire).checked_sub(1).map(UnixSeconds))
+    }
+
+    /// Ends all sign-ins whose proof was accepted at this time or before.
+    pub fn end_sign_ins(&self, ended_at: UnixSeconds) {
+        self.ended_at.fetch_max(ended_at.0.saturating_add(1), Ordering::AcqRel);
     }
 
     /// Sends a message to the session registry, and waits up to `patience` for the answer.

@@ -1,5 +1,7 @@
 //! The exchange of authorization codes for tokens, and the lookup of access tokens.
 
+use std::fmt;
+
 use selfsame_protocol::B256;
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::pkce;
@@ -15,12 +17,8 @@ use super::handle::SignInHandle;
 use super::ids::{code_key, hash_of, token_key};
 use super::state::{ReadRecord, TOKEN_LIFETIME, write};
 
-/// The reason of the rejection of a code that was used before: the code or the client's secret is
-/// in other hands, or the client is faulty.
-pub const CODE_REUSED: &str = "the code was used before; its token is revoked";
-
 /// The answer of the token endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct TokenResponse {
     /// The new access token.
     pub access_token: String,
@@ -32,6 +30,14 @@ pub struct TokenResponse {
     pub scope: String,
     /// The ID token, a signed JWT.
     pub id_token: String,
+}
+
+// The tokens are not in the debug form, because embedders write it to logs.
+impl fmt::Debug for TokenResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expires_in, scope, .. } = self;
+        f.debug_struct("TokenResponse").field("expires_in", expires_in).field("scope", scope).finish_non_exhaustive()
+    }
 }
 
 /// A valid access token.
@@ -62,8 +68,12 @@ impl SignInHandle {
                 return Err(invalid_code("the code is another client's").into());
             }
             if let Some(token_hash) = record.used_for {
+                if token_hash.is_zero() {
+                    return Err(invalid_code("the code was used up by a wrong request").into());
+                }
                 self.revoke(token_hash).await?;
-                return Err(invalid_code(CODE_REUSED).into());
+                let rejection = invalid_code("the code was used before; its token is revoked");
+                return Err(SignInError::CodeReused(rejection));
             }
             if self.state.has_ended(&record.person) {
                 return Err(invalid_code("the sign-in was ended by the operator").into());

@@ -1,6 +1,7 @@
 //! Transactions: an authorization request is kept until a person has answered it, and its response
 //! is returned once.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ use crate::support::slot::RESTART_PATIENCE;
 pub const LEGACY_ROOT_AGE: u64 = 3600;
 
 /// A transaction that was begun.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct NewTransaction {
     /// The transaction's public id, a part of its URLs. It gives no right to complete the sign-in.
     pub id: TransactionId,
@@ -79,7 +80,7 @@ pub struct ProofRequest {
 }
 
 /// A completed transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CompletedTransaction {
     /// How the response reaches the application.
     pub delivery: Delivery,
@@ -88,11 +89,25 @@ pub struct CompletedTransaction {
     pub new_session: Option<String>,
 }
 
+// The secrets of both are not in their debug form, because embedders write it to logs.
+impl fmt::Debug for NewTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, expires_at, .. } = self;
+        f.debug_struct("NewTransaction").field("id", id).field("expires_at", expires_at).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CompletedTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompletedTransaction").field("delivery", &self.delivery).finish_non_exhaustive()
+    }
+}
+
 impl SignInHandle {
     /// Keeps an authorization request until a person has answered it. If `source` is known, the
     /// sign-in counts against that address, which may begin a quarter of
     /// [`crate::SignInLimits::open_sign_ins`] (rounded up). The authenticator shows the network of
-    /// `source` and the browser's own words, its `user_agent`.
+    /// `source` and the browser's header `User-Agent`.
     pub async fn begin(
         &self,
         request: AuthorizationRequest,
@@ -314,4 +329,48 @@ fn signal_text(signal: &B256) -> String {
 /// random and as short-lived.
 fn nonce_of(signal: &B256) -> U256 {
     hash_to_field(&[b"sign-in nonce".as_slice(), signal.as_slice()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sign_in::sessions::SessionCookie;
+    use crate::sign_in::tokens::TokenResponse;
+
+    #[test]
+    fn no_secret_is_in_a_debug_form() {
+        const SECRET: &str = "a-secret";
+        let secret = || SECRET.to_owned();
+        let fields = vec![("code", secret())];
+        let forms = [
+            format!(
+                "{:?}",
+                NewTransaction { id: TransactionId([1; 16]), secret: secret(), expires_at: UnixSeconds(1) }
+            ),
+            format!("{:?}", SessionCookie::HostOnly(SECRET)),
+            format!("{:?}", SessionCookie::Plain(SECRET)),
+            format!(
+                "{:?}",
+                TokenResponse {
+                    access_token: secret(),
+                    token_type: "Bearer",
+                    expires_in: 1,
+                    scope: "openid".to_owned(),
+                    id_token: secret(),
+                }
+            ),
+            format!(
+                "{:?}",
+                CompletedTransaction {
+                    delivery: Delivery::Post { action: "https://app.example/".to_owned(), fields },
+                    new_session: Some(secret()),
+                }
+            ),
+            format!("{:?}", Delivery::Redirect { location: format!("https://app.example/callback?code={SECRET}") }),
+            format!("{:?}", Delivery::Redirect { location: format!("https://app.example/callback#code={SECRET}") }),
+        ];
+        for form in forms {
+            assert!(!form.contains(SECRET), "{form}");
+        }
+    }
 }

@@ -24,8 +24,11 @@ use crate::clock::{Clock, Random};
 use crate::registry::handle::RegistryHandle;
 use crate::registry::head_signer::HeadSigner;
 use crate::registry::state::{AdmissionLimits, BatchLimits, RegistryParts, RegistryState};
+use crate::sign_in::error::SignInError;
 use crate::sign_in::handle::SignInHandle;
+use crate::sign_in::keys::publish_stored;
 use crate::sign_in::settings::SignInSettings;
+use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::blocking::Blocking;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
@@ -76,6 +79,10 @@ pub enum ServiceError {
     /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Signing keys are stored and cannot be read, for example because the key that they were
+    /// encrypted with is missing. [`crate::revoke_stored_keys`] removes them.
+    #[error("{0}")]
+    SigningKeys(SigningError),
     /// An actor could not be started, usually because a service of the same instance name is
     /// running.
     #[error("the supervision tree of instance `{instance}` did not start: {reason}")]
@@ -144,7 +151,7 @@ impl Service {
     /// service ends by itself.
     ///
     /// # Errors
-    /// [`ServiceError::Store`] and [`ServiceError::Start`].
+    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
     pub async fn start(
         settings: Settings,
         store: Store,
@@ -168,7 +175,7 @@ impl Service {
     /// service's root. The service never ends the process.
     ///
     /// # Errors
-    /// [`ServiceError::Store`] and [`ServiceError::Start`].
+    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
     pub async fn start_linked(
         settings: Settings,
         store: Store,
@@ -193,6 +200,29 @@ impl Service {
         let BlockingParts { group_commit, committing, blocking } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
+        let key_cipher = sign_in.key_cipher.clone();
+        let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
+        let sign_in_state = Arc::new(SignInState::new(SignInParts {
+            instance: instance.clone(),
+            settings: sign_in,
+            records: Arc::clone(&records),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+            blocking: blocking.clone(),
+        }));
+        // Without the keys the service could sign nothing, and every sign-in would end in an error.
+        if let Err(error) = publish_stored(&sign_in_state) {
+            drop((sign_in_state, records, group_commit));
+            // When this returns, the store can be opened again.
+            if let Some(thread) = committing {
+                let _ = spawn_blocking(move || thread.join()).await;
+            }
+            return Err(match error {
+                SignInError::Store(error) => ServiceError::Store(error),
+                SignInError::Signing(error) => ServiceError::SigningKeys(error),
+                error => ServiceError::Start { instance, reason: error.to_string() },
+            });
+        }
         let state = RegistryState::new(RegistryParts {
             instance: instance.clone(),
             rules,
@@ -206,8 +236,6 @@ impl Service {
             blocking: blocking.clone(),
         });
         let state = state.await?;
-        let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
-        let key_cipher = sign_in.key_cipher.clone();
         let head_signer =
             HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
         let registry = RegistryHandle::new(&state, head_signer, group_commit.clone());
@@ -221,17 +249,9 @@ impl Service {
             registry: registry.clone(),
             chain: chain.clone(),
             records: VerificationRecords::new(store, group_commit.clone()),
-            clock: Arc::clone(&clock),
-            blocking: blocking.clone(),
-        })?;
-        let sign_in_state = Arc::new(SignInState::new(SignInParts {
-            instance: instance.clone(),
-            settings: sign_in,
-            records,
             clock,
-            random,
             blocking,
-        }));
+        })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
         let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state);

@@ -288,7 +288,7 @@ fn legacy_roots_count_until_nothing_newer_was_heard_for_too_long() {
 }
 
 #[test]
-fn current_roots_count_by_the_rule_of_the_registrys_version() {
+fn current_roots_count_by_the_rule_of_their_registry() {
     use RootJudgement::{Published, Unknown};
     let old = |age| Err(Unavailable::Old { source_name: "a contract".into(), age });
     let recorded = followed(RootRule::Current { start: WindowStart::Recorded });

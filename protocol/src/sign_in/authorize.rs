@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 use super::pkce;
 use super::response::{ResponseMode, ResponseType, Target};
 use crate::encode_fields;
-use crate::net::is_loopback_host;
+use crate::net::{authority, is_loopback_host};
 use crate::time::UnixSeconds;
 
 /// The parameters that this provider recognizes. Each can occur once; other parameters are ignored.
@@ -232,8 +232,7 @@ impl AuthorizationRequest {
 
 /// Whether a redirect URI leads to a program on the person's own device.
 fn is_loopback(redirect_uri: &str) -> bool {
-    let rest = redirect_uri.split_once("://").map_or("", |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let authority = authority(redirect_uri);
     let host = match authority.find(']') {
         Some(end) => &authority[..=end],
         None => authority.split(':').next().unwrap_or_default(),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::encoding::{DecodeError, Encoding};
 use crate::ids::Nullifier;
+use crate::net::authority;
 use crate::time::UnixSeconds;
 use crate::{encode_enum, encode_fields};
 
@@ -100,6 +101,12 @@ pub struct Person {
 encode_fields!(Person { nullifier, level, auth_time });
 
 impl Person {
+    /// Whether the sign-in of this person has ended, when the operator has ended all sign-ins whose
+    /// proof was accepted at `sessions_ended_at` or before.
+    pub fn has_ended(&self, sessions_ended_at: Option<UnixSeconds>) -> bool {
+        sessions_ended_at.is_some_and(|ended_at| self.auth_time <= ended_at)
+    }
+
     /// The subject: `0x` and 64 lower-case hex digits.
     pub fn subject(&self) -> String {
         format!("{:#066x}", self.nullifier)
@@ -122,8 +129,7 @@ pub struct Provider {
 impl Provider {
     /// The host of the issuer: the domain of the claim `email`.
     pub fn host(&self) -> &str {
-        let rest = self.issuer.split_once("://").map_or(self.issuer.as_str(), |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = authority(&self.issuer);
         // A port may follow the host; an IPv6 address in brackets has colons of its own.
         match authority.rsplit_once(':') {
             Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

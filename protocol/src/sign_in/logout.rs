@@ -3,6 +3,7 @@
 use super::authorize::LONGEST_KEPT;
 use super::error::{ErrorKind, SignInRejection};
 use super::parameters::Parameters;
+use super::response::query_separator;
 
 /// The parameters of a logout request that this provider recognizes. Each can occur once.
 const KNOWN: [&str; 7] =
@@ -91,12 +92,7 @@ impl LogoutRequest {
 fn with_state(uri: &str, state: Option<&str>) -> String {
     let Some(state) = state else { return uri.to_owned() };
     let state: String = form_urlencoded::byte_serialize(state.as_bytes()).collect();
-    let separator = match uri.split_once('?') {
-        None => "?",
-        Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
-        Some(_) => "&",
-    };
-    format!("{uri}{separator}state={state}")
+    format!("{uri}{}state={state}", query_separator(uri))
 }
 
 #[cfg(test)]

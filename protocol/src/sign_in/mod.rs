@@ -7,7 +7,7 @@
 //! | [`authorize`] | which authorization requests are valid, and where rejections are sent |
 //! | [`response`] | response types and modes, and the delivery of a response to the redirect URI |
 //! | [`logout`] | which requests may end a browser's session, and where the browser goes then |
-//! | [`proof_request`] | what an authenticator is told about what began a sign-in |
+//! | [`proof_request`] | the request that an authenticator gets, plain and signed |
 //! | [`records`] | the stored records of the provider |
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |

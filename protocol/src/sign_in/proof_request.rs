@@ -1,24 +1,119 @@
-//! What an authenticator is told about a sign-in besides the proof, and how it says where the
-//! request came from.
+//! Proof requests: what an authenticator gets about a sign-in, and how it says where the request
+//! came from.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::{ErrorKind, SignInRejection};
-use crate::encode_fields;
+use crate::net::network_text;
 use crate::time::UnixSeconds;
+use crate::verification::Environment;
+use crate::{U256, encode_enum, encode_fields};
 
 /// The header `typ` of a signed proof request. Tokens have other types, so neither can stand for
 /// the other (RFC 8725, section 3.11).
 pub const REQUEST_TYPE: &str = "selfsame-request+jwt";
 
-/// The most characters of a browser's own words that are kept.
+/// The most characters of a header `User-Agent` that are kept.
 pub const LONGEST_USER_AGENT: usize = 200;
 
+/// A proof request as an authenticator reads it (interface description, section 4.1.3). The plain
+/// and the signed form have these members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInRequest {
+    /// Id of the application that the person signs in to.
+    pub app_id: String,
+    /// Name of the application, for the person.
+    pub app_name: String,
+    /// Action that the proof has to be for; empty for a legacy proof.
+    pub action: String,
+    /// Signal of the proof: 32 random bytes as `0x` and 64 hex digits.
+    pub signal: String,
+    /// Nonce of a current proof.
+    #[serde(with = "crate::number")]
+    pub nonce: U256,
+    /// Accepted protocol versions of the proof: `3.0` is legacy, `4.0` is current.
+    pub protocol_versions: Vec<String>,
+    /// Environment that the proof has to be for.
+    pub environment: Environment,
+    /// Scopes that the person grants with the proof, separated by spaces.
+    pub scopes: String,
+    /// When the request expires.
+    pub expires_at: UnixSeconds,
+    /// URL that the answer is posted to.
+    pub answer_url: String,
+    /// Host that the response goes to, with its port if the redirect URI names one.
+    pub redirect_host: String,
+    /// What began the sign-in.
+    pub initiator: Initiator,
+    /// Whether the proof may come from another device than the browser's.
+    pub cross_device: CrossDevice,
+}
+
+encode_fields!(SignInRequest {
+    app_id,
+    app_name,
+    action,
+    signal,
+    nonce,
+    protocol_versions,
+    environment,
+    scopes,
+    expires_at,
+    answer_url,
+    redirect_host,
+    initiator,
+    cross_device
+});
+
+impl SignInRequest {
+    /// Whether a legacy proof is asked for.
+    pub fn is_legacy(&self) -> bool {
+        self.protocol_versions.iter().any(|version| version == "3.0")
+    }
+}
+
+/// The claims of the signed form: the request, and who signed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignedRequest {
+    /// The issuer, whose keys are at `{iss}/jwks`.
+    pub iss: String,
+    /// The request.
+    #[serde(flatten)]
+    pub request: SignInRequest,
+}
+
+/// What the address of a proof request answers: the request in its plain and its signed form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestForms {
+    /// The plain form, which any page can imitate.
+    #[serde(flatten)]
+    pub plain: SignInRequest,
+    /// Whether a proof or a refusal was accepted. Every later answer is rejected.
+    pub answered: bool,
+    /// The signed form: a JWS of type [`REQUEST_TYPE`] in the compact form, with the claims of
+    /// [`SignedRequest`].
+    #[serde(rename = "request")]
+    pub signed: String,
+}
+
+/// Whether a sign-in may be answered from another device than the browser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrossDevice {
+    /// Proofs from any device are accepted.
+    #[default]
+    Allow,
+    /// Only proofs from the browser's own device are accepted.
+    Deny,
+}
+
+encode_enum!(CrossDevice { Allow = 0, Deny = 1 } of "a rule for other devices");
+
 /// What began a sign-in, for the person who is asked for the proof. It helps the person to
-/// recognize a request that somewhere else began; a browser can claim any words.
+/// recognize a request that was begun elsewhere. A browser can claim any `User-Agent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Initiator {
     /// The network that the request came from, in CIDR notation: the first 24 bits of an IPv4
@@ -38,18 +133,7 @@ impl Initiator {
     pub fn new(source: Option<IpAddr>, user_agent: Option<&str>, time: UnixSeconds) -> Self {
         let shown = |character: char| if matches!(character, ' '..='~') { character } else { '?' };
         let user_agent = user_agent.unwrap_or_default().chars().take(LONGEST_USER_AGENT).map(shown).collect();
-        Self { network: source.map(shown_network).unwrap_or_default(), user_agent, time }
-    }
-}
-
-/// The network of an address, wide enough that it does not identify a household.
-fn shown_network(source: IpAddr) -> String {
-    match source.to_canonical() {
-        IpAddr::V4(address) => {
-            let [a, b, c, _] = address.octets();
-            format!("{a}.{b}.{c}.0/24")
-        }
-        IpAddr::V6(address) => format!("{}/48", Ipv6Addr::from_bits(address.to_bits() >> 80 << 80)),
+        Self { network: source.map(network_text).unwrap_or_default(), user_agent, time }
     }
 }
 
@@ -87,18 +171,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_initiator_shows_a_network_and_bounded_printable_words() {
-        let of = |source: &str, words: &str| {
+    fn an_initiator_shows_a_network_and_bounded_printable_text() {
+        let of = |source: &str, user_agent: &str| {
             let source = source.parse().expect("an address");
-            let Initiator { network, user_agent, .. } = Initiator::new(Some(source), Some(words), UnixSeconds(1));
+            let Initiator { network, user_agent, .. } = Initiator::new(Some(source), Some(user_agent), UnixSeconds(1));
             (network, user_agent)
         };
-        let pair = |network: &str, words: &str| (network.to_owned(), words.to_owned());
+        let pair = |network: &str, user_agent: &str| (network.to_owned(), user_agent.to_owned());
         assert_eq!(of("192.0.2.77", "Browser/1 (X; Y)"), pair("192.0.2.0/24", "Browser/1 (X; Y)"));
         assert_eq!(of("::ffff:192.0.2.77", ""), pair("192.0.2.0/24", ""));
         assert_eq!(of("2001:db8:1:2:3::4", "a\u{1b}[2Jb\u{e9}"), pair("2001:db8:1::/48", "a?[2Jb?"));
         assert_eq!(of("192.0.2.77", &"w".repeat(500)).1.len(), LONGEST_USER_AGENT);
         assert_eq!(Initiator::new(None, None, UnixSeconds(1)).network, "");
+    }
+
+    #[test]
+    fn the_two_forms_of_a_request_differ_by_their_own_members_only() {
+        let plain = SignInRequest {
+            app_id: "app_a".to_owned(),
+            app_name: "An application".to_owned(),
+            action: String::new(),
+            signal: "0x01".to_owned(),
+            nonce: U256::from(255),
+            protocol_versions: vec!["3.0".to_owned()],
+            environment: Environment::Staging,
+            scopes: "openid".to_owned(),
+            expires_at: UnixSeconds(7),
+            answer_url: "https://id.example/proof".to_owned(),
+            redirect_host: "app.example".to_owned(),
+            initiator: Initiator::default(),
+            cross_device: CrossDevice::Deny,
+        };
+        let members = json!({
+            "app_id": "app_a", "app_name": "An application", "action": "", "signal": "0x01", "nonce": "0xff",
+            "protocol_versions": ["3.0"], "environment": "staging", "scopes": "openid", "expires_at": 7,
+            "answer_url": "https://id.example/proof", "redirect_host": "app.example",
+            "initiator": {"network": "", "user_agent": "", "time": 0}, "cross_device": "deny",
+        });
+        let with = |more: Value| {
+            let mut members = members.clone();
+            members.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            members
+        };
+        let signed = SignedRequest { iss: "https://id.example".to_owned(), request: plain.clone() };
+        assert_eq!(json!(signed), with(json!({"iss": "https://id.example"})));
+        let forms = RequestForms { plain: plain.clone(), answered: true, signed: "a.b.c".to_owned() };
+        assert_eq!(json!(forms), with(json!({"answered": true, "request": "a.b.c"})));
+        assert_eq!(serde_json::from_value::<RequestForms>(json!(forms)).expect("the same members"), forms);
+        assert!(plain.is_legacy());
     }
 
     #[test]

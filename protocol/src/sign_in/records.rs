@@ -2,7 +2,7 @@
 
 use super::authorize::{AuthorizationRequest, KeptRequest};
 use super::claims::{Person, Scopes};
-use super::proof_request::Initiator;
+use super::proof_request::{Initiator, SignInRequest};
 use super::response::ResponseType;
 use crate::time::UnixSeconds;
 use crate::verification::{Environment, ProofKind};
@@ -39,12 +39,14 @@ encode_fields!(Transaction { request, secret_hash, signal, initiator, opened, an
 pub struct OpenedRequest {
     /// When an authenticator first opened it.
     pub at: UnixSeconds,
-    /// The signed request, a JWS in the compact form. It is signed once, so that opening it again
-    /// costs no signature.
+    /// The request. A change of the configuration does not change it any more.
+    pub request: SignInRequest,
+    /// The signed form of it, a JWS in the compact form. It is signed again only when its key was
+    /// revoked, so that opening it again costs no signature.
     pub signed: String,
 }
 
-encode_fields!(OpenedRequest { at, signed });
+encode_fields!(OpenedRequest { at, request, signed });
 
 /// A person's answer to an authorization request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,8 +232,11 @@ encode_fields!(SigningKeys { keys, sessions_ended_at } version 1 of "signing key
 pub struct SigningKey {
     /// The `kid`: base64url of the first 16 bytes of SHA-256 of the modulus.
     pub id: String,
-    /// The RSA key in PKCS #1, DER.
-    pub private_key: Vec<u8>,
+    /// The public key in PKCS #1, DER.
+    pub public_key: Vec<u8>,
+    /// The private key in PKCS #1, DER, encrypted when the service has a key for that; `None` from
+    /// the retirement on, because a retired key signs nothing any more.
+    pub private_key: Option<Vec<u8>>,
     /// When the key was published.
     pub published_at: UnixSeconds,
     /// When the key began to sign; `None` for the next key.
@@ -240,7 +245,7 @@ pub struct SigningKey {
     pub retired_at: Option<UnixSeconds>,
 }
 
-encode_fields!(SigningKey { id, private_key, published_at, promoted_at, retired_at });
+encode_fields!(SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at });
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -283,9 +288,9 @@ impl SigningKeys {
         Self { keys: vec![SigningKey { promoted_at: Some(now), ..current }, next], sessions_ended_at: None }
     }
 
-    /// Retires the current key, promotes the next one and publishes `new` after it. Removes the
-    /// keys whose last token has expired. `token_lifetime` is in seconds; with `force` the age of
-    /// the next key does not matter.
+    /// Retires the current key and forgets its private part, promotes the next one and publishes
+    /// `new` after it. Removes the keys whose last token has expired. `token_lifetime` is in
+    /// seconds; with `force` the age of the next key does not matter.
     ///
     /// # Errors
     /// The next key was published less than [`LEAST_PUBLICATION`] seconds ago, and `force` is
@@ -303,7 +308,10 @@ impl SigningKeys {
         let mut keys: Vec<SigningKey> = self.without_expired(now, token_lifetime).keys;
         for key in &mut keys {
             match key.promoted_at {
-                Some(_) => key.retired_at = key.retired_at.or(Some(now)),
+                Some(_) => {
+                    key.retired_at = key.retired_at.or(Some(now));
+                    key.private_key = None;
+                }
                 None => key.promoted_at = Some(now),
             }
         }
@@ -318,11 +326,9 @@ impl SigningKeys {
     /// # Errors
     /// No key has this id.
     pub fn revoke(&self, id: &str, new: SigningKey, now: UnixSeconds, end_sessions: bool) -> Result<Self, UnknownKey> {
-        if self.keys.iter().all(|key| key.id != id) {
-            return Err(UnknownKey { id: id.to_owned() });
-        }
+        self.check_known(id)?;
         let keys = self.keys.iter().filter(|key| key.id != id).cloned().collect();
-        let sessions_ended_at = if end_sessions { Some(now) } else { self.sessions_ended_at };
+        let sessions_ended_at = self.ended_at(now, end_sessions);
         let mut left = Self { keys, sessions_ended_at };
         if left.next().is_none() {
             left.keys.push(new.clone());
@@ -335,9 +341,25 @@ impl SigningKeys {
         Ok(left)
     }
 
-    /// Whether a person's sign-in was ended with a signing key.
-    pub fn has_ended(&self, person: &Person) -> bool {
-        self.sessions_ended_at.is_some_and(|ended_at| person.auth_time <= ended_at)
+    /// Removes all keys at once, also those that cannot be read. With `end_sessions` all sign-ins
+    /// up to `now` end.
+    pub fn revoke_all(&self, now: UnixSeconds, end_sessions: bool) -> Self {
+        Self { keys: Vec::new(), sessions_ended_at: self.ended_at(now, end_sessions) }
+    }
+
+    /// Checks that a key has this id.
+    ///
+    /// # Errors
+    /// No key has this id.
+    pub fn check_known(&self, id: &str) -> Result<(), UnknownKey> {
+        let is_known = self.keys.iter().any(|key| key.id == id);
+        if is_known { Ok(()) } else { Err(UnknownKey { id: id.to_owned() }) }
+    }
+
+    /// The new [`SigningKeys::sessions_ended_at`]. What has ended stays so when the clock is set
+    /// back.
+    fn ended_at(&self, now: UnixSeconds, end_sessions: bool) -> Option<UnixSeconds> {
+        if end_sessions { self.sessions_ended_at.max(Some(now)) } else { self.sessions_ended_at }
     }
 
     /// Checks that the next key was published long enough for clients to have fetched it.
@@ -367,7 +389,14 @@ mod tests {
 
     fn key(id: &str, published_at: u64) -> SigningKey {
         let published_at = UnixSeconds(published_at);
-        SigningKey { id: id.to_owned(), private_key: vec![1], published_at, promoted_at: None, retired_at: None }
+        SigningKey {
+            id: id.to_owned(),
+            public_key: vec![2],
+            private_key: Some(vec![1]),
+            published_at,
+            promoted_at: None,
+            retired_at: None,
+        }
     }
 
     fn ids(keys: &SigningKeys) -> Vec<&str> {
@@ -395,6 +424,24 @@ mod tests {
         assert!(keys.revoke("x", key("d", 3700), now, false).is_err());
         let ended = keys.revoke("a", key("d", 3700), now, true).expect("a known key");
         assert_eq!(ended.sessions_ended_at, Some(now));
+        let earlier = UnixSeconds(3650);
+        for (end_sessions, ended_at) in [(false, Some(now)), (true, Some(now))] {
+            let revoked = ended.revoke("b", key("e", 3700), earlier, end_sessions).expect("a known key");
+            assert_eq!(revoked.sessions_ended_at, ended_at, "the clock was set back");
+            let none = ended.revoke_all(earlier, end_sessions);
+            assert_eq!((none.keys.len(), none.sessions_ended_at), (0, ended_at));
+        }
+        assert_eq!(keys.revoke_all(now, true).sessions_ended_at, Some(now));
+    }
+
+    /// A stolen store or backup then has no private key that is older than the last rotation.
+    #[test]
+    fn a_retired_key_has_no_private_part() {
+        let mut keys = SigningKeys::first(key("a", 0), key("b", 0), UnixSeconds(0));
+        for (new, has_private) in [("c", vec![false, true, true]), ("d", vec![false, false, true, true])] {
+            keys = keys.rotate(key(new, 5), UnixSeconds(5), 3600, true).expect("forced");
+            assert_eq!(keys.keys.iter().map(|key| key.private_key.is_some()).collect::<Vec<_>>(), has_private);
+        }
     }
 
     #[test]

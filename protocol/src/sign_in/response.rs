@@ -1,5 +1,7 @@
 //! Response types and modes, and the delivery of a response to the redirect URI.
 
+use std::fmt;
+
 use form_urlencoded::Serializer;
 
 use crate::encode_enum;
@@ -116,7 +118,7 @@ pub struct Target {
 crate::encode_fields!(Target { redirect_uri, mode, state });
 
 /// A response, as the browser carries it to the redirect URI.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// The browser is redirected to `location`.
     Redirect {
@@ -132,6 +134,22 @@ pub enum Delivery {
     },
 }
 
+impl fmt::Debug for Delivery {
+    /// The redirect URI and the names of the fields: a response contains codes and tokens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirect { location } => {
+                let uri = location.split(['?', '#']).next().unwrap_or_default();
+                f.debug_struct("Redirect").field("uri", &uri).finish_non_exhaustive()
+            }
+            Self::Post { action, fields } => {
+                let names: Vec<_> = fields.iter().map(|(name, _)| name).collect();
+                f.debug_struct("Post").field("action", action).field("fields", &names).finish()
+            }
+        }
+    }
+}
+
 impl Target {
     /// The delivery of a response with these fields, followed by the state and the issuer (RFC
     /// 9207).
@@ -142,14 +160,19 @@ impl Target {
         let separator = match self.mode {
             ResponseMode::FormPost => return Delivery::Post { action: uri.clone(), fields },
             ResponseMode::Fragment => "#",
-            ResponseMode::Query => match uri.split_once('?') {
-                None => "?",
-                // A registered URI may have a query, which is kept.
-                Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
-                Some(_) => "&",
-            },
+            ResponseMode::Query => query_separator(uri),
         };
         let parameters = Serializer::new(String::new()).extend_pairs(fields).finish();
         Delivery::Redirect { location: format!("{uri}{separator}{parameters}") }
+    }
+}
+
+/// What comes between a registered URI and further parameters of its query. A query that the URI
+/// has is kept.
+pub(super) fn query_separator(uri: &str) -> &'static str {
+    match uri.split_once('?') {
+        None => "?",
+        Some((_, query)) if query.is_empty() || query.ends_with('&') => "",
+        Some(_) => "&",
     }
 }

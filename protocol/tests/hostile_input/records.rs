@@ -24,7 +24,7 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::Initiator;
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, MOST_SIGN_INS, OpenedRequest, SigningKey,
     SigningKeys, Transaction,
@@ -180,6 +180,8 @@ records! {
     kept_requests: KeptRequest,
     answers: Answer,
     initiators: Initiator,
+    rules_for_other_devices: CrossDevice,
+    sign_in_requests: SignInRequest,
     opened_requests: OpenedRequest,
     transactions: Transaction,
     authorization_codes: AuthorizationCode,

@@ -28,7 +28,7 @@ use selfsame_protocol::registry::{
 };
 use selfsame_protocol::sign_in::authorize::KeptRequest;
 use selfsame_protocol::sign_in::claims::{Person, Scopes, VerificationLevel};
-use selfsame_protocol::sign_in::proof_request::Initiator;
+use selfsame_protocol::sign_in::proof_request::{CrossDevice, Initiator, SignInRequest};
 use selfsame_protocol::sign_in::records::{
     AccessToken, Answer, AuthorizationCode, BrowserSession, ClientSession, OpenedRequest, SigningKey, SigningKeys,
     Transaction,
@@ -191,6 +191,18 @@ mapped! {
     Scopes = any::<[bool; 2]>().prop_map(|[email, profile]| Self { email, profile }),
     ResponseType = prop::sample::select(Self::SUPPORTED.to_vec())
         .prop_map(|text| Self::parse(text).expect("supported")),
+    // A tuple has at most twelve strategies.
+    SignInRequest = ([(); 5].map(|()| String::any()), U256::any(), Vec::<String>::any(), Environment::any(),
+        UnixSeconds::any(), [(); 2].map(|()| String::any()), Initiator::any(), CrossDevice::any()).prop_map(
+        |(texts, nonce, protocol_versions, environment, expires_at, places, initiator, cross_device)| {
+            let [app_id, app_name, action, signal, scopes] = texts;
+            let [answer_url, redirect_host] = places;
+            Self {
+                app_id, app_name, action, signal, nonce, protocol_versions, environment, scopes, expires_at,
+                answer_url, redirect_host, initiator, cross_device,
+            }
+        }
+    ),
     SealedHeader = (BlockHeader::any(), B256::any()).prop_map(|(header, hash)| Self { header, hash }),
     SealedResult = (BlockResult::any(), B256::any()).prop_map(|(result, hash)| Self { result, hash }),
     GatewayRequestState = prop_oneof![
@@ -233,6 +245,7 @@ one_of! {
     ProofKind: Self::ALL;
     LegacyIdentifier: Self::ALL;
     VerificationLevel: [Self::Orb, Self::Device];
+    CrossDevice: [Self::Allow, Self::Deny];
     ResponseMode: [Self::Query, Self::Fragment, Self::FormPost];
 }
 
@@ -283,13 +296,13 @@ fields! {
     Target { redirect_uri, mode, state }
     KeptRequest { client_id, target, response_type, scopes, nonce, code_challenge, expected_subject }
     Initiator { network, user_agent, time }
-    OpenedRequest { at, signed }
+    OpenedRequest { at, request, signed }
     Transaction { request, secret_hash, signal, initiator, opened, answer, return_hash, is_done }
     AuthorizationCode { client_id, redirect_uri, person, scopes, nonce, code_challenge, valid_until, used_for }
     AccessToken { client_id, person, scopes, issued_at }
     ClientSession { client_id, proof, environment, person, scopes, redirect_uri, response_type }
     BrowserSession { clients }
-    SigningKey { id, private_key, published_at, promoted_at, retired_at }
+    SigningKey { id, public_key, private_key, published_at, promoted_at, retired_at }
     SigningKeys { keys, sessions_ended_at }
     GatewayStatusResponse { request_id, kind, status }
     ConfigResponse {

@@ -6,7 +6,7 @@ const progress = document.getElementById("progress");
 const countdown = document.getElementById("countdown");
 const expires = Number(main.dataset.expires) * 1000;
 
-// Without scripts the link is how one goes on; with them the page does it by itself.
+// In browsers that run no scripts the person follows this link.
 document.getElementById("continue").hidden = true;
 
 function end(text) {
@@ -28,7 +28,7 @@ function show({ state, opened, same_device }) {
     end("Thank you. Your authenticator opens the way back to the application.");
   } else if (state === "answered") {
     end("Thank you. Going back to the application.");
-    // In this page's place: going back leads to the application, and not into a request that was answered.
+    // Replaces this page in the history, so that the button "back" leads to the application.
     location.replace(base + "/complete");
   } else if (state === "over") {
     end("This sign-in is over. Go back to the application to begin again.");
@@ -38,33 +38,33 @@ function show({ state, opened, same_device }) {
   return state !== "waiting";
 }
 
-// Where events do not come through: asking. A moment before each time, so that an answer that comes at once is not asked for
-// without end.
-const again = (seconds = 1) => setTimeout(ask, seconds * 1000);
+// Polls where server-sent events are blocked. Waits a second before each poll, so that an answer that returns at once does not
+// cause a busy loop.
+const again = (seconds = 1) => setTimeout(poll, seconds * 1000);
 
-async function ask() {
+async function poll() {
   let answer;
   try {
     answer = await fetch(base + "/progress", { cache: "no-store" });
   } catch {
-    // The connection broke; the transaction did not.
+    // The transaction continues when a connection breaks.
     return again();
   }
-  // Anything but an end, an overload say, passes.
+  // Errors other than 404 are temporary.
   if (!answer.ok && answer.status !== 404) return again(Number(answer.headers.get("retry-after")) || 1);
   const event = answer.ok ? await answer.json() : { state: "over" };
   if (!show(event)) again();
 }
 
 function follow() {
-  if (!window.EventSource) return ask();
+  if (!window.EventSource) return poll();
   const events = new EventSource(base + "/events");
   events.onmessage = (event) => {
     if (show(JSON.parse(event.data))) events.close();
   };
   events.onerror = () => {
-    // The browser tries again by itself as long as it may; when it gives up, we ask.
-    if (events.readyState === EventSource.CLOSED) ask();
+    // The browser connects again by itself. After an error status it does not, and the page polls.
+    if (events.readyState === EventSource.CLOSED) poll();
   };
 }
 

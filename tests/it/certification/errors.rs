@@ -545,7 +545,7 @@ async fn unknown_paths_and_transactions_are_not_found() {
 
 #[tokio::test]
 async fn requests_over_the_rate_limit_are_refused() {
-    let client = SignInTestClient::start_with(|config| {
+    let client = SignInTestClient::start_with_keys(|config| {
         accept_current_proofs(config);
         config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: Duration::from_secs(60) });
     })
@@ -576,7 +576,7 @@ async fn requests_over_the_rate_limit_are_refused() {
 /// One source cannot use all open sign-ins that the provider allows.
 #[tokio::test]
 async fn one_source_may_not_open_all_sign_ins() {
-    let client = SignInTestClient::start_with(|config| {
+    let client = SignInTestClient::start_with_keys(|config| {
         config.limits.open_sign_ins = 5;
         config.limits.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a network")];
     })
@@ -611,7 +611,7 @@ async fn one_source_may_not_open_all_sign_ins() {
 #[tokio::test]
 async fn a_form_that_never_ends_is_answered_as_temporarily_unavailable() {
     let client =
-        SignInTestClient::start_with(|config| config.limits.request_timeout = Duration::from_millis(200)).await;
+        SignInTestClient::start_with_keys(|config| config.limits.request_timeout = Duration::from_millis(200)).await;
     for path in ["/token", "/introspect", "/userinfo", "/authorize"] {
         // A form that never ends makes the request time out.
         let mut connection = RawHttpConnection::open(client.daemon.addresses[Interface::SignIn]).await;

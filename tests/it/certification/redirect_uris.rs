@@ -21,7 +21,7 @@ const REGISTERED: [&str; 6] = [
 ];
 
 async fn provider() -> SignInTestClient {
-    SignInTestClient::start_with(registered).await
+    SignInTestClient::start_with_keys(registered).await
 }
 
 fn registered(config: &mut Config) {

@@ -475,7 +475,7 @@ pub async fn the_person_refuses(client: &SignInTestClient, flow: Flow) {
     let (cookie, base) = client.transaction_of_page(&browser.authorize(&asked).await);
     let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
     assert_eq!((opened.request().app_id.as_str(), asked.get("redirect_uri")), (APP, Some(CALLBACK)));
-    opened.refuse().await.expect("accepted");
+    opened.refuse(opened.request()).await.expect("accepted");
     let done = client.http.get(format!("{base}/complete")).header("Cookie", cookie).header(ACCEPT, "text/html");
     let done = done.send().await.expect("an answer");
     let cookies: Vec<_> = done.headers().get_all(SET_COOKIE).iter().collect();

@@ -63,7 +63,7 @@ async fn make_all_requests(
     let opened = SignInSession::open(&format!("{base}/request")).await.expect("the sign-in starts");
     let proof = current_proof(&daemon.operator, &daemon.client(), &opened, "alice").await;
     secrets.keep("a proof", proof["responses"][0]["proof"][0].as_str().expect("text"));
-    opened.answer(&proof).await.expect("accepted");
+    opened.answer_from(opened.request(), &proof, false).await.expect("accepted");
     let done = send(http.get(format!("{base}/complete")).header("Cookie", format!("{name}={secret}"))).await;
     let (session_name, session) = cookie_of(&done);
     let session = format!("{session_name}={}", secrets.keep("a session's secret", &session));

@@ -205,7 +205,8 @@ impl TrackedSignIn {
             self.proof = proof(self.session(), &self.person, party, choices);
         }
         self.stage = SignInStage::Answering;
-        match self.session().answer(&self.proof).await {
+        let session = self.session();
+        match session.answer_from(session.request(), &self.proof, false).await.map(drop) {
             // The earlier answer arrived, but not the daemon's reply.
             Err(error) if was_sent && error.to_string().contains("has been answered") => {
                 self.stage = SignInStage::Answered
