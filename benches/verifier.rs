@@ -18,6 +18,7 @@ use ark_bn254::{Bn254, Fr, G1Affine, G2Affine};
 use ark_ec::pairing::Pairing;
 use ark_ec::{AffineRepr, CurveGroup};
 use selfsame_protocol::U256;
+use selfsame_protocol::groth16::check::SMALLEST_BATCH;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, LEGACY_INPUTS};
 use selfsame_protocol::groth16::simulator::Simulator;
 use selfsame_protocol::groth16::{Claim, PreparedKey, Proof};
@@ -26,7 +27,7 @@ use selfsame_protocol::verification::hash::hash_to_field;
 /// Number of times that a line and its yardstick are measured in turns.
 const SAMPLES: usize = 15;
 
-/// Number of proofs in a batch.
+/// Number of proofs in the largest batch of the verifier pool.
 const BATCH: usize = 64;
 
 fn main() {
@@ -65,7 +66,7 @@ fn measure() {
         });
         let bad = bad_claims(&claims);
         for (kind, every) in [("good", 0), ("bad", 1), ("good and bad 1:1", 2), ("one of them bad", BATCH)] {
-            for batch in [16, 32, BATCH] {
+            for batch in [SMALLEST_BATCH, BATCH] {
                 let claims: Vec<Claim> = std::iter::zip(&claims, &bad)
                     .enumerate()
                     .take(batch)

@@ -11,6 +11,7 @@ mod bad_input;
 mod bodies;
 mod certification;
 mod chain_contracts;
+mod chain_following;
 mod chain_node;
 mod chain_on_anvil;
 mod claims;

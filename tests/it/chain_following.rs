@@ -1,0 +1,311 @@
+//! A daemon that follows contracts: proofs verify when the chain has published what they need, and
+//! what is answered while it has not, or while nodes fail.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use selfsame::config::{Chain, Config};
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::prove::{self, LegacyRequest, ProofParameters, SimulatedParty};
+use serde_json::{Value, json};
+
+use crate::anvil::Anvil;
+use crate::chain_contracts::GENERATOR;
+use crate::chain_contracts::abi::IdentityManager;
+use crate::fake_contracts::{FakeOprfKey, issuer_key, manager_root, oprf_key, registry_root};
+use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault};
+use crate::harness::{operator_token, run};
+use crate::test_accounts::key;
+use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, random, uniqueness};
+
+const MANAGER: Address = Address::repeat_byte(0x11);
+const REGISTRY: Address = Address::repeat_byte(0x22);
+const ISSUERS: Address = Address::repeat_byte(0x33);
+const OPRF_KEYS: Address = Address::repeat_byte(0x44);
+
+/// Seconds for which the contracts accept a replaced root.
+const WINDOW: u64 = 3600;
+
+/// How often a request is repeated until the daemon has seen what happened on the chain.
+const TRIES: usize = 400;
+
+/// The chain as a configuration names it, with a contract of each kind and a second between looks.
+fn chain(urls: &[&str], agree: usize, manager: Address) -> Chain {
+    let contract = |name: &str, kind: &str, address: Address, more: &str| {
+        format!(
+            "[[contracts]]\nname = '{name}'\nkind = '{kind}'\naddress = '{address:#x}'\nenvironment = 'staging'\n\
+             interval = '1s'\n{more}\n"
+        )
+    };
+    let text = [
+        format!("name = 'local'\nchain_id = 480\nrpc = {urls:?}\nagree = {agree}\nrequest_timeout = '2s'\n"),
+        contract("orb", "identity_manager", manager, "identifiers = ['orb']"),
+    ];
+    toml::from_str(&text.concat()).expect("a chain")
+}
+
+/// The same with the contracts of current proofs.
+fn chain_of_current_proofs(url: &str) -> Chain {
+    let contract = |name: &str, kind: &str, address: Address| {
+        format!(
+            "[[contracts]]\nname = '{name}'\nkind = '{kind}'\naddress = '{address:#x}'\nenvironment = 'staging'\n\
+             interval = '1s'\n"
+        )
+    };
+    let text = [
+        format!("name = 'local'\nchain_id = 480\nrpc = ['{url}']\n"),
+        contract("registry", "registry", REGISTRY),
+        contract("issuers", "issuers", ISSUERS),
+        contract("oprf-keys", "oprf_keys", OPRF_KEYS),
+    ];
+    toml::from_str(&text.concat()).expect("a chain")
+}
+
+/// A node whose chain has the manager, with root 1.
+async fn manager_node() -> FakeNode {
+    let mut chain = FakeChain::new(480);
+    chain.mine(manager_root(MANAGER, U256::ZERO, U256::from(1), WINDOW));
+    chain.mine_empty(3);
+    FakeNode::start(chain).await
+}
+
+/// A client of a daemon that follows a chain and no configured root, with the time of the chain.
+async fn following(change: impl FnOnce(&mut Config)) -> VerificationClient {
+    let client = VerificationClient::start_with(|config| {
+        config.trusted_roots.clear();
+        change(config);
+    })
+    .await;
+    set_clock(&client, GENESIS_TIME + 60);
+    client
+}
+
+fn set_clock(client: &VerificationClient, time: u64) {
+    client.daemon.clock.set(Duration::from_secs(time));
+}
+
+/// A genuine legacy proof of a person, and the root of the tree that it was made against.
+fn legacy_proof(person: &str) -> (U256, Value) {
+    let asked =
+        ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
+    let LegacyRequest { root, body } = prove::legacy(&key(person), &asked, &mut random()).expect("a proof");
+    (root.to_number(), body)
+}
+
+/// Repeats a request until its answer is as expected.
+async fn ask_until(
+    client: &VerificationClient,
+    request: &Value,
+    expected: impl Fn(&VerificationAnswer) -> bool,
+) -> VerificationAnswer {
+    let mut answer = client.ask(DEV_APP, request).await;
+    for _ in 0..TRIES {
+        if expected(&answer) {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        answer = client.ask(DEV_APP, request).await;
+    }
+    panic!("the last answer: {answer:?}");
+}
+
+fn is_verified(answer: &VerificationAnswer) -> bool {
+    answer.status == 200
+}
+
+fn is_unavailable(answer: &VerificationAnswer) -> bool {
+    (answer.status, answer.code()) == (503, "verifier_unavailable")
+}
+
+fn is_unknown_root(answer: &VerificationAnswer) -> bool {
+    answer.body["results"][0]["code"] == "invalid_merkle_root"
+}
+
+async fn status(client: &VerificationClient) -> Value {
+    let token = operator_token(client.folder.path());
+    let request = client.http.get(client.daemon.operator("/status")).bearer_auth(token);
+    request.send().await.expect("an answer").json().await.expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_legacy_proof_verifies_when_its_root_is_published() {
+    let node = manager_node().await;
+    let client = following(|config| config.chains = vec![chain(&[&node.url], 1, MANAGER)]).await;
+    let (root, proof) = legacy_proof("alice");
+    let refused = ask_until(&client, &proof, is_unknown_root).await;
+    let detail = refused.body["results"][0]["detail"].as_str().expect("text");
+    assert!(detail.contains("is not a root that local/orb published lately"), "{detail}");
+    node.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    ask_until(&client, &proof, is_verified).await;
+    // It is one of orb credentials, whatever the request says.
+    let mut device = proof.clone();
+    device["responses"][0]["identifier"] = json!("device");
+    assert_eq!(client.ask(DEV_APP, &device).await.item_code(), "invalid_merkle_root");
+
+    // A replaced root counts by its age.
+    node.chain().mine(manager_root(MANAGER, root, U256::from(2), WINDOW));
+    let mut fresh = proof.clone();
+    fresh["responses"][0]["max_age"] = json!(3600);
+    assert_eq!(client.ask(DEV_APP, &fresh).await.status, 200);
+
+    // A reorganization takes the root away.
+    node.chain().reorganize(2);
+    node.chain().mine_empty(3);
+    ask_until(&client, &proof, is_unknown_root).await;
+
+    // What the operator took back does not count, although the chain has it again.
+    node.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    ask_until(&client, &proof, is_verified).await;
+    let removal = json!({"root": format!("{root:#x}"), "kind": "legacy", "environment": "staging"});
+    assert_eq!(client.post_to_operator("/roots/remove", &removal).await.0, 200);
+    assert_eq!(client.ask(DEV_APP, &proof).await.item_code(), "invalid_merkle_root");
+    client.daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_nodes_known_roots_count_for_the_window_and_unknown_ones_are_not_judged() {
+    let node = manager_node().await;
+    let client = following(|config| config.chains = vec![chain(&[&node.url], 1, MANAGER)]).await;
+    let (root, proof) = legacy_proof("alice");
+    node.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    ask_until(&client, &proof, is_verified).await;
+    let (_, unknown) = legacy_proof("bob");
+    let published = node.chain().head().time.0;
+
+    node.chain().fault = Some(NodeFault::Hang);
+    let unavailable = ask_until(&client, &unknown, is_unavailable).await;
+    let detail = unavailable.body["detail"].as_str().expect("text");
+    assert!(detail.starts_with("the newest known block of local/orb is "), "{detail}");
+    set_clock(&client, published + WINDOW);
+    ask_until(&client, &proof, is_verified).await;
+    set_clock(&client, published + WINDOW + 1);
+    assert!(is_unavailable(&client.ask(DEV_APP, &proof).await));
+    let seen = status(&client).await;
+    assert_eq!(seen["chains"][0]["sources"][0]["state"], "stale", "{seen}");
+    let operator = client.daemon.operator("");
+    let data = client.folder.path().to_str().expect("UTF-8").to_owned();
+    let shown = tokio::task::spawn_blocking(move || {
+        run(&["chain", "status", "--operator", &operator, "--data", &data])
+    });
+    let (success, text) = shown.await.expect("no panic");
+    assert!(!success && text.contains("local/orb") && text.contains("stale"), "{text}");
+
+    // The node is back, and the chain went on.
+    {
+        let mut chain = node.chain();
+        chain.fault = None;
+        chain.mine_at(published + WINDOW, manager_root(MANAGER, root, U256::from(9), WINDOW));
+    }
+    ask_until(&client, &proof, is_verified).await;
+    ask_until(&client, &unknown, is_unknown_root).await;
+    client.daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_followed_survives_a_restart_without_nodes() {
+    let node = manager_node().await;
+    let url = node.url.clone();
+    let client = following(|config| config.chains = vec![chain(&[&url], 1, MANAGER)]).await;
+    let (root, proof) = legacy_proof("alice");
+    node.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    ask_until(&client, &proof, is_verified).await;
+    drop(node);
+    let client = client
+        .restart_with(|config| {
+            config.trusted_roots.clear();
+            config.chains = vec![chain(&[&url], 1, MANAGER)];
+        })
+        .await;
+    set_clock(&client, GENESIS_TIME + 60);
+    assert_eq!(client.ask(DEV_APP, &proof).await.status, 200);
+    client.daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lies_is_outvoted() {
+    let (first, second, liar) = (manager_node().await, manager_node().await, manager_node().await);
+    let urls = [&*liar.url, &*first.url, &*second.url];
+    let client = following(|config| config.chains = vec![chain(&urls, 2, MANAGER)]).await;
+    let (root, proof) = legacy_proof("alice");
+    liar.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    ask_until(&client, &proof, is_unknown_root).await;
+    for node in [&first, &second] {
+        node.chain().mine_empty(1);
+        node.chain().mine(manager_root(MANAGER, U256::from(1), root, WINDOW));
+    }
+    ask_until(&client, &proof, is_verified).await;
+    client.daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_current_proof_verifies_with_a_followed_root_and_followed_keys() {
+    let root = U256::from(77);
+    let mut first = FakeChain::new(480);
+    first.mine(registry_root(REGISTRY, root, GENESIS_TIME + 2, WINDOW).and(issuer_key(ISSUERS, 1, None)));
+    let node = FakeNode::start(first).await;
+    let url = node.url.clone();
+    let client = following(|config| {
+        config.chains = vec![chain_of_current_proofs(&url)];
+        config.issuers.retain(|issuer| issuer.id == 1 && issuer.environments().contains(&Environment::Staging));
+        config.issuers.iter_mut().for_each(|issuer| issuer.public_key = None);
+        config.relying_parties.iter_mut().for_each(|party| party.oprf_public_key = None);
+    })
+    .await;
+    let rp_id = selfsame_protocol::verification::RelyingPartyId::derived_from(DEV_APP);
+    let party = SimulatedParty {
+        seed: "integration tests".to_owned(),
+        rp_id,
+        oprf_public_key: GENERATOR,
+        issuer_schema_id: 1,
+        identifier: "proof_of_human".to_owned(),
+        issuer_public_key: GENERATOR,
+        root: selfsame_protocol::tree::Root::from_number(root),
+    };
+    let proof = uniqueness("alice", "vote", &party);
+    let code = |answer: &VerificationAnswer| answer.code().to_owned();
+
+    node.chain().mine(oprf_key(OPRF_KEYS, rp_id.0, FakeOprfKey::Unknown));
+    let early = ask_until(&client, &proof, |answer| code(answer) == "configuration_error").await;
+    assert!(early.body["detail"].as_str().expect("text").contains("it was not made yet"), "{early:?}");
+    node.chain().mine(oprf_key(OPRF_KEYS, rp_id.0, FakeOprfKey::Present(GENERATOR)));
+    let without_issuer = ask_until(&client, &proof, |answer| code(answer) == "all_verifications_failed").await;
+    assert_eq!(without_issuer.item_code(), "invalid_credential_issuer");
+    node.chain().mine(issuer_key(ISSUERS, 1, Some(GENERATOR)));
+    ask_until(&client, &proof, is_verified).await;
+
+    // Removals count at once.
+    node.chain().mine(issuer_key(ISSUERS, 1, None));
+    let removed = ask_until(&client, &proof, |answer| !is_verified(answer)).await;
+    assert_eq!(removed.item_code(), "invalid_credential_issuer");
+    node.chain().mine(issuer_key(ISSUERS, 1, Some(GENERATOR)));
+    ask_until(&client, &proof, is_verified).await;
+    node.chain().mine(oprf_key(OPRF_KEYS, rp_id.0, FakeOprfKey::Deleted));
+    let deleted = ask_until(&client, &proof, |answer| !is_verified(answer)).await;
+    assert!(deleted.body["detail"].as_str().expect("text").contains("it was deleted, for good"), "{deleted:?}");
+    client.daemon.stop().await;
+}
+
+/// A legacy proof, and a local chain with a contract of the same interface as the public one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs anvil; run make test-chain"]
+async fn a_legacy_proof_verifies_when_its_root_is_published_on_a_local_chain() {
+    let anvil = Anvil::start(480).await;
+    let manager = anvil.deploy("IdentityManager", &U256::from(1).to_be_bytes::<32>()).await;
+    let client = following(|config| config.chains = vec![chain(&[&anvil.url], 1, manager)]).await;
+    let (root, proof) = legacy_proof("alice");
+    set_clock(&client, anvil.head().await.time.0);
+    ask_until(&client, &proof, is_unknown_root).await;
+    anvil.send(manager, &IdentityManager::pushRootCall { root }).await;
+    set_clock(&client, anvil.head().await.time.0);
+    ask_until(&client, &proof, is_verified).await;
+
+    // Twenty blocks are replaced by others, in which the root was not published.
+    anvil.mine(18).await;
+    set_clock(&client, anvil.head().await.time.0);
+    ask_until(&client, &proof, is_verified).await;
+    anvil.reorganize(20).await;
+    anvil.mine(1).await;
+    set_clock(&client, anvil.head().await.time.0);
+    ask_until(&client, &proof, is_unknown_root).await;
+    client.daemon.stop().await;
+}
