@@ -15,8 +15,9 @@ use crate::chain_contracts::abi::IdentityManager;
 use crate::fake_contracts::{FakeOprfKey, issuer_key, manager_root, oprf_key, registry_root};
 use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME, NodeFault};
 use crate::harness::{operator_token, run};
+use crate::sign_in_client::random;
 use crate::test_accounts::key;
-use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, random, uniqueness};
+use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, uniqueness};
 
 const MANAGER: Address = Address::repeat_byte(0x11);
 const REGISTRY: Address = Address::repeat_byte(0x22);
@@ -184,9 +185,8 @@ async fn without_nodes_known_roots_count_for_the_window_and_unknown_ones_are_not
     assert_eq!(seen["chains"][0]["sources"][0]["state"], "stale", "{seen}");
     let operator = client.daemon.operator("");
     let data = client.folder.path().to_str().expect("UTF-8").to_owned();
-    let shown = tokio::task::spawn_blocking(move || {
-        run(&["chain", "status", "--operator", &operator, "--data", &data])
-    });
+    let shown =
+        tokio::task::spawn_blocking(move || run(&["chain", "status", "--operator", &operator, "--data", &data]));
     let (success, text) = shown.await.expect("no panic");
     assert!(!success && text.contains("local/orb") && text.contains("stale"), "{text}");
 
