@@ -1,5 +1,6 @@
 //! Tables of accepted and refused configurations.
 
+mod chains;
 mod dev;
 mod documentation;
 mod lists;
