@@ -173,6 +173,10 @@ pub enum Keys {
         /// decrypt; it makes new ones when it starts
         #[arg(long)]
         all: bool,
+        /// Remove the key that signs the registry's heads, too; wallets that know it refuse the
+        /// registry then
+        #[arg(long, requires = "all")]
+        registry_key: bool,
         /// End every sign-in up to now: codes, access tokens and browser sessions
         #[arg(long)]
         end_sessions: bool,

@@ -22,8 +22,8 @@ pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
         Keys::Revoke { kid: Some(kid), end_sessions, options, .. } => {
             options.post("/keys/revoke", &Revoke { kid, end_sessions }).await?
         }
-        Keys::Revoke { kid: None, end_sessions, options, .. } => {
-            revoke_all(&options.data, end_sessions)?;
+        Keys::Revoke { kid: None, end_sessions, registry_key, options, .. } => {
+            revoke_all(&options.data, end_sessions, registry_key)?;
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -35,15 +35,18 @@ pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
 
 /// Removes all keys from the store of a stopped daemon. A daemon does not start with keys that it
 /// cannot decrypt, so this is the way on when the encryption key is lost.
-fn revoke_all(data: &Path, end_sessions: bool) -> Result<(), CommandError> {
+fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool) -> Result<(), CommandError> {
     let store = Store::open_existing(&store_folder(data), CACHE)?;
-    let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions)?;
+    let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions, registry_key)?;
     match removed.is_empty() {
         true => println!("no signing keys are stored; the daemon makes some when it starts"),
         false => {
             removed.iter().for_each(|kid| println!("{kid} removed"));
             println!("the daemon makes new signing keys when it starts");
         }
+    }
+    if registry_key {
+        println!("the key of the registry's heads is removed; wallets that know it refuse the registry");
     }
     if end_sessions {
         println!("all sign-ins up to now have ended");

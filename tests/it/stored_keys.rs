@@ -174,6 +174,15 @@ async fn when_the_encryption_key_is_lost_all_signing_keys_are_replaced_on_demand
     assert!(new.len() == 2 && new.iter().all(|kid| !lost.contains(kid)), "{new:?}");
     assert!(is_active(&daemon, &token).await, "sign-ins go on unless the operator ends them");
     sign_in(&daemon).await;
+    let head_status = async |daemon: &TestDaemon| {
+        browser().get(daemon.gateway("/head")).send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(head_status(&daemon).await, 500, "the registry's key is lost with the file");
+    daemon.stop().await;
+    let (is_done, text) = deployment.revoke_all(&["--registry-key"]);
+    assert!(is_done && text.contains("the key of the registry's heads is removed"), "{text}");
+    let daemon = deployment.start(Some(&deployment.other_key)).await;
+    assert_eq!(head_status(&daemon).await, 200);
     daemon.stop().await;
 
     let (is_done, text) = deployment.revoke_all(&["--end-sessions"]);

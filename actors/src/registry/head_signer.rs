@@ -42,7 +42,7 @@ use crate::clock::Random;
 use crate::key_cipher::{KeyCipher, is_encrypted};
 
 /// The record of the registry's key: PKCS#8 in DER, or its encryption.
-const KEY: RecordKey = RecordKey { kind: RecordKind::RegistryKey, id: B256::ZERO };
+pub(crate) const KEY: RecordKey = RecordKey { kind: RecordKind::RegistryKey, id: B256::ZERO };
 
 /// The name under which the key is encrypted, so that no other encrypted key can take its place.
 const KEY_NAME: &str = "registry key";

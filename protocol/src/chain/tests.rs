@@ -69,7 +69,7 @@ fn topics_and_selectors_are_those_of_the_public_contracts() {
         (oprf_key_call(1), "7488e8e7"),
         (abi::NoRootsSeen::SELECTOR.into(), "5b8dabb7"),
         (abi::UnknownId::SELECTOR.into(), "fbf20062"),
-        (abi::DeletedId::SELECTOR.into(), "1b02ded7"),
+        (abi::DeletedId::SELECTOR.into(), "0x1b02ded7"),
         (abi::RpIdDoesNotExist::SELECTOR.into(), "3200e7c0"),
         (abi::getRpUncheckedCall::SELECTOR.into(), "3d92371a"),
         (abi::getWorldIDRegistryCall::SELECTOR.into(), "c6c15ae0"),
@@ -77,6 +77,7 @@ fn topics_and_selectors_are_those_of_the_public_contracts() {
         (abi::getOprfKeyRegistryCall::SELECTOR.into(), "1dfc0cea"),
         (abi::getVerifierCall::SELECTOR.into(), "46657fe9"),
     ] {
+        let selector = selector.trim_start_matches("0x");
         assert!(format!("{call:x}").starts_with(&format!("0x{selector}")), "{call} is not {selector}");
     }
 }
@@ -126,7 +127,7 @@ fn results_of_calls_are_read_strictly() {
     let (no_roots, unknown, deleted): (Bytes, Bytes, Bytes) = (
         bytes!("5b8dabb7"),
         [bytes!("fbf20062").to_vec(), U256::from(9).abi_encode()].concat().into(),
-        [bytes!("1b02ded7").to_vec(), U256::from(9).abi_encode()].concat().into(),
+        [bytes!("0x1b02ded7").to_vec(), U256::from(9).abi_encode()].concat().into(),
     );
     let newest = |contract: RootContract, answer: &Answer| contract.read_newest_root(answer);
     let [manager, bridge, registry] = [RootContract::IdentityManager, RootContract::Bridge, RootContract::Registry];

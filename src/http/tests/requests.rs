@@ -338,7 +338,7 @@ fn conflicting_and_unsupported_routes_are_refused() {
     let conflicting = other().route(get.clone(), "/{a}", bare).route(get, "/{b}", bare);
     assert!(matches!(site(conflicting), Some(RouteError::Pattern { .. })));
     for misspelt in [
-        other().reserve(&["/hello", "/helo"]),
+        other().reserve(&["/hello", "/unknown"]),
         other().open_to_all(&["/compat/{a}"]),
         Router::new("other", Arc::new(())).audited("greeted"),
     ] {
