@@ -60,7 +60,7 @@ fn errors_in_lists_name_the_position_of_the_entry() {
             "actions = [{ app_id = 'app_a', action = 'x' }, { app_id = 'app_a', action = 'x' }]\n",
             &["actions[1].action: \"x\"", "actions[0]"],
         ),
-        ("[[issuers]]\nid = 1", &["issuers[0]: the key public_key is missing"]),
+        ("[[issuers]]\nid = 1", &["issuers[0].public_key: is missing", "issuers of production"]),
         ("[[issuers]]\nid = 5\nKEY", &["issuers[0].identifiers: issuer 5"]),
         (
             "[[issuers]]\nid = 1\nKEY[[issuers]]\nid = 1\nenvironments = ['staging']\nKEY",

@@ -359,7 +359,7 @@ async fn the_access_log_has_every_request_and_no_secrets() {
     client.request(&request("GET", "/panic?q=secret", secret)).await;
     client.request(&request("GET", "/secret", secret)).await;
     let log = log_of("the-id");
-    assert_eq!(log.lines().count(), 7, "four requests, one panic and two rejections: {log}");
+    assert_eq!(log.lines().count(), 8, "four requests, a warning of an unnamed client, a panic, two rejections: {log}");
     assert!(!log.contains("secret"), "{log}");
     let line = |route: &str| log.lines().find(|line| line.contains(route) && line.contains("answered")).unwrap();
     let item = line("/items/{id}");
