@@ -163,6 +163,10 @@ async fn when_the_encryption_key_is_lost_all_signing_keys_are_replaced_on_demand
     let daemon = deployment.start(Some(&deployment.key)).await;
     let tokens = sign_in(&daemon).await;
     let (token, lost) = (tokens.text("access_token").to_owned(), kids(&daemon).await);
+    let head_status = async |daemon: &TestDaemon| {
+        browser().get(daemon.gateway("/head")).send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(head_status(&daemon).await, 200, "the registry has a key");
     let (is_done, text) = deployment.revoke_all(&[]);
     assert!(!is_done && text.contains("stop the daemon"), "the store is in use: {text}");
     daemon.stop().await;
@@ -174,9 +178,6 @@ async fn when_the_encryption_key_is_lost_all_signing_keys_are_replaced_on_demand
     assert!(new.len() == 2 && new.iter().all(|kid| !lost.contains(kid)), "{new:?}");
     assert!(is_active(&daemon, &token).await, "sign-ins go on unless the operator ends them");
     sign_in(&daemon).await;
-    let head_status = async |daemon: &TestDaemon| {
-        browser().get(daemon.gateway("/head")).send().await.expect("an answer").status().as_u16()
-    };
     assert_eq!(head_status(&daemon).await, 500, "the registry's key is lost with the file");
     daemon.stop().await;
     let (is_done, text) = deployment.revoke_all(&["--registry-key"]);

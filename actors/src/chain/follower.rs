@@ -105,8 +105,8 @@ impl FollowerState {
     fn look(&mut self, reply: RpcReplyPort<bool>) {
         let interval = SHORTEST_LOOK_INTERVAL.max(self.shared.interval() / 4);
         let was_just_looked_at = self.ended.is_some_and(|ended| ended.elapsed() < interval);
-        // After a failure the next step waits: unknown roots must not flood a node that fails. While
-        // old blocks are read, the newest root is not known for a long time.
+        // After a failure the next step waits: unknown roots must not flood a node that fails.
+        // While old blocks are read, the newest root is not known for a long time.
         let cannot_be_now = self.failures > 0 || self.last == Some(Step::More);
         if cannot_be_now || (was_just_looked_at && self.running.is_none()) {
             drop(reply.send(!cannot_be_now));

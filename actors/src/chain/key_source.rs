@@ -158,8 +158,8 @@ impl KeySource {
         self.read_keys(settled).await
     }
 
-    /// The keys of the owners. An owner is missing whose key the nodes refused to tell; one unusable
-    /// key does not keep the others from being read.
+    /// The keys of the owners. An owner is missing whose key the nodes refused to tell; one
+    /// unusable key does not keep the others from being read.
     async fn read_keys(&self, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
         let owners: Vec<_> = self.owners().iter().map(|owner| owner.owner).collect();
         let (mut keys, mut refused) = (HashMap::with_capacity(owners.len()), None);

@@ -29,7 +29,8 @@ const MAX_RESTARTS: usize = 10;
 
 /// The most restarts of its children (the groups, the verifier pool, the session registry; counted
 /// together) that the root makes within [`RESTART_WINDOW`]. At the next failure within the window
-/// the service ends. Within one window the registry's actors are therefore restarted at most 4 × 10 times: 10 times by each of four successive supervisors of the group.
+/// the service ends. Within one window the registry's actors are therefore restarted at most 4 × 10
+/// times: 10 times by each of four successive supervisors of the group.
 const MAX_GROUP_RESTARTS: usize = 3;
 
 /// The time within which restarts are counted.

@@ -295,9 +295,9 @@ impl VerificationHandle {
         found.map(|found| &found.key).ok_or_else(missing)
     }
 
-    /// Checks everything about the items that needs no pairing. Each claim keeps its permit. When the
-    /// root of an item is unknown and contracts are followed, they are looked at again, and the items
-    /// are checked once more.
+    /// Checks everything about the items that needs no pairing. Each claim keeps its permit. When
+    /// the root of an item is unknown and contracts are followed, they are looked at again, and the
+    /// items are checked once more.
     async fn prepare(
         &self,
         request: Arc<VerificationRequest>,

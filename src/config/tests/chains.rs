@@ -138,7 +138,8 @@ fn an_application_with_a_followed_oprf_key_takes_current_proofs_by_default() {
     let both = app.replace("id = 'app_a'\n[[", "id = 'app_a'\naccept_legacy = true\n[[");
     check_problems(load(&format!("{chain}{both}{limited}")), &[&["actions[0].max_verifications: "]]);
 
-    // A reload does not take over the chain, so the application would count persons by legacy proofs.
+    // A reload does not take over the chain, so the application would count persons by legacy
+    // proofs.
     let before = load(&format!("{app}oprf_public_key = {CERTAIN_KEY}\n")).unwrap();
     let error = before.with_reloaded(load(&format!("{chain}{app}")).unwrap()).unwrap_err().to_string();
     assert!(error.starts_with("apps[0]: ") && error.contains("restart the daemon"), "{error}");
