@@ -41,7 +41,8 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     for contract in [RootContract::Registry, RootContract::IdentityManager] {
         runtime.block_on(measure(contract));
     }
@@ -57,7 +58,8 @@ async fn measure(contract: RootContract) {
     let settings = Settings { chains: vec![chain(contract, &node)], ..Settings::for_instance(format!("{contract:?}")) };
     let before = resident_memory();
     let begun = Instant::now();
-    let service = Service::start(settings, store, ledger, clock.clone(), Arc::new(SystemRandom)).await.expect("started");
+    let service =
+        Service::start(settings, store, ledger, clock.clone(), Arc::new(SystemRandom)).await.expect("started");
     let status = || source(&service, clock.as_ref());
     while status().confirmed_seconds_ago.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
