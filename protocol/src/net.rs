@@ -68,7 +68,8 @@ mod tests {
             ("LocalHost", true),
             ("127.0.0.1", true),
             ("127.8.9.10", true),
-            ("::1", true),
+            // The host of a URL has brackets.
+            ("::1", false),
             ("[::1]", true),
             ("[::ffff:127.0.0.1]", true),
             ("10.0.0.7", false),

@@ -135,7 +135,7 @@ fn a_store_with_another_schema_version_is_refused() {
         Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused"),
         Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused"),
     ] {
-        assert!(matches!(error, StoreError::SchemaVersion { found: 3, known: 2 }), "{error}");
+        assert!(matches!(error, StoreError::SchemaVersion { found: 4, known: 3 }), "{error}");
     }
 }
 
