@@ -107,7 +107,7 @@ async fn ask_until(
         tokio::time::sleep(Duration::from_millis(50)).await;
         answer = client.ask(DEV_APP, request).await;
     }
-    panic!("the last answer: {answer:?}");
+    panic!("the last answer: {answer:?}; {:#}", status(client).await["chains"]);
 }
 
 fn is_verified(answer: &VerificationAnswer) -> bool {
@@ -291,6 +291,8 @@ async fn a_current_proof_verifies_with_a_followed_root_and_followed_keys() {
 async fn a_legacy_proof_verifies_when_its_root_is_published_on_a_local_chain() {
     let anvil = Anvil::start(480).await;
     let manager = anvil.deploy("IdentityManager", &U256::from(1).to_be_bytes::<32>()).await;
+    // The contract itself is below the blocks that are replaced later.
+    anvil.mine(5).await;
     let client = following(|config| config.chains = vec![chain(&[&anvil.url], 1, manager)]).await;
     let (root, proof) = legacy_proof("alice");
     set_clock(&client, anvil.head().await.time.0);
