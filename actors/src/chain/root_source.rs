@@ -340,21 +340,33 @@ impl RootSource {
         if to == head.number && last.hash != head.hash {
             return Err(ChainError::Moved);
         }
-        let publications = self.publications(&logs, last, head).await?;
+        let publications = self.publications(&state.history, &logs, last, head).await?;
         // A node's limit is approached slowly, because each refusal costs a question.
         let grown = range.saturating_add((range / 8).max(1));
         self.range.store(grown.min(blocks_per_question.max(1)), Relaxed);
         Ok(Some((publications, last)))
     }
 
-    /// The roots in logs, with the times of their blocks.
-    async fn publications(&self, logs: &[Log], last: Header, head: Header) -> Result<Vec<Publication>, ChainError> {
+    /// The roots in logs, with the times of their blocks. Logs that the history has already need no
+    /// question: the last read block is still part of the chain, and so are all before it.
+    async fn publications(
+        &self,
+        history: &RootHistory,
+        logs: &[Log],
+        last: Header,
+        head: Header,
+    ) -> Result<Vec<Publication>, ChainError> {
         let RootSourceSettings { contract, address, .. } = self.settings;
         let read = |log| contract.read_event(address, log).map_err(|error| ChainError::Answer { what: "logs", error });
         let events: Vec<RootEvent> = logs.iter().map(read).collect::<Result<_, _>>()?;
         let unsettled = head.number.saturating_sub(UNSETTLED);
+        let known = |log: &Log, event: &RootEvent| {
+            let known = history.at(position_of(log))?;
+            (known.block_hash == log.block_hash && known.root == event.root).then_some(known)
+        };
         let is_asked = |(log, event): &(&Log, &RootEvent)| {
-            log.block_number != last.number && (event.time.is_none() || log.block_number > unsettled)
+            let is_checked = event.time.is_some() && log.block_number <= unsettled;
+            log.block_number != last.number && !is_checked && known(log, event).is_none()
         };
         let mut asked: Vec<u64> = logs.iter().zip(&events).filter(is_asked).map(|(log, _)| log.block_number).collect();
         asked.dedup();
@@ -364,6 +376,10 @@ impl RootSource {
             headers.extend(found.into_iter().flatten().map(|header| (header.number, header)));
         }
         let publication = |(log, event): (&Log, RootEvent)| {
+            let (position, replaces) = (position_of(log), event.replaces);
+            if let Some(published) = known(log, &event) {
+                return Ok(Publication { position, published, replaces });
+            }
             let header = headers.get(&log.block_number);
             let is_of_the_chain = header.map_or(log.block_number <= unsettled, |header| {
                 header.hash == log.block_hash && event.time.is_none_or(|time| time == header.time)
@@ -371,8 +387,7 @@ impl RootSource {
             let time = event.time.or(header.map(|header| header.time)).filter(|_| is_of_the_chain);
             let published =
                 PublishedRoot { root: event.root, block_hash: log.block_hash, time: time.ok_or(ChainError::Moved)? };
-            let position = Position { block: log.block_number, log_index: log.log_index };
-            Ok(Publication { position, published, replaces: event.replaces })
+            Ok(Publication { position, published, replaces })
         };
         logs.iter().zip(events).map(publication).collect()
     }
@@ -545,6 +560,10 @@ impl RootState {
             history: Arc::clone(&self.history),
         }
     }
+}
+
+fn position_of(log: &Log) -> Position {
+    Position { block: log.block_number, log_index: log.log_index }
 }
 
 fn contract_name(contract: RootContract) -> &'static str {
