@@ -131,7 +131,15 @@ impl RootSource {
             Some(state) => state,
             None => RootState::load(&self.records, self.id)?,
         };
-        let outcome = self.advance(&mut state).await;
+        let (head, place) = match self.look_at_head(&state).await {
+            Ok(looked) => looked,
+            Err(error) => {
+                // Nothing was changed, so the stored state need not be read again.
+                *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+                return Err(error);
+            }
+        };
+        let outcome = self.advance(&mut state, head, place).await;
         match &outcome {
             Ok(_) => {
                 self.contradicting_since.store(0, Relaxed);
@@ -151,7 +159,8 @@ impl RootSource {
         outcome
     }
 
-    async fn advance(&self, state: &mut RootState) -> Result<Step, ChainError> {
+    /// The newest block, and where it stands to what was read.
+    async fn look_at_head(&self, state: &RootState) -> Result<(Header, Place), ChainError> {
         let now = self.clock.unix_seconds();
         let recent = now.minus(self.settings.freshness.fresh_for.as_secs());
         let head = self.nodes.head(self.settings.head, recent).await?;
@@ -159,7 +168,12 @@ impl RootSource {
             return Err(ChainError::Ahead(head.time.since(now)));
         }
         self.progress.head.store(head.number, Relaxed);
-        match self.place(state, head, now).await? {
+        let place = self.place(state, head, now).await?;
+        Ok((head, place))
+    }
+
+    async fn advance(&self, state: &mut RootState, head: Header, place: Place) -> Result<Step, ChainError> {
+        match place {
             Place::Unchanged => Ok(Step::Done),
             Place::Continued => self.read_on(state, head).await,
             Place::Forked => {
@@ -174,8 +188,8 @@ impl RootSource {
         let Some(read) = state.read else { return Ok(Place::Continued) };
         let behind = ChainError::Behind { head: head.number, known: read.number };
         match head.number.cmp(&read.number) {
-            // Time passes along a chain, so a lower block that is not older is one of another fork.
-            Ordering::Less if head.time >= read.time => Ok(Place::Forked),
+            // Time passes along a chain, so a lower block that is younger is one of another fork.
+            Ordering::Less if head.time > read.time => Ok(Place::Forked),
             // Nodes behind one address are not always at the same block.
             Ordering::Less if now.since(head.time) <= self.settings.freshness.fresh_for.as_secs() => {
                 Ok(Place::Unchanged)
@@ -210,6 +224,7 @@ impl RootSource {
             "the chain was reorganized; roots of blocks that are no longer part of it do not count"
         );
         state.read = fork;
+        state.first = None;
         state.read_before.retain(|read| fork.is_some_and(|fork| read.number < fork.number));
         // Without a change of the roots, what was confirmed stays true of the same time.
         if !undone.is_empty() {
@@ -245,9 +260,8 @@ impl RootSource {
         let first = match (state.read, state.first) {
             (Some(read), _) => read.number + 1,
             (None, Some(first)) => first,
-            (None, None) => self.first_block(head).await?,
+            (None, None) => *state.first.insert(self.first_block(head).await?),
         };
-        state.first = Some(first);
         let Some((publications, last)) = self.read_range(state, first, head).await? else {
             // The next step asks for fewer blocks, from the same one on.
             return Ok(Step::More);

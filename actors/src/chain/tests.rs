@@ -106,7 +106,9 @@ impl TestChain {
         let number = self.blocks.len() as u64;
         let parent = self.blocks.last().map_or(B256::ZERO, |block| block.header.hash);
         let hash = keccak256([parent.as_slice(), &number.to_be_bytes(), &self.fork.to_be_bytes()].concat());
-        let header = Header { number, hash, time: UnixSeconds(START + number * BLOCK_TIME) };
+        // The blocks of a fork come later than those that they replace.
+        let time = UnixSeconds(START + number * BLOCK_TIME + self.fork * 300);
+        let header = Header { number, hash, time };
         let mut calls = self.blocks.last().map(|block| block.calls.clone()).unwrap_or_default();
         let mut logs = Vec::new();
         let newest_call = self.contract.newest_root_call();
@@ -412,6 +414,62 @@ async fn a_reorganization_takes_back_the_roots_above_the_fork() {
         catch_up(&restarted).await.expect("read");
         assert_eq!(restarted.published().history, source.published().history);
     }
+}
+
+#[tokio::test]
+async fn a_chain_that_becomes_shorter_is_a_reorganization() {
+    let fixture = Fixture::one(RootContract::Registry);
+    let source = fixture.source(1, |_| {});
+    (1..=20).for_each(|number| fixture.chain().mine(&[number]));
+    fixture.set_clock();
+    catch_up(&source).await.expect("read");
+    fixture.chain().reorganize(10);
+    fixture.chain().mine(&[99]);
+    fixture.set_clock();
+    catch_up(&source).await.expect("read");
+    assert_eq!((fixture.newest(&source), source.published().history.len()), (Some(root(99)), 11));
+    assert!(source.published().history.get(root(11)).is_none());
+}
+
+#[tokio::test]
+async fn a_chain_without_any_known_block_is_read_from_the_beginning() {
+    let fixture = Fixture::one(RootContract::IdentityManager);
+    let source = fixture.source(1, |_| {});
+    // Each block is read in a step of its own, so that what follows continues far from the first.
+    for number in 1..=20 {
+        fixture.chain().mine(&[number]);
+        fixture.set_clock();
+        catch_up(&source).await.expect("read");
+    }
+    // Also the blocks that were read before any root are other ones.
+    let mut other = TestChain::new(RootContract::IdentityManager);
+    other.reorganize(1);
+    other.mine(&[]);
+    other.set(RootContract::IdentityManager.window_call(), returned(&[U256::from(600)]));
+    (1..=30).for_each(|number| other.mine(&[100 + number]));
+    *fixture.chain() = other;
+    fixture.set_clock();
+    catch_up(&source).await.expect("read");
+    assert_eq!((fixture.newest(&source), source.published().history.len()), (Some(root(130)), 30));
+}
+
+#[tokio::test]
+async fn a_failed_look_at_the_newest_block_changes_nothing() {
+    let fixture = Fixture::one(RootContract::Registry);
+    let source = fixture.source(1, |_| {});
+    fixture.chain().mine(&[1]);
+    fixture.set_clock();
+    catch_up(&source).await.expect("read");
+    // The second step is not stored, because it found no root.
+    fixture.chain().mine_empty(2);
+    fixture.set_clock();
+    catch_up(&source).await.expect("read");
+    fixture.chain().fails_with = Some(NodeError::TimedOut);
+    assert!(source.step().await.is_err());
+    fixture.chain().fails_with = None;
+    let rounds = fixture.chain().rounds;
+    assert_eq!(source.step().await.expect("read"), Step::Done);
+    assert!(fixture.chain().rounds <= rounds + 2, "the chain's id and the newest block, and nothing is read again");
 }
 
 #[tokio::test]
