@@ -101,6 +101,18 @@ pub enum AnswerError {
     /// A time does not fit 64 bits.
     #[error("has a number of seconds that does not fit 64 bits")]
     Time,
+    /// A getter returned the zero address.
+    #[error("is the zero address, which {call} never returns for a contract in use")]
+    NoAddress {
+        /// The name of the function.
+        call: &'static str,
+    },
+    /// The word that holds the address of a proxy's implementation is not an address.
+    #[error("has the word {word} for the implementation of a proxy, which is not an address")]
+    Implementation {
+        /// The word.
+        word: B256,
+    },
     /// A public key is not a point that keys can be.
     #[error("has a public key that is not a valid point: {0}")]
     Key(String),
@@ -337,7 +349,7 @@ pub fn read_oprf_key(answer: &Answer) -> Result<FollowedKey, AnswerError> {
 }
 
 /// What a call returned, read without tolerance.
-fn read<Call: SolCall>(answer: &Answer, call: &'static str) -> Result<Call::Return, AnswerError> {
+pub(super) fn read<Call: SolCall>(answer: &Answer, call: &'static str) -> Result<Call::Return, AnswerError> {
     match answer {
         Answer::Returned(data) if data.is_empty() => Err(AnswerError::NoContract),
         Answer::Returned(data) => {
@@ -354,7 +366,7 @@ fn read<Call: SolCall>(answer: &Answer, call: &'static str) -> Result<Call::Retu
     }
 }
 
-fn is_revert<Error: SolError>(answer: &Answer) -> bool {
+pub(super) fn is_revert<Error: SolError>(answer: &Answer) -> bool {
     matches!(answer, Answer::Reverted(data) if Error::abi_decode_validate(data).is_ok_and(|error| error.abi_encode() == **data))
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::contracts::{FollowedKey, WindowStart};
+use super::deployment::UnacceptedCode;
 use super::history::{KnownRoot, RootHistory};
 use super::rpc::Header;
 use crate::encoding::{DecodeError, Encoding};
@@ -74,6 +75,15 @@ pub enum Unavailable {
         source_name: Arc<str>,
         /// The block's age.
         age: u64,
+    },
+    /// A contract runs code that the operator has not accepted, and the operator wants to decide
+    /// about it first.
+    #[error("{source_name} {code}")]
+    Unaccepted {
+        /// The source's name.
+        source_name: Arc<str>,
+        /// The code.
+        code: UnacceptedCode,
     },
 }
 
@@ -182,6 +192,16 @@ pub enum KeyOwner {
     Issuer(u64),
     /// The relying party, whose OPRF key it is.
     RelyingParty(RelyingPartyId),
+}
+
+impl KeyOwner {
+    /// The relying party, when it is one.
+    pub fn relying_party(self) -> Option<RelyingPartyId> {
+        match self {
+            Self::RelyingParty(rp_id) => Some(rp_id),
+            Self::Issuer(_) => None,
+        }
+    }
 }
 
 impl Encoding for KeyOwner {

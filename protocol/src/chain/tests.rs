@@ -19,6 +19,8 @@ use crate::verification::roots::RootAge;
 use crate::verification::{Environment, LegacyIdentifier};
 use crate::{Address, B256, U256};
 
+mod deployment;
+
 const CONTRACT: Address = address!("0xf7134CE138832c1456F2a91D64621eE90c2bddEa");
 
 /// The base point of BabyJubJub's subgroup of prime order, a valid key.
