@@ -42,7 +42,7 @@ ANVIL ?= $(CURDIR)/tests/chain/node_modules/@foundry-rs/anvil-linux-amd64/bin/an
 test-chain: prerequisites
 	scripts/prerequisites.sh chain
 	cd tests/chain && npm ci --no-audit --no-fund --silent && node build.mjs --check
-	ANVIL=$(ANVIL) $(CARGO) test --release --workspace --features fault-injection --test it -- anvil chain_following --ignored
+	ANVIL=$(ANVIL) $(CARGO) test --release --workspace --features fault-injection --test it -- local_chain on_anvil --ignored
 
 # The daemon as it is released, without the feature `fault-injection`. The second target is built
 # already when the tests were; it makes cargo choose the features of the dependencies as for the

@@ -18,8 +18,8 @@ use alloy_sol_types::{SolCall, SolEvent};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{
-    ChainNode, ChainSettings, Freshness, ManualClock, NodeError, Refusal, RootSourceSettings, Service, Settings,
-    SourceStatus, SystemRandom,
+    ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, ManualClock, NodeError, Refusal,
+    RootSourceSettings, Service, Settings, SourceStatus, SystemRandom,
 };
 use selfsame_protocol::chain::contracts::{RootContract, abi};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
@@ -98,7 +98,8 @@ fn chain(contract: RootContract, node: &Arc<LongChain>) -> ChainSettings {
     let source = RootSourceSettings {
         name: "bench/roots".to_owned(),
         contract,
-        address: CONTRACT,
+        place: ContractPlace::At(CONTRACT),
+        code: CodeSettings::default(),
         environment: Environment::Production,
         identifiers: if is_legacy { vec![LegacyIdentifier::Orb] } else { Vec::new() },
         head: BlockTag::Latest,
@@ -117,7 +118,7 @@ fn chain(contract: RootContract, node: &Arc<LongChain>) -> ChainSettings {
         nodes: vec![Arc::clone(node) as Arc<dyn ChainNode>],
         agree: 1,
         roots: vec![source],
-        keys: Vec::new(),
+        ..ChainSettings::default()
     }
 }
 

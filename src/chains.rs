@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use selfsame_actors::{
-    ChainHandle, ChainNode, ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
+    ChainHandle, ChainNode, ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract,
+    KeySourceSettings, OnUpgrade, PartySourceSettings, RootSourceSettings, VerifierSettings,
 };
 use selfsame_protocol::chain::contracts::RootContract;
+use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::verification::Environment;
@@ -112,6 +114,8 @@ fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, Chain
         agree: chain.agree,
         roots: contracts.iter().filter_map(|contract| root_source(chain, contract)).collect(),
         keys: contracts.iter().filter_map(|contract| key_source(config, chain, contract)).collect(),
+        verifiers: contracts.iter().filter_map(|contract| verifier(chain, contract)).collect(),
+        relying_parties: contracts.iter().filter_map(|contract| party_source(config, chain, contract)).collect(),
     };
     Ok(FollowedChain { name: chain.name.clone(), nodes, settings })
 }
@@ -149,9 +153,10 @@ fn root_source(chain: &Chain, contract: &Contract) -> Option<RootSourceSettings>
             ContractKind::IdentityManager => RootContract::IdentityManager,
             ContractKind::Bridge => RootContract::Bridge,
             ContractKind::Registry => RootContract::Registry,
-            ContractKind::Issuers | ContractKind::OprfKeys => return None,
+            _ => return None,
         },
-        address: contract.address,
+        place: contract.address.map_or(ContractPlace::FromVerifier, ContractPlace::At),
+        code: code(contract),
         environment: contract.environment,
         identifiers: contract.identifiers.clone(),
         head: block_tag(contract.block),
@@ -166,17 +171,50 @@ fn key_source(config: &Config, chain: &Chain, contract: &Contract) -> Option<Key
     let kind = match contract.kind {
         ContractKind::Issuers => KeyContract::Issuers,
         ContractKind::OprfKeys => KeyContract::OprfKeys,
-        ContractKind::IdentityManager | ContractKind::Bridge | ContractKind::Registry => return None,
+        _ => return None,
     };
     Some(KeySourceSettings {
         name: source_name(chain, contract),
         contract: kind,
-        address: contract.address,
+        place: contract.address.map_or(ContractPlace::FromVerifier, ContractPlace::At),
+        code: code(contract),
         environment: contract.environment,
         owners: owners(config, contract.environment, kind),
         added_at: block_tag(contract.block),
         freshness: freshness(contract),
     })
+}
+
+fn verifier(chain: &Chain, contract: &Contract) -> Option<VerifierSettings> {
+    Some(VerifierSettings {
+        name: source_name(chain, contract),
+        address: contract.address.filter(|_| contract.kind == ContractKind::Verifier)?,
+        environment: contract.environment,
+        freshness: freshness(contract),
+        code: code(contract),
+    })
+}
+
+fn party_source(config: &Config, chain: &Chain, contract: &Contract) -> Option<PartySourceSettings> {
+    let owners = owners(config, contract.environment, KeyContract::OprfKeys);
+    Some(PartySourceSettings {
+        name: source_name(chain, contract),
+        address: contract.address.filter(|_| contract.kind == ContractKind::RelyingParties)?,
+        environment: contract.environment,
+        parties: owners.iter().filter_map(|owner| owner.owner.relying_party()).collect(),
+        freshness: freshness(contract),
+    })
+}
+
+fn code(contract: &Contract) -> CodeSettings {
+    let Contract { implementations, proof_verifiers, .. } = contract.clone();
+    CodeSettings {
+        accepted: AcceptedCode { implementations, proof_verifiers },
+        on_upgrade: match contract.on_upgrade {
+            crate::config::OnUpgrade::Warn => OnUpgrade::Warn,
+            crate::config::OnUpgrade::Stop => OnUpgrade::Stop,
+        },
+    }
 }
 
 /// The owners of keys that a contract is asked for: the issuers of the environment, or the relying

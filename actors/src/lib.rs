@@ -63,12 +63,14 @@ mod support;
 mod verification;
 
 pub use chain::error::ChainError;
-pub use chain::handle::{ChainHandle, ChainStatus, KeyStatus, SourceData, SourceStatus};
+pub use chain::handle::ChainHandle;
 pub use chain::node::{ChainNode, NodeError, Refusal};
 pub use chain::nodes::NodeStatus;
 pub use chain::settings::{
-    ChainSettings, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
+    ChainSettings, CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract, KeySourceSettings, OnUpgrade,
+    PartySourceSettings, RootSourceSettings, VerifierSettings,
 };
+pub use chain::status::{ChainStatus, DeploymentStatus, KeyStatus, PartyStatus, SourceData, SourceStatus};
 pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRandom};
 pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};

@@ -1,19 +1,11 @@
 //! `selfsame chain …`: what is followed from chains.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use selfsame_actors::{ChainNode, ChainSettings, Clock, KeyContract, SystemClock};
-use selfsame_protocol::chain::contracts::{
-    AnswerError, FollowedKey, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
-};
-use selfsame_protocol::chain::followed::KeyOwner;
-use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
-use selfsame_protocol::{Address, Bytes, address, number};
 use serde_json::Value;
 
+use super::chain_check;
 use super::error::CommandError;
-use crate::chains::{FollowedChain, followed_chains};
 use crate::cli::ChainCommand;
 use crate::config::{Config, settings_of_this_process};
 
@@ -34,7 +26,7 @@ pub async fn run(command: ChainCommand) -> Result<ExitCode, CommandError> {
         }
         ChainCommand::Check { config } => {
             let config = Config::load(config.as_deref(), settings_of_this_process(), false, None)?;
-            check(&config).await
+            chain_check::run(&config).await
         }
     }
 }
@@ -79,6 +71,24 @@ fn text(chains: &Value) -> String {
                     (key["owner"].as_str().unwrap_or_default(), key["state"].as_str().unwrap_or_default());
                 lines.push(format!("    {owner}: {state}{differs}"));
             }
+            if let Some(deployment) = source["deployment"].as_object() {
+                lines.extend(
+                    deployment
+                        .iter()
+                        .map(|(contract, address)| format!("    {contract}: {}", address.as_str().unwrap_or_default())),
+                );
+            }
+            for party in list(&source["relying_parties"]) {
+                let [id, state, signer] =
+                    ["rp_id", "state", "signer"].map(|key| party[key].as_str().unwrap_or("no key"));
+                lines.push(format!("    {id}: {state}, requests signed by {signer}"));
+            }
+            lines.extend(
+                source["elsewhere"]
+                    .as_str()
+                    .map(|address| format!("    the verifier names {address}, and the configured address counts")),
+            );
+            lines.extend(source["alarm"].as_str().map(|alarm| format!("    alarm: the contract {alarm}")));
             lines.extend(source["failure"].as_str().map(|failure| format!("    {failure}")));
         }
     }
@@ -86,104 +96,6 @@ fn text(chains: &Value) -> String {
         lines.push("no chain is followed".to_owned());
     }
     lines.join("\n") + "\n"
-}
-
-/// Asks every node once what would be followed; exit status 1 when one cannot be used.
-async fn check(config: &Config) -> Result<ExitCode, CommandError> {
-    let chains = followed_chains(config)?;
-    if chains.is_empty() {
-        println!("no chain is configured");
-    }
-    let mut is_good = true;
-    for FollowedChain { name, nodes, settings } in chains {
-        for node in nodes {
-            println!("{name}: {}", node.name());
-            let (lines, node_is_good) = check_node(node, &settings).await;
-            lines.iter().for_each(|line| println!("  {line}"));
-            is_good &= node_is_good;
-        }
-    }
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// What one node says, a line for each contract, and whether all of it can be used.
-async fn check_node(node: Arc<impl ChainNode>, settings: &ChainSettings) -> (Vec<String>, bool) {
-    let answers = match node.ask(&[Question::ChainId, Question::Block(BlockTag::Latest)]).await {
-        Ok(answers) => answers,
-        Err(error) => return (vec![error.to_string()], false),
-    };
-    let head = match &answers[..] {
-        [Ok(Answer::ChainId(chain_id)), _] if *chain_id != settings.chain_id => {
-            return (vec![format!("is a node of chain {chain_id}, not {}", settings.chain_id)], false);
-        }
-        [Ok(Answer::ChainId(_)), Ok(Answer::Block(Some(head)))] => *head,
-        [Err(refusal), _] | [_, Err(refusal)] => return (vec![refusal.to_string()], false),
-        _ => return (vec!["does not name its newest block".to_owned()], false),
-    };
-    let age = SystemClock.unix_seconds().since(head.time);
-    let mut lines = vec![format!("chain {}, block {}, {age} s old", settings.chain_id, head.number)];
-    let mut is_good = true;
-    for (contract, call, read) in calls(settings) {
-        let found = ask(&*node, contract, call, head)
-            .await
-            .and_then(|answer| read(&answer).map_err(|error| format!("the answer {error}")));
-        let (name, address) = contract;
-        is_good &= found.is_ok();
-        let found = found.unwrap_or_else(|problem| problem);
-        lines.push(format!("{name} {}: {found}", address::text(&address)));
-    }
-    (lines, is_good)
-}
-
-type Read = Box<dyn Fn(&Answer) -> Result<String, AnswerError> + Send + Sync>;
-
-/// A call of each contract, and for keys of each owner, with what its answer says.
-fn calls(settings: &ChainSettings) -> Vec<((&str, Address), Bytes, Read)> {
-    let mut calls: Vec<((&str, Address), Bytes, Read)> = Vec::new();
-    for source in &settings.roots {
-        let contract = source.contract;
-        let read = move |answer: &Answer| {
-            let newest = contract.read_newest_root(answer)?;
-            Ok(newest
-                .map_or_else(|| "no root yet".to_owned(), |root| format!("newest root {}", number::canonical(root))))
-        };
-        calls.push(((&source.name, source.address), contract.newest_root_call(), Box::new(read)));
-    }
-    for source in &settings.keys {
-        for followed in &source.owners {
-            let owner = followed.owner;
-            let call = match owner {
-                KeyOwner::Issuer(id) => issuer_key_call(id),
-                KeyOwner::RelyingParty(rp_id) => oprf_key_call(rp_id.0),
-            };
-            let contract = source.contract;
-            let read = move |answer: &Answer| {
-                let key = match contract {
-                    KeyContract::Issuers => read_issuer_key(answer)?,
-                    KeyContract::OprfKeys => read_oprf_key(answer)?,
-                };
-                let state = match key {
-                    FollowedKey::Present(_) => "has a key",
-                    FollowedKey::Absent => "has no key",
-                    FollowedKey::Deleted => "had a key, which was deleted",
-                    FollowedKey::Unusable => "has something that cannot be a key",
-                };
-                Ok(format!("{owner} {state}"))
-            };
-            calls.push(((&source.name, source.address), call, Box::new(read)));
-        }
-    }
-    calls
-}
-
-async fn ask(node: &impl ChainNode, contract: (&str, Address), data: Bytes, head: Header) -> Result<Answer, String> {
-    let question = Question::Call { to: contract.1, data, at: head.hash };
-    let answered = node.ask(&[question]).await.map_err(|error| error.to_string())?;
-    match answered.into_iter().next() {
-        Some(Ok(answer)) => Ok(answer),
-        Some(Err(refusal)) => Err(refusal.to_string()),
-        None => Err("the node did not answer".to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod app;
 mod chain;
+mod chain_check;
 mod error;
 mod keys;
 mod registry;

@@ -20,6 +20,10 @@ const FRESH_FOR: Duration = Duration::from_secs(60);
 const SETTLED_FRESH_FOR: Duration = Duration::from_secs(1800);
 /// How often keys are asked for.
 const KEY_INTERVAL: Duration = Duration::from_secs(30);
+/// How often registries of relying parties are asked.
+const PARTY_INTERVAL: Duration = Duration::from_secs(60);
+/// How often verifiers are asked where the other contracts are.
+const VERIFIER_INTERVAL: Duration = Duration::from_secs(600);
 /// How far back legacy roots are kept: the greatest age that a request may allow.
 const LEGACY_REACH: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How far back current roots are kept, of which a proof can use those of the last hours.
@@ -76,6 +80,12 @@ pub struct ContractEntry {
     #[serde(default)]
     pub(super) enabled: Option<bool>,
     #[serde(default)]
+    pub(super) on_upgrade: Option<OnUpgrade>,
+    #[serde(default, deserialize_with = "values::addresses")]
+    pub(super) implementations: Vec<Address>,
+    #[serde(default, deserialize_with = "values::addresses")]
+    pub(super) proof_verifiers: Vec<Address>,
+    #[serde(default)]
     pub(super) block: Option<Block>,
     #[serde(default, deserialize_with = "values::optional_duration")]
     pub(super) interval: Option<Duration>,
@@ -92,7 +102,7 @@ pub struct ContractEntry {
 }
 
 /// What kind of contract is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContractKind {
     /// The identity manager of a legacy tree.
@@ -105,6 +115,21 @@ pub enum ContractKind {
     Issuers,
     /// The registry of OPRF keys.
     OprfKeys,
+    /// The verifier, which names the other contracts of current proofs.
+    Verifier,
+    /// The registry of relying parties.
+    RelyingParties,
+}
+
+/// What follows when a contract runs code that was not accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUpgrade {
+    /// Log, status and metrics say so.
+    #[default]
+    Warn,
+    /// The same, and nothing of the contract counts until the code is accepted.
+    Stop,
 }
 
 /// Which block counts.
@@ -127,8 +152,15 @@ pub struct Contract {
     pub name: String,
     /// What kind of contract it is.
     pub kind: ContractKind,
-    /// Where it is.
-    pub address: Address,
+    /// Where it is; `None` for where the verifier of the environment says.
+    pub address: Option<Address>,
+    /// What follows from code that was not accepted.
+    pub on_upgrade: OnUpgrade,
+    /// The accepted implementations; when it is empty, the first one that was seen.
+    pub implementations: Vec<Address>,
+    /// For a verifier the accepted contracts that check proofs; when it is empty, the first one
+    /// that was seen.
+    pub proof_verifiers: Vec<Address>,
     /// The environment whose proofs it is for.
     pub environment: Environment,
     /// For a legacy tree the credentials that all of its members have.
@@ -164,6 +196,16 @@ pub enum ChainPreset {
     Sepolia,
 }
 
+/// The contracts of current proofs in one environment.
+struct CurrentDeployment {
+    verifier: Address,
+    proof_verifier: Address,
+    registry: Address,
+    issuers: Address,
+    oprf_keys: Address,
+    relying_parties: Address,
+}
+
 impl ChainPreset {
     /// The number that the chain's transactions are signed with.
     fn chain_id(self) -> u64 {
@@ -175,37 +217,49 @@ impl ChainPreset {
     }
 
     fn contracts(self) -> Vec<ContractEntry> {
-        use ContractKind::{IdentityManager, Issuers, OprfKeys, Registry};
+        use ContractKind::{IdentityManager, Issuers, OprfKeys, Registry, RelyingParties, Verifier};
         let legacy = |name: &str, address, environment, identifier| ContractEntry {
             identifiers: Some(vec![identifier]),
             interval: Some(ETHEREUM_INTERVAL),
             ..ContractEntry::new(name, IdentityManager, address, environment)
         };
-        let current = |environment, [registry, issuers, oprf_keys]: [Address; 3]| {
-            let registry = ContractEntry::new("registry", Registry, registry, environment);
+        let current = |environment, addresses: CurrentDeployment| {
+            let entry = |name, kind, address| ContractEntry::new(name, kind, address, environment);
+            let proof_verifiers = vec![addresses.proof_verifier];
+            let interval = Some(WORLD_CHAIN_INTERVAL);
+            let parties = entry("relying-parties", RelyingParties, addresses.relying_parties);
             vec![
-                ContractEntry { interval: Some(WORLD_CHAIN_INTERVAL), ..registry },
-                ContractEntry::new("issuers", Issuers, issuers, environment),
-                ContractEntry::new("oprf-keys", OprfKeys, oprf_keys, environment),
+                ContractEntry { proof_verifiers, ..entry("verifier", Verifier, addresses.verifier) },
+                ContractEntry { interval, ..entry("registry", Registry, addresses.registry) },
+                entry("issuers", Issuers, addresses.issuers),
+                entry("oprf-keys", OprfKeys, addresses.oprf_keys),
+                // It decides nothing about proofs.
+                ContractEntry { enabled: Some(false), ..parties },
             ]
         };
         let (production, staging) = (Environment::Production, Environment::Staging);
         match self {
             Self::WorldChain => current(
                 production,
-                [
-                    address!("0x0000000000aE079eB8a274cD51c0f44a9E4d67d4"),
-                    address!("0x941239840F4d9668da8be76b568e836b50685d2c"),
-                    address!("0x0D8b461799474207A3d223553d4d5e6609cb0c69"),
-                ],
+                CurrentDeployment {
+                    verifier: address!("0x00000000009E00F9FE82CfeeBB4556686da094d7"),
+                    proof_verifier: address!("0x00000000003f3659fA84731896ba1C417b8F8A25"),
+                    registry: address!("0x0000000000aE079eB8a274cD51c0f44a9E4d67d4"),
+                    issuers: address!("0x941239840F4d9668da8be76b568e836b50685d2c"),
+                    oprf_keys: address!("0x0D8b461799474207A3d223553d4d5e6609cb0c69"),
+                    relying_parties: address!("0xD9A213A92Bca460D56cDbBF4d775b48fB5925BbC"),
+                },
             ),
             Self::WorldChainStaging => current(
                 staging,
-                [
-                    address!("0x8556d07D75025f286fe757C7EeEceC40D54FA16D"),
-                    address!("0x9037125Ae10e9E89fDbe7001228289462EFA3eF3"),
-                    address!("0xb2C02253ee7bFEDF50F5D015658857099980E91F"),
-                ],
+                CurrentDeployment {
+                    verifier: address!("0x703a6316c975DEabF30b637c155edD53e24657DB"),
+                    proof_verifier: address!("0x39CcB3b670651a14da8b3835f42924f49C2C5986"),
+                    registry: address!("0x8556d07D75025f286fe757C7EeEceC40D54FA16D"),
+                    issuers: address!("0x9037125Ae10e9E89fDbe7001228289462EFA3eF3"),
+                    oprf_keys: address!("0xb2C02253ee7bFEDF50F5D015658857099980E91F"),
+                    relying_parties: address!("0x37d2462fE7B4a07987263AAd062C6593C4f567b9"),
+                },
             ),
             Self::Ethereum => vec![
                 legacy(
@@ -249,6 +303,9 @@ impl ContractEntry {
             environment: Some(environment),
             identifiers: None,
             enabled: None,
+            on_upgrade: None,
+            implementations: Vec::new(),
+            proof_verifiers: Vec::new(),
             block: None,
             interval: None,
             stale_after: None,
@@ -268,6 +325,9 @@ impl ContractEntry {
             environment: self.environment.or(other.environment),
             identifiers: self.identifiers.or(other.identifiers),
             enabled: self.enabled.or(other.enabled),
+            on_upgrade: self.on_upgrade.or(other.on_upgrade),
+            implementations: or_list(self.implementations, other.implementations),
+            proof_verifiers: or_list(self.proof_verifiers, other.proof_verifiers),
             block: self.block.or(other.block),
             interval: self.interval.or(other.interval),
             stale_after: self.stale_after.or(other.stale_after),
@@ -278,30 +338,75 @@ impl ContractEntry {
         }
     }
 
-    /// The contract; the name of the key that is missing otherwise.
-    fn resolve(self) -> Result<Contract, &'static str> {
+    /// Whether the contract is followed.
+    fn is_enabled(&self) -> bool {
+        self.enabled != Some(false)
+    }
+
+    /// The contract; the name of the key that is missing otherwise. `is_located` says that a
+    /// verifier names its address.
+    fn resolve(self, is_located: bool) -> Result<Contract, &'static str> {
         let kind = self.kind.ok_or("kind")?;
-        let is_current = matches!(kind, ContractKind::Registry);
-        let has_roots = !matches!(kind, ContractKind::Issuers | ContractKind::OprfKeys);
-        let interval = if has_roots { ETHEREUM_INTERVAL } else { KEY_INTERVAL };
         let block = self.block.unwrap_or_default();
         // Other blocks than the newest are known to be old.
-        let fresh_for = if has_roots && block != Block::Latest { SETTLED_FRESH_FOR } else { FRESH_FOR };
+        let fresh_for = if kind.has_roots() && block != Block::Latest { SETTLED_FRESH_FOR } else { FRESH_FOR };
+        if self.address.is_none() && !is_located {
+            return Err("address");
+        }
         Ok(Contract {
             name: self.name,
             kind,
-            address: self.address.ok_or("address")?,
+            address: self.address,
+            on_upgrade: self.on_upgrade.unwrap_or_default(),
+            implementations: self.implementations,
+            proof_verifiers: self.proof_verifiers,
             environment: self.environment.ok_or("environment")?,
             identifiers: self.identifiers.unwrap_or_default(),
             block,
-            interval: self.interval.unwrap_or(interval),
+            interval: self.interval.unwrap_or(kind.interval()),
             stale_after: self.stale_after.unwrap_or(Duration::from_secs(3600)),
             fresh_for: self.fresh_for.unwrap_or(fresh_for),
-            reach: self.reach.unwrap_or(if is_current { CURRENT_REACH } else { LEGACY_REACH }),
+            reach: self.reach.unwrap_or(if kind == ContractKind::Registry { CURRENT_REACH } else { LEGACY_REACH }),
             start_block: self.start_block,
             blocks_per_request: self.blocks_per_request.unwrap_or(1000),
         })
     }
+}
+
+impl ContractKind {
+    /// Whether the contract publishes roots.
+    pub fn has_roots(self) -> bool {
+        matches!(self, Self::IdentityManager | Self::Bridge | Self::Registry)
+    }
+
+    /// Whether a verifier names the contract.
+    fn is_of_a_deployment(self) -> bool {
+        matches!(self, Self::Registry | Self::Issuers | Self::OprfKeys)
+    }
+
+    /// The default time between two looks.
+    fn interval(self) -> Duration {
+        match self {
+            Self::IdentityManager | Self::Bridge | Self::Registry => ETHEREUM_INTERVAL,
+            Self::Issuers | Self::OprfKeys => KEY_INTERVAL,
+            Self::RelyingParties => PARTY_INTERVAL,
+            Self::Verifier => VERIFIER_INTERVAL,
+        }
+    }
+}
+
+/// A list, or the other one when it is empty.
+fn or_list(own: Vec<Address>, other: Vec<Address>) -> Vec<Address> {
+    if own.is_empty() { other } else { own }
+}
+
+/// An entry with what the preset adds.
+struct MergedEntry {
+    /// The position of the operator's entry; 0 when the operator has none.
+    index: usize,
+    /// Whether the operator's entry has an address, which counts before a verifier's.
+    has_own_address: bool,
+    entry: ContractEntry,
 }
 
 impl Chain {
@@ -315,16 +420,40 @@ impl Chain {
     /// other entries. An entry that lacks a key is its position in the list, which for a contract
     /// of the preset does not happen, and the key's name.
     pub fn contracts(&self) -> Vec<Result<Contract, (usize, &'static str)>> {
+        let entries = self.entries();
+        let verifiers = entries.iter().filter(|entry| entry.entry.kind == Some(ContractKind::Verifier));
+        let verified: Vec<Environment> = verifiers.filter_map(|entry| entry.entry.environment).collect();
+        let resolve = |MergedEntry { index, has_own_address, mut entry }: MergedEntry| {
+            let is_of_a_deployment = entry.kind.is_some_and(ContractKind::is_of_a_deployment);
+            let is_located = is_of_a_deployment && entry.environment.is_some_and(|own| verified.contains(&own));
+            // The addresses of a preset count until a verifier names others.
+            if is_located && !has_own_address {
+                entry.address = None;
+            }
+            entry.resolve(is_located).map_err(|key| (index, key))
+        };
+        entries.into_iter().map(resolve).collect()
+    }
+
+    /// The entries of the contracts that are followed: those of the preset as the own ones change
+    /// them, then the other own ones.
+    fn entries(&self) -> Vec<MergedEntry> {
         let preset = self.preset.map(ChainPreset::contracts).unwrap_or_default();
         let own = |name: &str| self.contracts.iter().position(|entry| entry.name == name);
         let of_preset = preset.iter().map(|entry| match own(&entry.name) {
-            Some(index) => (index, self.contracts[index].clone().or(entry.clone())),
-            None => (0, entry.clone()),
+            Some(index) => {
+                let own = self.contracts[index].clone();
+                MergedEntry { index, has_own_address: own.address.is_some(), entry: own.or(entry.clone()) }
+            }
+            None => MergedEntry { index: 0, has_own_address: false, entry: entry.clone() },
         });
         let is_new = |entry: &ContractEntry| preset.iter().all(|known| known.name != entry.name);
         let others = self.contracts.iter().cloned().enumerate().filter(|(_, entry)| is_new(entry));
-        let followed = of_preset.chain(others).filter(|(_, entry)| entry.enabled != Some(false));
-        followed.map(|(index, entry)| entry.resolve().map_err(|key| (index, key))).collect()
+        let others = others.map(|(index, entry)| {
+            let has_own_address = entry.address.is_some();
+            MergedEntry { index, has_own_address, entry }
+        });
+        of_preset.chain(others).filter(|merged| merged.entry.is_enabled()).collect()
     }
 
     /// Whether a contract of a kind is followed for an environment.

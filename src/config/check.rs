@@ -453,7 +453,9 @@ fn check_followed_once(config: &Config) -> Vec<InvalidSetting> {
     contracts
         .filter_map(|(index, chain, contract)| {
             let name = format!("{}/{}", chain.name, contract.name);
-            let first = followed.insert((chain.chain_id(), contract.address), name.clone())?;
+            // A contract without an address is where the verifier of its environment says.
+            let located = contract.address.is_none().then_some((contract.kind, contract.environment));
+            let first = followed.insert((chain.chain_id(), contract.address, located), name.clone())?;
             let message = format!("{name} is the contract of {first} already; follow it once");
             Some(invalid_setting(format!("chains[{index}].contracts"), message))
         })
@@ -474,6 +476,7 @@ fn check_contracts(chain: &Chain, chain_index: usize) -> Vec<InvalidSetting> {
         }
     }
     let contracts = chain.contracts();
+    let mut verified = HashSet::new();
     if contracts.is_empty() {
         found
             .push(invalid_setting(format!("chains[{chain_index}].contracts"), "is empty; give a contract or a preset"));
@@ -510,10 +513,18 @@ fn check_contracts(chain: &Chain, chain_index: usize) -> Vec<InvalidSetting> {
                 found.push(invalid_setting(key(index, name), message));
             }
         }
-        let (bound, bounded) = match contract.kind {
-            ContractKind::Issuers | ContractKind::OprfKeys => ("stale_after", contract.stale_after),
-            _ => ("fresh_for", contract.fresh_for),
+        let (bound, bounded) = match contract.kind.has_roots() {
+            true => ("fresh_for", contract.fresh_for),
+            false => ("stale_after", contract.stale_after),
         };
+        if contract.kind != ContractKind::Verifier && !contract.proof_verifiers.is_empty() {
+            found.push(invalid_setting(key(index, "proof_verifiers"), "is for verifiers only"));
+        }
+        if contract.kind == ContractKind::Verifier && !verified.insert(contract.environment) {
+            let message =
+                format!("{} has a verifier already; follow one in each environment", contract.environment.name());
+            found.push(invalid_setting(key(index, "kind"), message));
+        }
         if contract.interval * 2 > bounded || contract.fresh_for > contract.stale_after {
             let message = format!(
                 "is too short; give at least two intervals for {bound}, and no less to stale_after than to fresh_for"

@@ -29,7 +29,7 @@ mod urls;
 pub mod values;
 mod whole;
 
-pub use chains::{Block, Chain, Contract, ContractKind};
+pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use error::{ConfigError, SettingError, Source};
 pub use load::settings_of_this_process;
 pub use sections::*;

@@ -52,6 +52,15 @@ pub(super) fn optional_address<'de, D: Deserializer<'de>>(deserializer: D) -> Re
     read(deserializer, "an address: 0x and 40 hex digits", |text| text.parse().map(Some).ok())
 }
 
+/// A list of addresses.
+pub(super) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Address>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(transparent)]
+    struct Listed(#[serde(deserialize_with = "optional_address")] Option<Address>);
+    let listed = Vec::<Listed>::deserialize(deserializer)?;
+    Ok(listed.into_iter().filter_map(|Listed(address)| address).collect())
+}
+
 /// A numeric string of at most 256 bits.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<U256, D::Error> {
     read(deserializer, "a number: decimal digits, or 0x and hex digits, of at most 256 bits", |text| {

@@ -32,6 +32,7 @@ pub struct ChainMetrics {
     newest_root_age: Family<SourceLabel, Gauge<u64, AtomicU64>>,
     stale: Family<SourceLabel, Gauge<u64, AtomicU64>>,
     failing: Family<SourceLabel, Gauge<u64, AtomicU64>>,
+    alarm: Family<SourceLabel, Gauge<u64, AtomicU64>>,
     reorganizations: Family<SourceLabel, Counter>,
     requests: Family<NodeLabel, Counter>,
     received_bytes: Family<NodeLabel, Counter>,
@@ -52,12 +53,13 @@ impl ChainMetrics {
         let newest_root_age = gauge("newest_root_age_seconds", "Age of a contract's newest root");
         let stale = gauge("stale", "1 while a contract's data is unread or too old, so that proofs are refused");
         let failing = gauge("failing", "1 while the last look at a contract failed");
+        let alarm = gauge("alarm", "1 while a contract runs code that was not accepted");
         let reorganizations = Family::<SourceLabel, Counter>::default();
         registry.register("reorganizations", "Reorganizations that were followed", reorganizations.clone());
         let [requests, received_bytes] = [Family::<NodeLabel, Counter>::default(), Family::default()];
         registry.register("node_requests", "HTTP requests to a node", requests.clone());
         registry.register("node_received_bytes", "Bytes of a node's answers", received_bytes.clone());
-        Self { confirmed_age, newest_root_age, stale, failing, reorganizations, requests, received_bytes, nodes }
+        Self { confirmed_age, newest_root_age, stale, failing, alarm, reorganizations, requests, received_bytes, nodes }
     }
 
     /// Takes over the present numbers.
@@ -75,7 +77,7 @@ impl ChainMetrics {
         let label = SourceLabel { source: source.name.clone() };
         let newest_root_age = match source.data {
             SourceData::Roots { newest_root_seconds_ago, .. } => newest_root_seconds_ago,
-            SourceData::Keys { .. } => None,
+            _ => None,
         };
         for (family, age) in
             [(&self.confirmed_age, source.confirmed_seconds_ago), (&self.newest_root_age, newest_root_age)]
@@ -87,6 +89,7 @@ impl ChainMetrics {
         }
         self.stale.get_or_create(&label).set(u64::from(!source.is_usable()));
         self.failing.get_or_create(&label).set(u64::from(source.failure.is_some()));
+        self.alarm.get_or_create(&label).set(u64::from(source.alarm.is_some()));
         self.reorganizations.get_or_create(&label).inner().fetch_max(source.reorganizations, Ordering::Relaxed);
     }
 }

@@ -1,12 +1,17 @@
 //! The records of what is followed from chains.
 
+use std::collections::HashSet;
+
+use selfsame_protocol::B256;
+use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::chain::history::{Position, PublishedRoot};
+use selfsame_protocol::encoding::Encoding;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{GroupCommit, OnDurable};
-use crate::schema::chain::{KeySourceRecord, RootSourceRecord, SourceId};
-use crate::schema::family;
+use crate::schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
+use crate::schema::family::{self, Family};
 use crate::store::Store;
 
 /// A change of a contract's roots, and how far they are followed after it.
@@ -74,5 +79,58 @@ impl ChainRecords {
         let mut changes = Changes::default();
         changes.put(&family::KEY_SOURCES, &source, record);
         self.group_commit.commit(changes, durable);
+    }
+
+    /// Where the contracts of a deployment were at the last look; `None` before the first one.
+    pub fn deployment(&self, verifier: SourceId) -> Result<Option<DeploymentRecord>, StoreError> {
+        self.store.database().get(&family::DEPLOYMENTS, &verifier)
+    }
+
+    /// Writes where the contracts of a deployment are. `durable` is called when it is on disk or
+    /// could not be written.
+    pub fn write_deployment(&self, verifier: SourceId, record: &DeploymentRecord, durable: OnDurable) {
+        let mut changes = Changes::default();
+        changes.put(&family::DEPLOYMENTS, &verifier, record);
+        self.group_commit.commit(changes, durable);
+    }
+
+    /// The code of a contract when it was first seen; `None` when it was not seen.
+    pub fn first_code(&self, contract: SourceId) -> Result<Option<ContractCode>, StoreError> {
+        self.store.database().get(&family::CONTRACT_CODE, &contract)
+    }
+
+    /// Writes the code of a contract that is seen for the first time. `durable` is called when it
+    /// is on disk or could not be written.
+    pub fn write_first_code(&self, contract: SourceId, code: &ContractCode, durable: OnDurable) {
+        let mut changes = Changes::default();
+        changes.put(&family::CONTRACT_CODE, &contract, code);
+        self.group_commit.commit(changes, durable);
+    }
+
+    /// Removes what was followed of all contracts but these. The code that was seen first stays: a
+    /// contract that is followed again later is compared with it.
+    pub fn forget_others(&self, followed: &[SourceId], durable: OnDurable) -> Result<(), StoreError> {
+        let followed: HashSet<&SourceId> = followed.iter().collect();
+        let is_other = |source: &SourceId| !followed.contains(source);
+        let mut changes = Changes::default();
+        for source in self.sources(&family::ROOT_SOURCES)?.into_iter().filter(is_other) {
+            changes.delete(&family::ROOT_SOURCES, &source);
+            for (position, _) in self.published_roots(source)? {
+                changes.delete(&family::PUBLISHED_ROOTS, &(source, position));
+            }
+        }
+        for source in self.sources(&family::KEY_SOURCES)?.into_iter().filter(is_other) {
+            changes.delete(&family::KEY_SOURCES, &source);
+        }
+        for source in self.sources(&family::DEPLOYMENTS)?.into_iter().filter(is_other) {
+            changes.delete(&family::DEPLOYMENTS, &source);
+        }
+        self.group_commit.commit(changes, durable);
+        Ok(())
+    }
+
+    fn sources<Record: Encoding>(&self, family: &Family<SourceId, Record>) -> Result<Vec<SourceId>, StoreError> {
+        let records = self.store.database().records_from(family, &SourceId { hash: B256::ZERO })?;
+        records.map(|record| record.map(|(source, _)| source)).collect()
     }
 }

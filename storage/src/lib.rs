@@ -58,7 +58,7 @@ pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
 pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
-pub use schema::chain::{KeySourceRecord, RootSourceRecord, SourceId};
+pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};

@@ -16,7 +16,7 @@ use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";

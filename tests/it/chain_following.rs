@@ -25,13 +25,13 @@ const ISSUERS: Address = Address::repeat_byte(0x33);
 const OPRF_KEYS: Address = Address::repeat_byte(0x44);
 
 /// Seconds for which the contracts accept a replaced root.
-const WINDOW: u64 = 3600;
+pub const WINDOW: u64 = 3600;
 
 /// How often a request is repeated until the daemon has seen what happened on the chain.
 const TRIES: usize = 400;
 
 /// The chain as a configuration names it, with a contract of each kind and a second between looks.
-fn chain(urls: &[&str], agree: usize, manager: Address) -> Chain {
+pub fn chain(urls: &[&str], agree: usize, manager: Address) -> Chain {
     let contract = |name: &str, kind: &str, address: Address, more: &str| {
         format!(
             "[[contracts]]\nname = '{name}'\nkind = '{kind}'\naddress = '{address:#x}'\nenvironment = 'staging'\n\
@@ -71,7 +71,7 @@ async fn manager_node() -> FakeNode {
 }
 
 /// A client of a daemon that follows a chain and no configured root, with the time of the chain.
-async fn following(change: impl FnOnce(&mut Config)) -> VerificationClient {
+pub async fn following(change: impl FnOnce(&mut Config)) -> VerificationClient {
     let client = VerificationClient::start_with(|config| {
         config.trusted_roots.clear();
         change(config);
@@ -81,12 +81,12 @@ async fn following(change: impl FnOnce(&mut Config)) -> VerificationClient {
     client
 }
 
-fn set_clock(client: &VerificationClient, time: u64) {
+pub fn set_clock(client: &VerificationClient, time: u64) {
     client.daemon.clock.set(Duration::from_secs(time));
 }
 
 /// A genuine legacy proof of a person, and the root of the tree that it was made against.
-fn legacy_proof(person: &str) -> (U256, Value) {
+pub fn legacy_proof(person: &str) -> (U256, Value) {
     let asked =
         ProofParameters { app_id: DEV_APP, action: "vote", signal: "", environment: Environment::Staging, nonce: None };
     let LegacyRequest { root, body } = prove::legacy(&key(person), &asked, &mut random()).expect("a proof");
@@ -94,7 +94,7 @@ fn legacy_proof(person: &str) -> (U256, Value) {
 }
 
 /// Repeats a request until its answer is as expected.
-async fn ask_until(
+pub async fn ask_until(
     client: &VerificationClient,
     request: &Value,
     expected: impl Fn(&VerificationAnswer) -> bool,
@@ -110,19 +110,19 @@ async fn ask_until(
     panic!("the last answer: {answer:?}; {:#}", status(client).await["chains"]);
 }
 
-fn is_verified(answer: &VerificationAnswer) -> bool {
+pub fn is_verified(answer: &VerificationAnswer) -> bool {
     answer.status == 200
 }
 
-fn is_unavailable(answer: &VerificationAnswer) -> bool {
+pub fn is_unavailable(answer: &VerificationAnswer) -> bool {
     (answer.status, answer.code()) == (503, "verifier_unavailable")
 }
 
-fn is_unknown_root(answer: &VerificationAnswer) -> bool {
+pub fn is_unknown_root(answer: &VerificationAnswer) -> bool {
     answer.body["results"][0]["code"] == "invalid_merkle_root"
 }
 
-async fn status(client: &VerificationClient) -> Value {
+pub async fn status(client: &VerificationClient) -> Value {
     let token = operator_token(client.folder.path());
     let request = client.http.get(client.daemon.operator("/status")).bearer_auth(token);
     request.send().await.expect("an answer").json().await.expect("JSON")

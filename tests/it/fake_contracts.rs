@@ -76,6 +76,18 @@ pub fn oprf_key(registry: Address, rp_id: u64, key: FakeOprfKey) -> BlockContent
     content
 }
 
+/// The verifier names these contracts from this block on: the registry, the issuers, the OPRF keys
+/// and the contract that checks proofs.
+pub fn deployment(verifier: Address, named: [Address; 4]) -> BlockContent {
+    let [registry, issuers, oprf_keys, proof_verifier] = named;
+    let mut content = BlockContent::default();
+    returns(&mut content, verifier, &abi::getWorldIDRegistryCall {}, &registry);
+    returns(&mut content, verifier, &abi::getCredentialSchemaIssuerRegistryCall {}, &issuers);
+    returns(&mut content, verifier, &abi::getOprfKeyRegistryCall {}, &oprf_keys);
+    returns(&mut content, verifier, &abi::getVerifierCall {}, &proof_verifier);
+    content
+}
+
 impl BlockContent {
     /// Both in one block; the other's logs come after these.
     pub fn and(mut self, other: Self) -> Self {

@@ -129,6 +129,10 @@ pub struct FakeChain {
     pub errors: HashMap<&'static str, Value>,
     pub batches: Batches,
     pub fault: Option<NodeFault>,
+    /// After so many requests the node hangs.
+    pub hangs_after: Option<usize>,
+    /// Whether a request hangs because of that.
+    pub is_hanging: bool,
     /// The requests so far: the method of each, in order, and batches as lists.
     pub asked: Vec<Vec<String>>,
     /// Request target and headers of the last request.
@@ -154,6 +158,8 @@ impl FakeChain {
             errors: HashMap::new(),
             batches: Batches::InOrder,
             fault: None,
+            hangs_after: None,
+            is_hanging: false,
             asked: Vec::new(),
             last_request: None,
             connections: 0,
@@ -204,6 +210,21 @@ impl FakeChain {
 
     fn shown_head(&self) -> u64 {
         self.shown_head.unwrap_or(self.head().number)
+    }
+
+    /// How the present request fails.
+    fn take_fault(&mut self) -> Option<NodeFault> {
+        match &mut self.hangs_after {
+            Some(0) => {
+                self.is_hanging = true;
+                Some(NodeFault::Hang)
+            }
+            Some(left) => {
+                *left -= 1;
+                self.fault.clone()
+            }
+            None => self.fault.clone(),
+        }
     }
 
     fn answer(&mut self, body: &Value) -> Value {
@@ -429,7 +450,8 @@ async fn respond(
     let (answer, fault) = {
         let mut chain = chain.lock().expect("no test panicked");
         chain.last_request = Some((head.uri.to_string(), head.headers));
-        (chain.answer(&body).to_string(), chain.fault.clone())
+        let answer = chain.answer(&body).to_string();
+        (answer, chain.take_fault())
     };
     let response = Response::builder();
     let response = match fault {

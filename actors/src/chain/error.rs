@@ -56,6 +56,9 @@ pub enum ChainError {
         /// The last block that was read.
         known: u64,
     },
+    /// The verifier contract has not said yet where the contract is.
+    #[error("the verifier contract has not said yet where the contract is")]
+    NotLocated,
     /// The time of the newest block is ahead of the service's clock.
     #[error("the time of the newest block is {0} seconds ahead of this machine's clock")]
     Ahead(u64),

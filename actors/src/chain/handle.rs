@@ -2,26 +2,23 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use selfsame_protocol::Address;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{FollowedRoots, KeyOwner, RootJudgement, Unavailable};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
-use serde::Serialize;
 use tokio::time::Instant;
 
-use super::key_source::state_name;
+use super::contract::Contract;
 use super::messages::FollowerMessage;
-use super::nodes::NodeStatus;
 use super::root_source::RootSource;
 use super::settings::{FollowedOwner, KeyContract};
-use super::state::{ChainState, Contract, FollowedChain, FollowedSource};
+use super::state::{ChainState, FollowedSource};
+use super::status::ChainStatus;
 
 /// The longest time that a proof waits because its root is looked for.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
@@ -41,103 +38,8 @@ pub(crate) enum RootUse {
     Current,
 }
 
-/// The state of a contract that is up to date.
-const FOLLOWING: &str = "following";
-
 /// The names of the contracts that could not be looked at.
 pub(crate) type Unseen = HashSet<Arc<str>>;
-
-/// A chain, in the status.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChainStatus {
-    /// Its configured name.
-    pub name: String,
-    /// The number that its transactions are signed with.
-    pub chain_id: u64,
-    /// How many nodes must give the same answer.
-    pub agree: usize,
-    /// The nodes.
-    pub nodes: Vec<NodeStatus>,
-    /// Answers of single nodes that were outvoted, since the start.
-    pub outvoted: u64,
-    /// The contracts.
-    pub sources: Vec<SourceStatus>,
-}
-
-/// A followed contract, in the status.
-#[derive(Clone, Debug, Serialize)]
-pub struct SourceStatus {
-    /// Its configured name.
-    pub name: String,
-    /// Where it is.
-    pub address: Address,
-    /// The environment whose proofs it is for.
-    pub environment: Environment,
-    /// `reading` until it was read up to the newest block, then `following`; `stale` when its data
-    /// is so old that proofs are refused.
-    pub state: &'static str,
-    /// The newest block that the nodes named, and the last one that was read.
-    pub head: u64,
-    /// The last block that was read.
-    pub read: u64,
-    /// The age of the newest block at which the data was complete, in seconds; null before the
-    /// first one.
-    pub confirmed_seconds_ago: Option<u64>,
-    /// From this age on proofs are refused, in seconds.
-    pub stale_after: u64,
-    /// Seconds since the last good step of this run; null before it.
-    pub answered_seconds_ago: Option<u64>,
-    /// Why the last step failed; null when it did not.
-    pub failure: Option<String>,
-    /// Reorganizations that were followed, since the start.
-    pub reorganizations: u64,
-    /// What is followed.
-    #[serde(flatten)]
-    pub data: SourceData,
-}
-
-impl SourceStatus {
-    /// Whether the contract was read, and its data is not so old that proofs are refused.
-    pub fn is_usable(&self) -> bool {
-        self.state == FOLLOWING
-    }
-}
-
-/// What is followed of a contract, in the status.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum SourceData {
-    /// Roots.
-    Roots {
-        /// The credentials of a legacy tree; empty for current roots.
-        identifiers: Vec<LegacyIdentifier>,
-        /// How many roots are kept.
-        roots: usize,
-        /// The newest root; null when there is none.
-        newest_root: Option<Root>,
-        /// The age of the newest root, in seconds.
-        newest_root_seconds_ago: Option<u64>,
-        /// How often the history was read again from nothing since the start, because it
-        /// contradicted itself.
-        restarts: u64,
-    },
-    /// Keys.
-    Keys {
-        /// The keys of the followed owners.
-        keys: Vec<KeyStatus>,
-    },
-}
-
-/// A followed key, in the status.
-#[derive(Clone, Debug, Serialize)]
-pub struct KeyStatus {
-    /// Whose key it is.
-    pub owner: String,
-    /// `present`, `absent`, `deleted`, `unusable`, or `unread` before it was read.
-    pub state: &'static str,
-    /// Whether the configuration has another key, which then counts.
-    pub differs_from_configuration: bool,
-}
 
 impl ChainHandle {
     pub(crate) fn new(state: Arc<ChainState>) -> Self {
@@ -160,8 +62,8 @@ impl ChainHandle {
     ) -> Result<Option<Result<RootAge, UntrustedRoot>>, Unavailable> {
         let newest = self.newest_legacy_time(environment, identifier);
         let (mut best, mut unknown_to, mut unavailable) = (None, None, None);
-        for followed in self.roots_for(environment, RootUse::Legacy(identifier)) {
-            match followed.legacy_age(root, now) {
+        for (followed, halt) in self.roots_for(environment, RootUse::Legacy(identifier)) {
+            match halt.map_or_else(|| followed.legacy_age(root, now), Err) {
                 Ok(RootJudgement::Published(RootAge::Newest)) => {
                     let own = followed.history.newest().map(|(_, published)| published.time);
                     match own {
@@ -203,8 +105,8 @@ impl ChainHandle {
         unseen: &Unseen,
     ) -> Result<Option<bool>, Unavailable> {
         let (mut decided, mut unavailable) = (None, None);
-        for followed in self.roots_for(environment, RootUse::Current) {
-            match followed.is_valid(root, now) {
+        for (followed, halt) in self.roots_for(environment, RootUse::Current) {
+            match halt.map_or_else(|| followed.is_valid(root, now), Err) {
                 Ok(RootJudgement::Published(true)) => return Ok(Some(true)),
                 Ok(RootJudgement::Unknown) if unseen.contains(&followed.source) => {
                     unavailable = Some(followed.unavailable(now));
@@ -219,7 +121,7 @@ impl ChainHandle {
     /// The time of the first followed current root that is later than a time.
     pub(crate) fn first_current_after(&self, environment: Environment, time: UnixSeconds) -> Option<UnixSeconds> {
         let sources = self.roots_for(environment, RootUse::Current);
-        sources.filter_map(|followed| followed.history.first_after(time)).min()
+        sources.filter_map(|(followed, _)| followed.history.first_after(time)).min()
     }
 
     /// The key of an owner, with the name of the contract that it is followed from; `None` when it
@@ -239,7 +141,11 @@ impl ChainHandle {
             if followed.environment != environment {
                 continue;
             }
-            match followed.get(owner, now) {
+            let key = match source.halt() {
+                Some(halt) if followed.keys.contains_key(&owner) => Err(halt),
+                _ => followed.get(owner, now),
+            };
+            match key {
                 Ok(Some(key @ FollowedKey::Present(_))) => return Ok(Some((key, Arc::clone(&followed.source)))),
                 Ok(key) => decided = decided.or(key.map(|key| (key, Arc::clone(&followed.source)))),
                 Err(error) => unavailable = Some(error),
@@ -254,8 +160,8 @@ impl ChainHandle {
         environment: Environment,
         identifier: LegacyIdentifier,
     ) -> Option<UnixSeconds> {
-        let newest = |followed: Arc<FollowedRoots>| followed.history.newest().map(|(_, published)| published.time);
-        self.roots_for(environment, RootUse::Legacy(identifier)).filter_map(newest).max()
+        let sources = self.roots_for(environment, RootUse::Legacy(identifier));
+        sources.filter_map(|(followed, _)| followed.history.newest().map(|(_, published)| published.time)).max()
     }
 
     /// Looks at the contracts again that may have published these roots and do not have them, for
@@ -283,7 +189,7 @@ impl ChainHandle {
         };
         let looks = self.state.sources().filter(|source| match &source.contract {
             Contract::Roots(roots) => lacks(&&**roots),
-            Contract::Keys(_) => false,
+            _ => false,
         });
         join_all(looks.map(look)).await.into_iter().flatten().collect()
     }
@@ -292,12 +198,20 @@ impl ChainHandle {
     /// this causes.
     pub fn set_owners(&self, environment: Environment, contract: KeyContract, owners: &[FollowedOwner]) {
         for source in self.state.sources() {
-            if let Contract::Keys(keys) = &source.contract
-                && (keys.settings.environment, keys.settings.contract) == (environment, contract)
-            {
-                keys.set_owners(owners.to_vec());
-                source.slot.cast(FollowerMessage::Poll);
+            match &source.contract {
+                Contract::Keys(keys)
+                    if (keys.settings.environment, keys.settings.contract) == (environment, contract) =>
+                {
+                    keys.set_owners(owners.to_vec());
+                }
+                Contract::RelyingParties(parties)
+                    if (parties.settings.environment, KeyContract::OprfKeys) == (environment, contract) =>
+                {
+                    parties.set_parties(owners.iter().filter_map(|owner| owner.owner.relying_party()).collect());
+                }
+                _ => continue,
             }
+            source.slot.cast(FollowerMessage::Poll);
         }
     }
 
@@ -311,9 +225,14 @@ impl ChainHandle {
         self.state.chains.iter().map(|chain| chain.status(now)).collect()
     }
 
-    fn roots_for(&self, environment: Environment, of: RootUse) -> impl Iterator<Item = Arc<FollowedRoots>> {
-        let published = self.state.root_sources().map(RootSource::published);
-        published.filter(move |followed| followed.environment == environment && is_for(followed, of))
+    /// The followed roots for some proofs, each with the reason why they do not count.
+    fn roots_for(
+        &self,
+        environment: Environment,
+        of: RootUse,
+    ) -> impl Iterator<Item = (Arc<FollowedRoots>, Option<Unavailable>)> {
+        let published = self.state.root_sources().map(|source| (source.published(), source.halt()));
+        published.filter(move |(followed, _)| followed.environment == environment && is_for(followed, of))
     }
 
     /// Why a root that no contract of its credential published does not count.
@@ -333,72 +252,5 @@ fn is_for(followed: &FollowedRoots, of: RootUse) -> bool {
     match of {
         RootUse::Legacy(identifier) => followed.identifiers().contains(&identifier),
         RootUse::Current => followed.is_current(),
-    }
-}
-
-impl FollowedChain {
-    fn status(&self, now: UnixSeconds) -> ChainStatus {
-        ChainStatus {
-            name: self.name.clone(),
-            chain_id: self.chain_id,
-            agree: self.agree,
-            nodes: self.nodes.status(),
-            outvoted: self.nodes.outvoted(),
-            sources: self.sources.iter().map(|source| source.status(now)).collect(),
-        }
-    }
-}
-
-impl FollowedSource {
-    fn status(&self, now: UnixSeconds) -> SourceStatus {
-        let progress = self.contract.progress();
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let (address, environment, confirmed, stale_after, data) = match &self.contract {
-            Contract::Roots(source) => {
-                let followed = source.published();
-                let newest = followed.history.newest().map(|(_, published)| published);
-                let data = SourceData::Roots {
-                    identifiers: followed.identifiers().to_vec(),
-                    roots: followed.history.len(),
-                    newest_root: newest.map(|published| published.root),
-                    newest_root_seconds_ago: newest.map(|published| now.since(published.time)),
-                    restarts: count(&progress.restarts),
-                };
-                (source.settings.address, followed.environment, followed.confirmed, followed.stale_after, data)
-            }
-            Contract::Keys(source) => {
-                let followed = source.published();
-                let differing = source.differing();
-                let mut keys: Vec<_> = followed.keys.iter().collect();
-                keys.sort_by_key(|(owner, _)| **owner);
-                let status = |(owner, key): (&KeyOwner, &Option<FollowedKey>)| KeyStatus {
-                    owner: owner.to_string(),
-                    state: key.as_ref().map_or("unread", state_name),
-                    differs_from_configuration: differing.contains(owner),
-                };
-                let data = SourceData::Keys { keys: keys.into_iter().map(status).collect() };
-                (source.settings.address, followed.environment, followed.confirmed, followed.stale_after, data)
-            }
-        };
-        let age = confirmed.map(|header| now.since(header.time));
-        let (answered_seconds_ago, failure) = self.health();
-        SourceStatus {
-            name: self.contract.name().to_owned(),
-            address,
-            environment,
-            state: match age {
-                None => "reading",
-                Some(age) if age > stale_after => "stale",
-                Some(_) => FOLLOWING,
-            },
-            head: count(&progress.head),
-            read: count(&progress.read),
-            confirmed_seconds_ago: age,
-            stale_after,
-            answered_seconds_ago,
-            failure,
-            reorganizations: count(&progress.reorganizations),
-            data,
-        }
     }
 }

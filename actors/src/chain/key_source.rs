@@ -9,17 +9,21 @@ use selfsame_protocol::Bytes;
 use selfsame_protocol::chain::contracts::{
     AnswerError, FollowedKey, issuer_key_call, oprf_key_call, read_issuer_key, read_oprf_key,
 };
-use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner};
+use selfsame_protocol::chain::deployment::InDeployment;
+use selfsame_protocol::chain::followed::{FollowedKeys, KeyOwner, Unavailable};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_protocol::verification::roots::is_ahead;
-use selfsame_storage::{ChainRecords, KeySourceRecord, SourceId, StoreError};
-use tokio::sync::oneshot;
+use selfsame_storage::{ChainRecords, KeySourceRecord, StoreError};
 
+use super::code_watch::CodeWatch;
+use super::durable::durably;
 use super::error::ChainError;
+use super::location::Location;
 use super::nodes::Nodes;
+use super::place::Place;
 use super::progress::Progress;
-use super::settings::{FollowedOwner, KeyContract, KeySourceSettings, source_id};
+use super::settings::{FollowedOwner, KeyContract, KeySourceSettings};
+use super::verifier_source::VerifierSource;
 use crate::clock::Clock;
 
 /// The most keys that one round trip asks for.
@@ -33,7 +37,8 @@ const WHAT: &str = "public keys";
 /// The keys of one contract.
 pub(super) struct KeySource {
     pub settings: KeySourceSettings,
-    id: SourceId,
+    pub location: Location,
+    pub code: CodeWatch,
     nodes: Arc<Nodes>,
     records: Arc<ChainRecords>,
     clock: Arc<dyn Clock>,
@@ -48,29 +53,43 @@ impl KeySource {
     pub fn load(
         settings: KeySourceSettings,
         chain_id: u64,
+        verifier: Option<Arc<VerifierSource>>,
         nodes: Arc<Nodes>,
         records: Arc<ChainRecords>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let name = match settings.contract {
-            KeyContract::Issuers => "issuers",
-            KeyContract::OprfKeys => "oprf keys",
+        let (kind, in_deployment): (_, InDeployment) = match settings.contract {
+            KeyContract::Issuers => ("issuers", |deployment| deployment.issuers),
+            KeyContract::OprfKeys => ("oprf keys", |deployment| deployment.oprf_keys),
         };
-        let id = source_id(chain_id, settings.address, name);
-        let (confirmed, stored) = match records.key_source(id)? {
-            Some(KeySourceRecord { confirmed, keys }) => (Some(confirmed), HashMap::from_iter(keys)),
-            None => (None, HashMap::new()),
-        };
+        let location = Location::new(&settings.name, chain_id, kind, settings.place, verifier, in_deployment);
+        let code = CodeWatch::new(&settings.name, settings.code.clone(), Arc::clone(&records));
         let owners = Mutex::new(settings.owners.clone());
         let published = FollowedKeys {
             source: settings.name.as_str().into(),
             environment: settings.environment,
             stale_after: settings.freshness.stale_after.as_secs(),
-            confirmed,
-            keys: known_keys(&settings.owners, &stored),
+            confirmed: None,
+            keys: known_keys(&settings.owners, &HashMap::new()),
         };
         let (published, progress) = (ArcSwap::from_pointee(published), Progress::default());
-        Ok(Self { settings, id, nodes, records, clock, owners, published, progress })
+        let source = Self { settings, location, code, nodes, records, clock, owners, published, progress };
+        if let Some(place) = source.location.place() {
+            source.publish_stored(place)?;
+        }
+        Ok(source)
+    }
+
+    /// Publishes the keys as they are stored for a contract.
+    fn publish_stored(&self, place: Place) -> Result<(), StoreError> {
+        let (confirmed, stored) = match self.records.key_source(place.id)? {
+            Some(KeySourceRecord { confirmed, keys }) => (Some(confirmed), HashMap::from_iter(keys)),
+            None => (None, HashMap::new()),
+        };
+        let owners = self.owners();
+        let keys = known_keys(&owners, &stored);
+        self.published.store(Arc::new(FollowedKeys { confirmed, keys, ..FollowedKeys::clone(&self.published()) }));
+        Ok(())
     }
 
     /// Changes the owners whose keys are followed. The key of a new one is unknown until the next
@@ -98,6 +117,12 @@ impl KeySource {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why nothing of the contract counts: it, or the verifier of its deployment, runs code that
+    /// was not accepted.
+    pub fn halt(&self) -> Option<Unavailable> {
+        self.location.halt().or_else(|| self.code.halt())
+    }
+
     /// The keys, as verification reads them.
     pub fn published(&self) -> Arc<FollowedKeys> {
         self.published.load_full()
@@ -105,12 +130,14 @@ impl KeySource {
 
     /// Reads all keys. Call one at a time.
     pub async fn step(&self) -> Result<(), ChainError> {
+        let place = self.location.find().await?;
+        if self.location.place() != Some(place) {
+            self.publish_stored(place)?;
+            self.location.move_to(place);
+        }
         let now = self.clock.unix_seconds();
         let recent = now.minus(self.settings.freshness.fresh_for.as_secs());
-        let head = self.nodes.head(BlockTag::Latest, recent).await?;
-        if is_ahead(head.time, now) {
-            return Err(ChainError::Ahead(head.time.since(now)));
-        }
+        let head = self.nodes.head(BlockTag::Latest, recent, now).await?;
         self.progress.head.store(head.number, Ordering::Relaxed);
         let before = self.published();
         if let Some(confirmed) = before.confirmed
@@ -120,10 +147,11 @@ impl KeySource {
             let behind = ChainError::Behind { head: head.number, known: confirmed.number };
             return if head.time >= recent { Ok(()) } else { Err(behind) };
         }
-        let newest = self.read_keys(head).await?;
+        self.code.look(&self.nodes, place, head, None).await?;
+        let newest = self.read_keys(place, head).await?;
         let settled = match self.settings.added_at {
             BlockTag::Latest => Ok(None),
-            tag => self.read_settled_keys(tag).await.map(Some),
+            tag => self.read_settled_keys(place, tag, now).await.map(Some),
         };
         // A new key waits until its block is settled; a key that is gone does not count any more.
         let counts = |(owner, newest): (&KeyOwner, &FollowedKey)| {
@@ -139,7 +167,7 @@ impl KeySource {
         let is_changed = keys.iter().any(|(owner, key)| before.keys.get(owner) != Some(&Some(*key)));
         let is_due = before.confirmed.is_none_or(|confirmed| head.time.since(confirmed.time) >= STORE_INTERVAL);
         if is_due || is_changed {
-            self.store(head, &keys).await?;
+            self.store(place, head, &keys).await?;
         }
         self.publish(head, &keys);
         settled.map(|_| ())
@@ -155,19 +183,23 @@ impl KeySource {
         self.published.store(Arc::new(FollowedKeys { confirmed: Some(head), keys, ..FollowedKeys::clone(&before) }));
     }
 
-    async fn read_settled_keys(&self, tag: BlockTag) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
-        let settled = self.nodes.head(tag, UnixSeconds(0)).await?;
-        self.read_keys(settled).await
+    async fn read_settled_keys(
+        &self,
+        place: Place,
+        tag: BlockTag,
+        now: UnixSeconds,
+    ) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
+        let settled = self.nodes.head(tag, UnixSeconds(0), now).await?;
+        self.read_keys(place, settled).await
     }
 
     /// The keys of the owners. An owner is missing whose key the nodes refused to tell; one
     /// unusable key does not keep the others from being read.
-    async fn read_keys(&self, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
+    async fn read_keys(&self, place: Place, at: Header) -> Result<HashMap<KeyOwner, FollowedKey>, ChainError> {
         let owners: Vec<_> = self.owners().iter().map(|owner| owner.owner).collect();
         let (mut keys, mut refused) = (HashMap::with_capacity(owners.len()), None);
         for owners in owners.chunks(KEYS_PER_QUESTION) {
-            let call =
-                |owner: &KeyOwner| Question::Call { to: self.settings.address, data: key_call(*owner), at: at.hash };
+            let call = |owner: &KeyOwner| Question::Call { to: place.address, data: key_call(*owner), at: at.hash };
             let questions: Vec<_> = owners.iter().map(call).collect();
             for (owner, answer) in owners.iter().zip(self.nodes.ask(&questions, WHAT).await?) {
                 match answer.map(|answer| read_key(*owner, &answer)) {
@@ -186,6 +218,18 @@ impl KeySource {
         }
     }
 
+    async fn store(
+        &self,
+        place: Place,
+        confirmed: Header,
+        keys: &HashMap<KeyOwner, FollowedKey>,
+    ) -> Result<(), ChainError> {
+        let mut keys: Vec<_> = keys.iter().map(|(owner, key)| (*owner, *key)).collect();
+        keys.sort_by_key(|(owner, _)| *owner);
+        let record = KeySourceRecord { confirmed, keys };
+        durably(|durable| self.records.write_keys(place.id, &record, durable)).await
+    }
+
     /// Logs what changed, and names the configured keys that are not the contract's.
     fn log_changes(
         &self,
@@ -202,18 +246,6 @@ impl KeySource {
                 tracing::warn!(source, %owner, "the configured public key is not the contract's; the configured one counts");
             }
         }
-    }
-
-    async fn store(&self, confirmed: Header, keys: &HashMap<KeyOwner, FollowedKey>) -> Result<(), ChainError> {
-        fault_point!(ChainStoreBefore);
-        let mut keys: Vec<_> = keys.iter().map(|(owner, key)| (*owner, *key)).collect();
-        keys.sort_by_key(|(owner, _)| *owner);
-        let (written, durable) = oneshot::channel();
-        let record = KeySourceRecord { confirmed, keys };
-        self.records.write_keys(self.id, &record, Box::new(move |result| drop(written.send(result))));
-        durable.await.unwrap_or(Err(StoreError::Closing))?;
-        fault_point!(ChainStoreAfter);
-        Ok(())
     }
 }
 

@@ -8,23 +8,37 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`handle`] | what verification and front-ends read |
+//! | [`status`] | what status and metrics show |
 //! | [`state`] | the contracts with the slots of their followers |
+//! | [`contract`] | a contract of any kind |
 //! | [`follower`], [`messages`] | the actor: when a step is taken |
-//! | [`root_source`], [`key_source`] | what a step does |
+//! | [`root_source`], [`key_source`], [`verifier_source`], [`party_source`] | what a step does |
+//! | [`root_state`] | how far roots were followed |
+//! | [`location`], [`place`] | where a contract is |
+//! | [`code_watch`] | which code a contract runs |
 //! | [`progress`] | what a step did, and how far it has come |
 //! | [`nodes`] | the nodes of a chain, of which a number must agree |
 //! | [`node`] | one node: questions in, answers out |
 
+mod code_watch;
+mod contract;
+mod durable;
 pub(crate) mod error;
 pub(crate) mod follower;
 pub(crate) mod handle;
 mod key_source;
+mod location;
 mod messages;
 pub(crate) mod node;
 pub(crate) mod nodes;
+mod party_source;
+mod place;
 mod progress;
 mod root_source;
+mod root_state;
 pub(crate) mod settings;
 pub(crate) mod state;
+pub(crate) mod status;
 #[cfg(test)]
 mod tests;
+mod verifier_source;

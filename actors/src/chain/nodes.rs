@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Question};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::roots::is_ahead;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{ChainError, NodeFailure};
@@ -97,8 +98,14 @@ impl Nodes {
     }
 
     /// The newest block with this tag that as many nodes have as must agree. Nodes whose newest
-    /// block is from before `recent` count only when no others are left.
-    pub async fn head(&self, tag: BlockTag, recent: UnixSeconds) -> Result<Header, ChainError> {
+    /// block is from before `recent` count only when no others are left. A block that is ahead of
+    /// `now` is an error.
+    pub async fn head(&self, tag: BlockTag, recent: UnixSeconds, now: UnixSeconds) -> Result<Header, ChainError> {
+        let head = self.newest_block(tag, recent).await?;
+        if is_ahead(head.time, now) { Err(ChainError::Ahead(head.time.since(now))) } else { Ok(head) }
+    }
+
+    async fn newest_block(&self, tag: BlockTag, recent: UnixSeconds) -> Result<Header, ChainError> {
         let header = |answers: &Answers| match answers.first() {
             Some(Ok(Answer::Block(header))) => *header,
             _ => None,

@@ -1,28 +1,31 @@
 //! Follows the roots of one contract: one step after another, each durable before it is published.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::chain::contracts::{RootContract, RootEvent, WindowStart, read_recorded_at, recorded_at_call};
-use selfsame_protocol::chain::followed::{FollowedRoots, RootRule};
-use selfsame_protocol::chain::history::{Position, PublishedRoot, RootHistory};
+use selfsame_protocol::chain::followed::{FollowedRoots, Unavailable};
+use selfsame_protocol::chain::history::{Position, PublishedRoot};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
-use selfsame_protocol::verification::roots::is_ahead;
 use selfsame_protocol::{B256, Bytes};
-use selfsame_storage::{ChainRecords, RootSourceRecord, RootSourceWrite, SourceId, StoreError};
-use tokio::sync::oneshot;
+use selfsame_storage::{ChainRecords, RootSourceWrite, StoreError};
 
+use super::code_watch::CodeWatch;
+use super::durable::durably;
 use super::error::ChainError;
-use super::node::Refusal;
+use super::location::Location;
 use super::nodes::Nodes;
+use super::place::Place;
 use super::progress::{Progress, Step};
-use super::settings::{Freshness, RootSourceSettings, source_id};
+use super::root_state::{RootState, Rule, unread};
+use super::settings::RootSourceSettings;
+use super::verifier_source::VerifierSource;
 use crate::clock::Clock;
 
 /// The most blocks that one round trip asks for: a node that takes no batches answers one by one.
@@ -53,7 +56,8 @@ const CONTRADICTION_PATIENCE: u64 = 600;
 /// The roots of one contract.
 pub(super) struct RootSource {
     pub settings: RootSourceSettings,
-    id: SourceId,
+    pub location: Location,
+    pub code: CodeWatch,
     nodes: Arc<Nodes>,
     records: Arc<ChainRecords>,
     clock: Arc<dyn Clock>,
@@ -67,56 +71,47 @@ pub(super) struct RootSource {
     pub progress: Progress,
 }
 
-/// What a step changes.
-#[derive(Default)]
-struct RootState {
-    history: Arc<RootHistory>,
-    /// The last block whose logs were read.
-    read: Option<Header>,
-    /// Earlier values of [`Self::read`], the latest last.
-    read_before: VecDeque<Header>,
-    /// The first block to read, while nothing was read.
-    first: Option<u64>,
-    /// The newest block at which the history was complete.
-    confirmed: Option<Header>,
-    /// [`Self::read`] as it is stored.
-    stored: Option<Header>,
-    rule: Option<Rule>,
-}
-
-/// How long the contract accepts a root, and when it was asked.
-#[derive(Clone, Copy)]
-struct Rule {
-    window: u64,
-    start: WindowStart,
-    read_at: UnixSeconds,
-}
+/// The newest root of a contract, for messages.
+const NEWEST_ROOT: &str = "the newest root";
 
 impl RootSource {
     /// The source as it is stored.
     pub fn load(
         settings: RootSourceSettings,
         chain_id: u64,
+        verifier: Option<Arc<VerifierSource>>,
         nodes: Arc<Nodes>,
         records: Arc<ChainRecords>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let id = source_id(chain_id, settings.address, contract_name(settings.contract));
+        // Only current roots belong to a deployment that a verifier names.
+        let verifier = verifier.filter(|_| settings.contract == RootContract::Registry);
+        let kind = contract_name(settings.contract);
+        let location =
+            Location::new(&settings.name, chain_id, kind, settings.place, verifier, |deployment| deployment.registry);
+        let code = CodeWatch::new(&settings.name, settings.code.clone(), Arc::clone(&records));
         let range = AtomicU64::new(settings.blocks_per_question.max(1));
-        let state = RootState::load(&records, id)?;
-        let published = ArcSwap::from_pointee(state.followed(&settings));
+        let state = location.place().map(|place| RootState::load(&records, place)).transpose()?;
+        let published = state.as_ref().map_or_else(|| unread(&settings), |state| state.followed(&settings));
         Ok(Self {
             settings,
-            id,
+            location,
+            code,
             nodes,
             records,
             clock,
-            published,
-            state: Mutex::new(Some(state)),
+            published: ArcSwap::from_pointee(published),
+            state: Mutex::new(state),
             range,
             contradicting_since: AtomicU64::new(0),
             progress: Progress::default(),
         })
+    }
+
+    /// Why nothing of the contract counts: it, or the verifier of its deployment, runs code that
+    /// was not accepted.
+    pub fn halt(&self) -> Option<Unavailable> {
+        self.location.halt().or_else(|| self.code.halt())
     }
 
     /// The roots, as verification reads them.
@@ -126,24 +121,29 @@ impl RootSource {
 
     /// Reads what is new since the step before. Call one at a time.
     pub async fn step(&self) -> Result<Step, ChainError> {
-        let taken = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let place = self.location.find().await?;
+        let taken = self.lock_state().take().filter(|state| state.place == place);
         let mut state = match taken {
             Some(state) => state,
-            None => RootState::load(&self.records, self.id)?,
+            None => RootState::load(&self.records, place)?,
         };
-        let (head, place) = match self.look_at_head(&state).await {
+        if self.location.place() != Some(place) {
+            self.publish(&state);
+            self.location.move_to(place);
+        }
+        let looked = match self.look(&mut state).await {
             Ok(looked) => looked,
             Err(error) => {
                 // Nothing was changed, so the stored state need not be read again.
-                *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+                *self.lock_state() = Some(state);
                 return Err(error);
             }
         };
-        let outcome = self.advance(&mut state, head, place).await;
+        let outcome = self.take_over(&mut state, looked).await;
         match &outcome {
             Ok(_) => {
                 self.contradicting_since.store(0, Relaxed);
-                *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+                *self.lock_state() = Some(state);
             }
             Err(error) if error.is_contradiction() => {
                 let now = self.clock.unix_seconds();
@@ -151,7 +151,7 @@ impl RootSource {
                 if since == 0 {
                     self.contradicting_since.store(now.0, Relaxed);
                 } else if now.since(UnixSeconds(since)) >= CONTRADICTION_PATIENCE {
-                    self.start_again().await?;
+                    self.start_again(place).await?;
                 }
             }
             Err(_) => {}
@@ -159,50 +159,42 @@ impl RootSource {
         outcome
     }
 
-    /// The newest block, and where it stands to what was read.
-    async fn look_at_head(&self, state: &RootState) -> Result<(Header, Place), ChainError> {
+    /// Asks the nodes what is new: for the newest block, and, when blocks follow the last one that
+    /// was read, for all else in one round trip.
+    async fn look(&self, state: &mut RootState) -> Result<Looked, ChainError> {
         let now = self.clock.unix_seconds();
-        let recent = now.minus(self.settings.freshness.fresh_for.as_secs());
-        let head = self.nodes.head(self.settings.head, recent).await?;
-        if is_ahead(head.time, now) {
-            return Err(ChainError::Ahead(head.time.since(now)));
-        }
+        let fresh_for = self.settings.freshness.fresh_for.as_secs();
+        let head = self.nodes.head(self.settings.head, now.minus(fresh_for), now).await?;
         self.progress.head.store(head.number, Relaxed);
-        let place = self.place(state, head, now).await?;
-        Ok((head, place))
+        let Some(read) = state.read else {
+            let first = match state.first {
+                Some(first) => first,
+                None => *state.first.insert(self.first_block(head).await?),
+            };
+            return self.read_range(state, first, head).await;
+        };
+        match head.number.cmp(&read.number) {
+            // Time passes along a chain, so a lower block that is younger is one of another fork.
+            Ordering::Less if head.time > read.time => Ok(Looked::Forked { head }),
+            // Nodes behind one address are not always at the same block.
+            Ordering::Less if now.since(head.time) <= fresh_for => Ok(Looked::Unchanged),
+            Ordering::Less => Err(ChainError::Behind { head: head.number, known: read.number }),
+            Ordering::Equal if head.hash == read.hash => Ok(Looked::Unchanged),
+            Ordering::Equal => Ok(Looked::Forked { head }),
+            Ordering::Greater => self.read_range(state, read.number + 1, head).await,
+        }
     }
 
-    async fn advance(&self, state: &mut RootState, head: Header, place: Place) -> Result<Step, ChainError> {
-        match place {
-            Place::Unchanged => Ok(Step::Done),
-            Place::Continued => self.read_on(state, head).await,
-            Place::Forked => {
+    async fn take_over(&self, state: &mut RootState, looked: Looked) -> Result<Step, ChainError> {
+        match looked {
+            Looked::Unchanged => Ok(Step::Done),
+            Looked::Forked { head } => {
                 self.undo(state, head).await?;
                 Ok(Step::More)
             }
-        }
-    }
-
-    /// Where the newest block stands to what was read.
-    async fn place(&self, state: &RootState, head: Header, now: UnixSeconds) -> Result<Place, ChainError> {
-        let Some(read) = state.read else { return Ok(Place::Continued) };
-        let behind = ChainError::Behind { head: head.number, known: read.number };
-        match head.number.cmp(&read.number) {
-            // Time passes along a chain, so a lower block that is younger is one of another fork.
-            Ordering::Less if head.time > read.time => Ok(Place::Forked),
-            // Nodes behind one address are not always at the same block.
-            Ordering::Less if now.since(head.time) <= self.settings.freshness.fresh_for.as_secs() => {
-                Ok(Place::Unchanged)
-            }
-            Ordering::Less => Err(behind),
-            Ordering::Equal if head.hash == read.hash => Ok(Place::Unchanged),
-            Ordering::Equal => Ok(Place::Forked),
-            // The hash of a block fixes all blocks before it, so one comparison is enough.
-            Ordering::Greater => match self.nodes.block(read.number, "the last read block").await? {
-                Some(here) if here.hash == read.hash => Ok(Place::Continued),
-                Some(_) => Ok(Place::Forked),
-                None => Err(behind),
-            },
+            // The next step asks for fewer blocks, from the same one on.
+            Looked::Refused => Ok(Step::More),
+            Looked::Read(range) => self.read_on(state, range).await,
         }
     }
 
@@ -255,18 +247,10 @@ impl RootSource {
         Ok(common)
     }
 
-    /// Reads the logs of the blocks that follow, and publishes the roots when they are all read.
-    async fn read_on(&self, state: &mut RootState, head: Header) -> Result<Step, ChainError> {
-        let first = match (state.read, state.first) {
-            (Some(read), _) => read.number + 1,
-            (None, Some(first)) => first,
-            (None, None) => *state.first.insert(self.first_block(head).await?),
-        };
-        let Some((publications, last)) = self.read_range(state, first, head).await? else {
-            // The next step asks for fewer blocks, from the same one on.
-            return Ok(Step::More);
-        };
-        let is_last = last.number == head.number;
+    /// Takes over the roots of the blocks that follow, and publishes them when they are all read.
+    async fn read_on(&self, state: &mut RootState, range: Range) -> Result<Step, ChainError> {
+        let Range { head, publications, last, newest } = range;
+        let is_last = newest.is_some();
         let mut added = Vec::new();
         for Publication { position, published, .. } in &publications {
             // Verification reads the published history, so a change copies it.
@@ -278,8 +262,8 @@ impl RootSource {
         for Publication { position, replaces, .. } in &publications {
             replaces.map_or(Ok(()), |replaced| state.history.check_replaced(*position, replaced))?;
         }
-        if is_last {
-            added.extend(self.confirm(state, head).await?);
+        if let Some(newest) = newest {
+            added.extend(self.confirm(state, head, newest).await?);
         }
         let outdated = last.time.minus(self.settings.reach.as_secs());
         let removed = match state.history.first_replacement() {
@@ -323,54 +307,69 @@ impl RootSource {
         Ok(low)
     }
 
-    /// The roots that were published from the block `first` on and shortly before it, and the last
-    /// block that they were read from: at most the newest one. `None` when fewer blocks must be
-    /// asked for.
-    async fn read_range(
-        &self,
-        state: &RootState,
-        first: u64,
-        head: Header,
-    ) -> Result<Option<(Vec<Publication>, Header)>, ChainError> {
+    /// The roots that were published from the block `first` on and shortly before it.
+    async fn read_range(&self, state: &RootState, first: u64, head: Header) -> Result<Looked, ChainError> {
         const WHAT: &str = "the contract's logs";
-        let RootSourceSettings { contract, address, blocks_per_question, .. } = self.settings;
+        let RootSourceSettings { contract, blocks_per_question, .. } = self.settings;
+        let address = state.place.address;
         let range = self.range.load(Relaxed);
         let overlap = if state.read.is_some() { OVERLAP.min(range / 2).min(first) } else { 0 };
         let from = first - overlap;
         let to = head.number.min(from.saturating_add(range - 1));
-        let logs = Question::Logs { address, topics: vec![contract.topic()], from, to };
-        let questions = [logs, Question::Block(BlockTag::Number(to))];
-        let answers = self.nodes.ask(&questions, WHAT).await?;
-        let answers: [Result<Answer, Refusal>; 2] = answers.try_into().map_err(|_| ChainError::NoBlock(WHAT))?;
-        let (logs, last) = match answers {
-            [Err(_), _] if range > 1 => {
-                self.range.store((to - from).div_ceil(2).max(1), Relaxed);
-                return Ok(None);
+        let newest = Question::Call { to: address, data: contract.newest_root_call(), at: head.hash };
+        let mut questions = vec![
+            Question::Logs { address, topics: vec![contract.topic()], from, to },
+            Question::Block(BlockTag::Number(to)),
+        ];
+        questions.extend(state.read.map(|read| Question::Block(BlockTag::Number(read.number))));
+        questions.extend((to == head.number).then_some(newest));
+        let mut answers = self.nodes.ask(&questions, WHAT).await?.into_iter();
+        let mut next = || answers.next().ok_or(ChainError::NoBlock(WHAT));
+        let refused = |what| move |refusal| ChainError::Refused { what, refusal };
+        let (logs, last) = (next()?, next()?);
+        if let Some(read) = state.read {
+            match next()?.map_err(refused("the last read block")) {
+                // The hash of a block fixes all blocks before it, so one comparison is enough.
+                Ok(Answer::Block(Some(here))) if here.hash == read.hash => {}
+                Ok(Answer::Block(Some(_))) => return Ok(Looked::Forked { head }),
+                Ok(_) => return Err(ChainError::Behind { head: head.number, known: read.number }),
+                Err(_) if logs.is_err() && range > 1 => {}
+                Err(error) => return Err(error),
             }
-            [Err(refusal), _] | [_, Err(refusal)] => return Err(ChainError::Refused { what: WHAT, refusal }),
-            [Ok(Answer::Logs(logs)), Ok(Answer::Block(Some(last)))] => (logs, last),
-            _ => return Err(ChainError::NoBlock("the last block of a range")),
+        }
+        let logs = match logs {
+            Ok(Answer::Logs(logs)) => logs,
+            Ok(_) => return Err(ChainError::NoBlock(WHAT)),
+            Err(_) if range > 1 => {
+                self.range.store((to - from).div_ceil(2).max(1), Relaxed);
+                return Ok(Looked::Refused);
+            }
+            Err(refusal) => return Err(refused(WHAT)(refusal)),
+        };
+        let Answer::Block(Some(last)) = last.map_err(refused(WHAT))? else {
+            return Err(ChainError::NoBlock("the last block of a range"));
         };
         if to == head.number && last.hash != head.hash {
             return Err(ChainError::Moved);
         }
-        let publications = self.publications(&state.history, &logs, last, head).await?;
+        let newest = answers.next().transpose().map_err(refused(NEWEST_ROOT))?;
+        let publications = self.publications(state, &logs, last, head).await?;
         // A node's limit is approached slowly, because each refusal costs a question.
         let grown = range.saturating_add((range / 8).max(1));
         self.range.store(grown.min(blocks_per_question.max(1)), Relaxed);
-        Ok(Some((publications, last)))
+        Ok(Looked::Read(Range { head, publications, last, newest }))
     }
 
     /// The roots in logs, with the times of their blocks. Logs that the history has already need no
     /// question: the last read block is still part of the chain, and so are all before it.
     async fn publications(
         &self,
-        history: &RootHistory,
+        state: &RootState,
         logs: &[Log],
         last: Header,
         head: Header,
     ) -> Result<Vec<Publication>, ChainError> {
-        let RootSourceSettings { contract, address, .. } = self.settings;
+        let (contract, address, history) = (self.settings.contract, state.place.address, &state.history);
         let read = |log| contract.read_event(address, log).map_err(|error| ChainError::Answer { what: "logs", error });
         let events: Vec<RootEvent> = logs.iter().map(read).collect::<Result<_, _>>()?;
         let unsettled = head.number.saturating_sub(UNSETTLED);
@@ -413,14 +412,13 @@ impl RootSource {
         &self,
         state: &mut RootState,
         head: Header,
+        newest: Answer,
     ) -> Result<Option<(Position, PublishedRoot)>, ChainError> {
-        const WHAT: &str = "the newest root";
-        let contract = self.settings.contract;
-        let answer = self.call(contract.newest_root_call(), head, WHAT).await?;
-        let newest = contract.read_newest_root(&answer).map_err(|error| ChainError::Answer { what: WHAT, error })?;
+        let wrong = |error| ChainError::Answer { what: NEWEST_ROOT, error };
+        let newest = self.settings.contract.read_newest_root(&newest).map_err(wrong)?;
         let added = match (state.history.newest(), newest) {
             (None, Some(root)) => {
-                let time = self.time_of_old_root(root, head).await?;
+                let time = self.time_of_old_root(state.place, root, head).await?;
                 let position = Position { block: head.number, log_index: u64::MAX };
                 let published = PublishedRoot { root, block_hash: head.hash, time };
                 Arc::make_mut(&mut state.history).insert(position, published)?;
@@ -432,31 +430,33 @@ impl RootSource {
         if let Some(newest) = newest
             && state.rule.is_none_or(|rule| head.time.since(rule.read_at) >= RULE_INTERVAL)
         {
-            state.rule = Some(self.read_rule(newest, head).await?);
+            state.rule = Some(self.read_rule(state.place, newest, head).await?);
         }
+        self.code.look(&self.nodes, state.place, head, None).await?;
         state.confirmed = Some(head);
         Ok(added)
     }
 
     /// When the newest root of a contract was published that published none in the read blocks.
-    async fn time_of_old_root(&self, root: Root, head: Header) -> Result<UnixSeconds, ChainError> {
+    async fn time_of_old_root(&self, place: Place, root: Root, head: Header) -> Result<UnixSeconds, ChainError> {
         const WHAT: &str = "the time of the newest root";
         if self.settings.contract != RootContract::Registry {
             return Ok(head.time.minus(self.settings.reach.as_secs()));
         }
-        let answer = self.call(recorded_at_call(root), head, WHAT).await?;
+        let answer = self.call(place, recorded_at_call(root), head, WHAT).await?;
         let time = read_recorded_at(&answer).map_err(|error| ChainError::Answer { what: WHAT, error })?;
         time.ok_or(ChainError::NewestRoot)
     }
 
-    async fn read_rule(&self, newest: Root, head: Header) -> Result<Rule, ChainError> {
+    async fn read_rule(&self, place: Place, newest: Root, head: Header) -> Result<Rule, ChainError> {
         const WHAT: &str = "the validity of roots";
         let contract = self.settings.contract;
         let wrong = |error| ChainError::Answer { what: WHAT, error };
-        let window = contract.read_window(&self.call(contract.window_call(), head, WHAT).await?).map_err(wrong)?;
+        let window =
+            contract.read_window(&self.call(place, contract.window_call(), head, WHAT).await?).map_err(wrong)?;
         let start = match contract {
             RootContract::Registry => {
-                let answer = self.call(WindowStart::call(newest), head, WHAT).await?;
+                let answer = self.call(place, WindowStart::call(newest), head, WHAT).await?;
                 WindowStart::read(&answer).map_err(wrong)?
             }
             RootContract::IdentityManager | RootContract::Bridge => WindowStart::Replaced,
@@ -464,8 +464,8 @@ impl RootSource {
         Ok(Rule { window, start, read_at: head.time })
     }
 
-    async fn call(&self, data: Bytes, head: Header, what: &'static str) -> Result<Answer, ChainError> {
-        self.nodes.ask_one(Question::Call { to: self.settings.address, data, at: head.hash }, what).await
+    async fn call(&self, place: Place, data: Bytes, head: Header, what: &'static str) -> Result<Answer, ChainError> {
+        self.nodes.ask_one(Question::Call { to: place.address, data, at: head.hash }, what).await
     }
 
     /// The blocks of heights, in one round trip; `None` for those that the nodes do not have.
@@ -487,14 +487,14 @@ impl RootSource {
         added: Vec<(Position, PublishedRoot)>,
         removed: Vec<Position>,
     ) -> Result<(), ChainError> {
-        fault_point!(ChainStoreBefore);
         let write = RootSourceWrite { record: state.record(), added, removed };
-        let (written, durable) = oneshot::channel();
-        self.records.write_roots(self.id, &write, Box::new(move |result| drop(written.send(result))));
-        durable.await.unwrap_or(Err(StoreError::Closing))?;
-        fault_point!(ChainStoreAfter);
-        state.stored = state.read;
+        durably(|durable| self.records.write_roots(state.place.id, &write, durable)).await?;
+        state.stored = state.confirmed;
         Ok(())
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, Option<RootState>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn publish(&self, state: &RootState) {
@@ -503,28 +503,41 @@ impl RootSource {
 
     /// Forgets the history, so that the next step reads it again. What is published stays until it
     /// is too old.
-    async fn start_again(&self) -> Result<(), ChainError> {
+    async fn start_again(&self, place: Place) -> Result<(), ChainError> {
         tracing::error!(
             source = self.settings.name,
             "the roots contradict the contract; they are read again from nothing"
         );
         self.progress.restarts.fetch_add(1, Relaxed);
         self.contradicting_since.store(0, Relaxed);
-        let stored = self.records.published_roots(self.id)?;
-        let mut empty = RootState::default();
+        let stored = self.records.published_roots(place.id)?;
+        let mut empty = RootState::empty(place);
         let removed = stored.into_iter().map(|(position, _)| position).collect();
         self.store(&mut empty, Vec::new(), removed).await
     }
 }
 
-/// Where the newest block stands to what was read.
-enum Place {
+/// What the nodes said.
+enum Looked {
     /// There is nothing new.
     Unchanged,
-    /// Blocks follow the last one that was read.
-    Continued,
     /// The last block that was read is not part of the chain any more.
-    Forked,
+    Forked { head: Header },
+    /// The nodes refused to give the logs of so many blocks.
+    Refused,
+    /// Blocks follow the last one that was read.
+    Read(Range),
+}
+
+/// What blocks have that follow the last one that was read.
+struct Range {
+    head: Header,
+    publications: Vec<Publication>,
+    /// The last of the blocks.
+    last: Header,
+    /// The newest root, as the contract returns it after the newest block, when the blocks reach
+    /// up to it.
+    newest: Option<Answer>,
 }
 
 /// A root in the logs of a contract.
@@ -532,48 +545,6 @@ struct Publication {
     position: Position,
     published: PublishedRoot,
     replaces: Option<Root>,
-}
-
-impl RootState {
-    fn load(records: &ChainRecords, id: SourceId) -> Result<Self, StoreError> {
-        let Some(record) = records.root_source(id)? else { return Ok(Self::default()) };
-        let RootSourceRecord { read, confirmed, rule } = record;
-        Ok(Self {
-            history: Arc::new(RootHistory::from_stored(records.published_roots(id)?)),
-            read: Some(read),
-            read_before: VecDeque::new(),
-            first: None,
-            confirmed,
-            stored: Some(read),
-            rule: rule.map(|(window, start)| Rule { window, start, read_at: UnixSeconds(0) }),
-        })
-    }
-
-    /// How far the contract is followed; `None` before the first block was read.
-    fn record(&self) -> Option<RootSourceRecord> {
-        let rule = self.rule.map(|Rule { window, start, .. }| (window, start));
-        self.read.map(|read| RootSourceRecord { read, confirmed: self.confirmed, rule })
-    }
-
-    fn followed(&self, settings: &RootSourceSettings) -> FollowedRoots {
-        let Freshness { stale_after, fresh_for, .. } = settings.freshness;
-        let start = self.rule.map_or(WindowStart::Recorded, |rule| rule.start);
-        FollowedRoots {
-            source: settings.name.as_str().into(),
-            environment: settings.environment,
-            rule: match settings.contract {
-                RootContract::Registry => RootRule::Current { start },
-                RootContract::IdentityManager | RootContract::Bridge => {
-                    RootRule::Legacy { of: settings.identifiers.clone() }
-                }
-            },
-            window: self.rule.map_or(0, |rule| rule.window),
-            stale_after: stale_after.as_secs(),
-            fresh_for: fresh_for.as_secs(),
-            confirmed: self.confirmed,
-            history: Arc::clone(&self.history),
-        }
-    }
 }
 
 fn position_of(log: &Log) -> Position {

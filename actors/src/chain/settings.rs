@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selfsame_protocol::Address;
 use selfsame_protocol::chain::contracts::RootContract;
+use selfsame_protocol::chain::deployment::AcceptedCode;
 use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::BlockTag;
 use selfsame_protocol::commitment::PublicKey;
-use selfsame_protocol::verification::{Environment, LegacyIdentifier};
-use selfsame_protocol::{Address, keccak256};
-use selfsame_storage::SourceId;
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 
 use super::node::ChainNode;
 
 /// A chain that is followed.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ChainSettings {
     /// Its name, for messages; unique in the service.
     pub name: String,
@@ -29,6 +29,10 @@ pub struct ChainSettings {
     pub roots: Vec<RootSourceSettings>,
     /// The contracts whose keys are followed.
     pub keys: Vec<KeySourceSettings>,
+    /// The verifier contracts, at most one for each environment.
+    pub verifiers: Vec<VerifierSettings>,
+    /// The registries of relying parties.
+    pub relying_parties: Vec<PartySourceSettings>,
 }
 
 impl std::fmt::Debug for ChainSettings {
@@ -41,6 +45,8 @@ impl std::fmt::Debug for ChainSettings {
             .field("agree", &self.agree)
             .field("roots", &self.roots)
             .field("keys", &self.keys)
+            .field("verifiers", &self.verifiers)
+            .field("relying_parties", &self.relying_parties)
             .finish()
     }
 }
@@ -56,6 +62,64 @@ pub struct Freshness {
     pub fresh_for: Duration,
 }
 
+/// Where a followed contract is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContractPlace {
+    /// At this address.
+    At(Address),
+    /// Where the verifier contract of its environment says, which may change.
+    FromVerifier,
+}
+
+/// The code of a contract that counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeSettings {
+    /// The accepted code.
+    pub accepted: AcceptedCode,
+    /// What follows from other code.
+    pub on_upgrade: OnUpgrade,
+}
+
+/// What follows when a contract runs code that was not accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUpgrade {
+    /// Log, status and metrics say so.
+    #[default]
+    Warn,
+    /// The same, and nothing of the contract counts until the code is accepted.
+    Stop,
+}
+
+/// A verifier contract, which names the other contracts of its deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierSettings {
+    /// Its name, for messages; unique among the sources of the chain.
+    pub name: String,
+    /// Where it is.
+    pub address: Address,
+    /// The environment of its deployment.
+    pub environment: Environment,
+    /// When it is asked.
+    pub freshness: Freshness,
+    /// The code that counts. Other code stops all contracts of the environment.
+    pub code: CodeSettings,
+}
+
+/// A registry of relying parties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartySourceSettings {
+    /// Its name, for messages; unique among the sources of the chain.
+    pub name: String,
+    /// Where it is.
+    pub address: Address,
+    /// The environment of its relying parties.
+    pub environment: Environment,
+    /// The relying parties that are asked about; they can change while the service runs.
+    pub parties: Vec<RelyingPartyId>,
+    /// When it is asked.
+    pub freshness: Freshness,
+}
+
 /// A contract whose roots are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootSourceSettings {
@@ -64,7 +128,9 @@ pub struct RootSourceSettings {
     /// What kind of contract it is.
     pub contract: RootContract,
     /// Where it is.
-    pub address: Address,
+    pub place: ContractPlace,
+    /// The code that counts.
+    pub code: CodeSettings,
     /// The environment whose proofs the roots are for.
     pub environment: Environment,
     /// For a legacy tree the credentials that all of its members have.
@@ -98,7 +164,9 @@ pub struct KeySourceSettings {
     /// What kind of contract it is.
     pub contract: KeyContract,
     /// Where it is.
-    pub address: Address,
+    pub place: ContractPlace,
+    /// The code that counts.
+    pub code: CodeSettings,
     /// The environment whose proofs the keys are for.
     pub environment: Environment,
     /// The owners whose keys are followed; they can change while the service runs.
@@ -117,10 +185,4 @@ pub struct FollowedOwner {
     pub owner: KeyOwner,
     /// The key of the configuration, which wins. It is compared with the followed one.
     pub configured: Option<PublicKey>,
-}
-
-/// The id under which a contract's records are stored.
-pub(super) fn source_id(chain_id: u64, address: Address, contract: &str) -> SourceId {
-    let parts = [&chain_id.to_be_bytes()[..], address.as_slice(), contract.as_bytes()];
-    SourceId { hash: keccak256(parts.concat()) }
 }

@@ -7,13 +7,16 @@ use std::time::Duration;
 use selfsame_storage::{ChainRecords, StoreError};
 use tokio::time::Instant;
 
+use super::contract::Contract;
 use super::error::ChainError;
 use super::key_source::KeySource;
 use super::messages::FollowerMessage;
 use super::nodes::Nodes;
+use super::party_source::PartySource;
 use super::progress::{Progress, Step};
 use super::root_source::RootSource;
 use super::settings::ChainSettings;
+use super::verifier_source::VerifierSource;
 use crate::clock::Clock;
 use crate::support::slot::Slot;
 
@@ -46,12 +49,6 @@ pub(crate) struct FollowedSource {
     health: Mutex<Health>,
 }
 
-/// What is followed of a contract.
-pub(super) enum Contract {
-    Roots(Box<RootSource>),
-    Keys(Box<KeySource>),
-}
-
 #[derive(Clone, Default)]
 struct Health {
     /// When the last good step ended.
@@ -69,7 +66,11 @@ impl ChainState {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
         let chains = chains.into_iter().map(|chain| FollowedChain::load(instance, chain, records, clock));
-        Ok(Self { chains: chains.collect::<Result<_, _>>()? })
+        let state = Self { chains: chains.collect::<Result<_, _>>()? };
+        let followed: Vec<_> = state.sources().filter_map(|source| source.contract.stored_as()).collect();
+        // What is not removed now is removed at a later start.
+        records.forget_others(&followed, Box::new(drop))?;
+        Ok(state)
     }
 
     /// Every followed contract.
@@ -81,7 +82,7 @@ impl ChainState {
     pub(super) fn root_sources(&self) -> impl Iterator<Item = &RootSource> {
         self.sources().filter_map(|source| match &source.contract {
             Contract::Roots(roots) => Some(&**roots),
-            Contract::Keys(_) => None,
+            _ => None,
         })
     }
 
@@ -89,7 +90,7 @@ impl ChainState {
     pub(super) fn key_sources(&self) -> impl Iterator<Item = &KeySource> {
         self.sources().filter_map(|source| match &source.contract {
             Contract::Keys(keys) => Some(&**keys),
-            Contract::Roots(_) => None,
+            _ => None,
         })
     }
 }
@@ -101,17 +102,30 @@ impl FollowedChain {
         records: &Arc<ChainRecords>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let ChainSettings { name, chain_id, nodes, agree, roots, keys } = settings;
+        let ChainSettings { name, chain_id, nodes, agree, roots, keys, verifiers, relying_parties } = settings;
         let nodes = Arc::new(Nodes::new(chain_id, agree, nodes));
         let (nodes_of, records_of, clock_of) = (|| Arc::clone(&nodes), || Arc::clone(records), || Arc::clone(clock));
-        let mut contracts = Vec::with_capacity(roots.len() + keys.len());
+        let load = |verifier| VerifierSource::load(verifier, chain_id, nodes_of(), records_of(), clock_of());
+        let verifiers: Vec<_> =
+            verifiers.into_iter().map(|verifier| load(verifier).map(Arc::new)).collect::<Result<_, _>>()?;
+        let verifier_of = |environment| {
+            verifiers.iter().find(|verifier| verifier.settings.environment == environment).map(Arc::clone)
+        };
+        let mut contracts: Vec<Contract> =
+            verifiers.iter().map(|verifier| Contract::Verifier(Arc::clone(verifier))).collect();
         for roots in roots {
-            let source = RootSource::load(roots, chain_id, nodes_of(), records_of(), clock_of())?;
+            let verifier = verifier_of(roots.environment);
+            let source = RootSource::load(roots, chain_id, verifier, nodes_of(), records_of(), clock_of())?;
             contracts.push(Contract::Roots(Box::new(source)));
         }
         for keys in keys {
-            let source = KeySource::load(keys, chain_id, nodes_of(), records_of(), clock_of())?;
+            let verifier = verifier_of(keys.environment);
+            let source = KeySource::load(keys, chain_id, verifier, nodes_of(), records_of(), clock_of())?;
             contracts.push(Contract::Keys(Box::new(source)));
+        }
+        for parties in relying_parties {
+            let source = PartySource::new(parties, nodes_of(), clock_of());
+            contracts.push(Contract::RelyingParties(Box::new(source)));
         }
         let source = |contract: Contract| {
             let slot = Arc::new(Slot::new(format!("{instance}/chain/{}", contract.name()), None));
@@ -123,29 +137,10 @@ impl FollowedChain {
     }
 }
 
-impl Contract {
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Roots(roots) => &roots.settings.name,
-            Self::Keys(keys) => &keys.settings.name,
-        }
-    }
-
-    pub fn progress(&self) -> &Progress {
-        match self {
-            Self::Roots(roots) => &roots.progress,
-            Self::Keys(keys) => &keys.progress,
-        }
-    }
-}
-
 impl FollowedSource {
     /// Time between two steps.
     pub fn interval(&self) -> Duration {
-        match &self.contract {
-            Contract::Roots(roots) => roots.settings.freshness.interval,
-            Contract::Keys(keys) => keys.settings.freshness.interval,
-        }
+        self.contract.freshness().interval
     }
 
     /// Reads what is new.
@@ -154,6 +149,8 @@ impl FollowedSource {
         match &self.contract {
             Contract::Roots(roots) => roots.step().await,
             Contract::Keys(keys) => keys.step().await.map(|()| Step::Done),
+            Contract::Verifier(verifier) => verifier.step().await.map(|()| Step::Done),
+            Contract::RelyingParties(parties) => parties.step().await.map(|()| Step::Done),
         }
     }
 

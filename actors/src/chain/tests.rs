@@ -27,8 +27,13 @@ use super::node::{ChainNode, NodeError, Refusal};
 use super::nodes::Nodes;
 use super::progress::Step;
 use super::root_source::RootSource;
-use super::settings::{FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings};
+use super::settings::{
+    CodeSettings, ContractPlace, FollowedOwner, Freshness, KeyContract, KeySourceSettings, RootSourceSettings,
+};
+use super::verifier_source::VerifierSource;
 use crate::clock::ManualClock;
+
+mod deployment;
 
 const CHAIN: u64 = 480;
 const CONTRACT: Address = Address::repeat_byte(0xc0);
@@ -65,6 +70,10 @@ struct Block {
 struct TestChain {
     chain_id: u64,
     contract: RootContract,
+    /// Where the contract is.
+    address: Address,
+    /// The implementation behind each contract.
+    implementation: Address,
     blocks: Vec<Block>,
     fork: u64,
     /// The most blocks whose logs are given at a time.
@@ -73,6 +82,8 @@ struct TestChain {
     shown: Option<u64>,
     hangs: bool,
     fails_with: Option<NodeError>,
+    /// Whether the node refuses questions about storage.
+    hides_code: bool,
     /// Roots whose logs the node keeps to itself.
     hidden: Vec<Root>,
     rounds: usize,
@@ -83,12 +94,15 @@ impl TestChain {
         let mut chain = Self {
             chain_id: CHAIN,
             contract,
+            address: CONTRACT,
+            implementation: Address::ZERO,
             blocks: Vec::new(),
             fork: 0,
             longest_range: u64::MAX,
             shown: None,
             hangs: false,
             fails_with: None,
+            hides_code: false,
             hidden: Vec::new(),
             rounds: 0,
         };
@@ -123,7 +137,7 @@ impl TestChain {
                 RootContract::Registry => (vec![topic, word(*new)], word(header.time.0).to_vec().into()),
                 RootContract::Bridge => (vec![topic], [word(*new), word(header.time.0)].concat().into()),
             };
-            logs.push(Log { address: CONTRACT, topics, data, block_number: number, block_hash: hash, log_index });
+            logs.push(Log { address: self.address, topics, data, block_number: number, block_hash: hash, log_index });
             calls.insert(newest_call.clone(), returned(&[U256::from(*new)]));
             calls.insert(WindowStart::call(root(*new)), returned(&[U256::ZERO]));
             calls.insert(recorded_at_call(root(*new)), returned(&[U256::from(header.time.0)]));
@@ -162,9 +176,11 @@ impl TestChain {
                 Ok(Answer::Block(block.map(|block| block.header)))
             }
             Question::Logs { from, to, .. } if to - from >= self.longest_range => refuse("too many blocks"),
-            Question::Logs { from, to, .. } => {
+            Question::Logs { from, to, address, .. } => {
                 let blocks = self.blocks.iter().filter(|block| (*from..=*to).contains(&block.header.number));
-                let is_shown = |log: &&Log| !self.hidden.iter().any(|root| log.topics.contains(&root.0));
+                let is_shown = |log: &&Log| {
+                    log.address == *address && !self.hidden.iter().any(|root| log.topics.contains(&root.0))
+                };
                 Ok(Answer::Logs(blocks.flat_map(|block| &block.logs).filter(is_shown).cloned().collect()))
             }
             Question::Call { data, at, .. } => {
@@ -173,7 +189,8 @@ impl TestChain {
                 };
                 Ok(block.calls.get(data).cloned().unwrap_or(Answer::Returned(Bytes::new())))
             }
-            Question::Storage { .. } => Ok(Answer::Storage(B256::ZERO)),
+            Question::Storage { .. } if self.hides_code => refuse("the method does not exist"),
+            Question::Storage { .. } => Ok(Answer::Storage(self.implementation.into_word())),
         }
     }
 }
@@ -265,12 +282,23 @@ impl Fixture {
 
     /// The source as a starting service loads it.
     fn source(&self, agree: usize, change: impl FnOnce(&mut RootSourceSettings)) -> RootSource {
+        self.source_of(None, agree, change)
+    }
+
+    /// The same, with the verifier of its deployment.
+    fn source_of(
+        &self,
+        verifier: Option<Arc<VerifierSource>>,
+        agree: usize,
+        change: impl FnOnce(&mut RootSourceSettings),
+    ) -> RootSource {
         let contract = self.chain().contract;
         let is_legacy = contract != RootContract::Registry;
         let mut settings = RootSourceSettings {
             name: "test/roots".to_owned(),
             contract,
-            address: CONTRACT,
+            place: ContractPlace::At(CONTRACT),
+            code: CodeSettings::default(),
             environment: Environment::Production,
             identifiers: if is_legacy { vec![LegacyIdentifier::Orb] } else { Vec::new() },
             head: BlockTag::Latest,
@@ -281,7 +309,8 @@ impl Fixture {
         };
         change(&mut settings);
         let clock = Arc::clone(&self.clock);
-        RootSource::load(settings, CHAIN, self.nodes(agree), Arc::clone(&self.records), clock).expect("loaded")
+        RootSource::load(settings, CHAIN, verifier, self.nodes(agree), Arc::clone(&self.records), clock)
+            .expect("loaded")
     }
 
     /// The newest published root, when the source is up to date with the newest block.
@@ -329,9 +358,13 @@ async fn roots_appear_are_replaced_and_survive_a_restart() {
         assert_eq!(source.step().await.expect("read"), Step::Done);
         assert_eq!(fixture.chain().rounds, rounds + 1);
 
+        // A new block: its number, then all else at once. The time of an event in the last block
+        // needs no further question.
         fixture.chain().mine(&[4]);
         fixture.set_clock();
+        let rounds = fixture.chain().rounds;
         catch_up(&source).await.expect("read");
+        assert_eq!(fixture.chain().rounds, rounds + 2, "{contract:?}");
         let restarted = fixture.source(1, |_| {});
         assert_eq!(*restarted.published(), *source.published(), "{contract:?}");
         assert_eq!(fixture.newest(&restarted), Some(root(4)));
@@ -675,14 +708,15 @@ async fn keys_are_added_changed_and_removed() {
         let settings = KeySourceSettings {
             name: "test/issuers".to_owned(),
             contract: KeyContract::Issuers,
-            address: CONTRACT,
+            place: ContractPlace::At(CONTRACT),
+            code: CodeSettings::default(),
             environment: Environment::Production,
             owners,
             added_at,
             freshness: freshness(),
         };
         let clock = Arc::clone(&fixture.clock);
-        KeySource::load(settings, CHAIN, fixture.nodes(1), Arc::clone(&fixture.records), clock).expect("loaded")
+        KeySource::load(settings, CHAIN, None, fixture.nodes(1), Arc::clone(&fixture.records), clock).expect("loaded")
     };
     let source = load(BlockTag::Latest, vec![owner(1), owner(2)]);
     let settled = load(BlockTag::Safe, vec![owner(1), owner(2)]);

@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    ChainNode, ChainSettings, Freshness, NodeError, Refusal, RootSourceSettings, Service, Settings, SourceData,
-    SourceStatus, SystemRandom,
+    ChainNode, ChainSettings, CodeSettings, ContractPlace, Freshness, NodeError, Refusal, RootSourceSettings, Service,
+    Settings, SourceData, SourceStatus, SystemRandom,
 };
 use selfsame_protocol::chain::contracts::{RootContract, WindowStart};
 use selfsame_protocol::chain::rpc::{Answer, BlockTag, Header, Log, Question};
@@ -103,7 +103,8 @@ fn follow(settings: &mut Settings, node: &Arc<RootNode>) {
         roots: vec![RootSourceSettings {
             name: "chain/registry".to_owned(),
             contract: REGISTRY,
-            address: CONTRACT,
+            place: ContractPlace::At(CONTRACT),
+            code: CodeSettings::default(),
             environment: Environment::Production,
             identifiers: Vec::new(),
             head: BlockTag::Latest,
@@ -116,7 +117,7 @@ fn follow(settings: &mut Settings, node: &Arc<RootNode>) {
             start_block: Some(0),
             blocks_per_question: 4,
         }],
-        keys: Vec::new(),
+        ..ChainSettings::default()
     }];
 }
 
@@ -128,7 +129,7 @@ fn source(service: &Service) -> SourceStatus {
 fn roots(service: &Service) -> (usize, Option<Root>) {
     match source(service).data {
         SourceData::Roots { roots, newest_root, .. } => (roots, newest_root),
-        SourceData::Keys { .. } => panic!("the source has roots"),
+        _ => panic!("the source has roots"),
     }
 }
 

@@ -19,8 +19,8 @@ fn presets_name_the_contracts_of_the_public_deployments() {
     for (preset, chain_id, environment, expected) in [
         ("ethereum", 1, Environment::Production, "orb document secure-document"),
         ("sepolia", 11_155_111, Environment::Staging, "orb secure-document"),
-        ("world-chain", 480, Environment::Production, "registry issuers oprf-keys"),
-        ("world-chain-staging", 480, Environment::Staging, "registry issuers oprf-keys"),
+        ("world-chain", 480, Environment::Production, "verifier registry issuers oprf-keys"),
+        ("world-chain-staging", 480, Environment::Staging, "verifier registry issuers oprf-keys"),
     ] {
         let text = format!("[[chains]]\nname = 'c'\npreset = '{preset}'\n{NODE}");
         let config = load(&text).unwrap();
@@ -35,6 +35,7 @@ fn presets_name_the_contracts_of_the_public_deployments() {
             let seconds = match contract.kind {
                 ContractKind::Registry => 3,
                 ContractKind::Issuers | ContractKind::OprfKeys => 30,
+                ContractKind::Verifier => 600,
                 _ => 12,
             };
             assert_eq!(contract.interval, Duration::from_secs(seconds));
@@ -75,13 +76,40 @@ fn an_entry_changes_a_contract_of_the_preset_or_adds_one() {
     assert_eq!(bridge.identifiers, [LegacyIdentifier::Orb, LegacyIdentifier::Face]);
 }
 
+/// An entry with an address counts before the verifier's word, and the verifier's word before the
+/// preset.
+#[test]
+fn the_verifier_says_where_contracts_are_that_no_entry_places() {
+    let chain = format!("[[chains]]\nname = 'c'\npreset = 'world-chain'\n{NODE}\n");
+    let own = "address = '0x00000000000000000000000000000000000000FF'";
+    let entry = |name: &str, rest: &str| format!("[[chains.contracts]]\nname = '{name}'\n{rest}\n");
+    let places = |text: String| -> Vec<(ContractKind, bool)> {
+        contracts(&text).into_iter().map(|contract| (contract.kind, contract.address.is_some())).collect()
+    };
+    use ContractKind::{Issuers, OprfKeys, Registry, RelyingParties, Verifier};
+    let preset = places(chain.clone());
+    assert_eq!(preset, [(Verifier, true), (Registry, false), (Issuers, false), (OprfKeys, false)]);
+    let pinned = places(chain.clone() + &entry("issuers", own));
+    assert_eq!(pinned, [(Verifier, true), (Registry, false), (Issuers, true), (OprfKeys, false)]);
+    let unverified = places(chain.clone() + &entry("verifier", "enabled = false"));
+    assert_eq!(unverified, [(Registry, true), (Issuers, true), (OprfKeys, true)]);
+    let parties = places(chain.clone() + &entry("relying-parties", "enabled = true"));
+    assert_eq!(parties.last(), Some(&(RelyingParties, true)));
+    // Without a preset.
+    let chain = format!("[[chains]]\nname = 'c'\nchain_id = 7\n{NODE}\n");
+    let verifier = entry("v", &format!("kind = 'verifier'\nenvironment = 'staging'\n{own}"));
+    let registry = entry("r", "kind = 'registry'\nenvironment = 'staging'");
+    assert_eq!(places(chain + &verifier + &registry), [(Verifier, true), (Registry, false)]);
+}
+
 #[test]
 fn errors_in_chains_name_the_key() {
     let chain = |rest: &str| format!("[[chains]]\nname = 'c'\n{rest}");
     let contract = |rest: &str| chain(&format!("chain_id = 1\n{NODE}\n[[chains.contracts]]\nname = 'a'\n{rest}"));
     let address = "address = '0x00000000000000000000000000000000000000FF'\nenvironment = 'staging'";
     let registry = format!("kind = 'registry'\n{address}");
-    let cases: [(String, &[&str]); 19] = [
+    let other = "0x00000000000000000000000000000000000000EE";
+    let cases: [(String, &[&str]); 23] = [
         (chain("preset = 'ethereum'"), &["chains[0].rpc: is missing"]),
         (chain(&format!("preset = 'ethereum'\n{NODE}\nrpc_file = 'x'")), &["chains[0].rpc_file: ", "beside rpc"]),
         (chain(&format!("preset = 'ethereum'\n{NODE}\nagree = 2")), &["chains[0].agree: 2 nodes", "give 1 to 1"]),
@@ -103,6 +131,16 @@ fn errors_in_chains_name_the_key() {
         (
             contract(&format!("{registry}\n[[chains.contracts]]\nname = 'b'\n{registry}")),
             &["chains[0].contracts: c/b is the contract of c/a already"],
+        ),
+        (contract(&format!("{registry}\nproof_verifiers = ['{other}']")), &["proof_verifiers: is for verifiers only"]),
+        (contract(&format!("{registry}\nimplementations = ['0x1']")), &["implementations", "40 hex digits"]),
+        (contract(&format!("{registry}\non_upgrade = 'ignore'")), &["contracts[0].on_upgrade: ", "stop"]),
+        (
+            contract(&format!(
+                "kind = 'verifier'\n{address}\n[[chains.contracts]]\nname = 'b'\nkind = 'verifier'\n\
+                 environment = 'staging'\naddress = '{other}'"
+            )),
+            &["contracts[1].kind: staging has a verifier already"],
         ),
     ];
     for (text, parts) in cases {

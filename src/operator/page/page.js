@@ -60,6 +60,7 @@ function show(status) {
   ]);
 
   const age = (seconds) => seconds === null || seconds === undefined ? "never" : count(seconds) + " s ago";
+  const problem = (source) => [source.alarm && "the contract " + source.alarm, source.failure].filter(Boolean).join("; ");
   const sources = status.chains.flatMap((chain) => chain.sources).map((source) => {
     const row = document.createElement("tr");
     const name = make("th", source.name);
@@ -70,7 +71,7 @@ function show(status) {
       make("td", count(source.read) + " of " + count(source.head)),
       make("td", age(source.confirmed_seconds_ago)),
       make("td", source.kind === "roots" ? age(source.newest_root_seconds_ago) : ""),
-      make("td", source.failure || "", source.failure ? "bad" : undefined),
+      make("td", problem(source), problem(source) ? "bad" : undefined),
     );
     return row;
   });

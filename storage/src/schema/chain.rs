@@ -1,6 +1,7 @@
 //! The records of what is followed from chains.
 
 use selfsame_protocol::chain::contracts::{FollowedKey, WindowStart};
+use selfsame_protocol::chain::deployment::Deployment;
 use selfsame_protocol::chain::followed::KeyOwner;
 use selfsame_protocol::chain::rpc::Header;
 use selfsame_protocol::{B256, encode_fields};
@@ -39,3 +40,14 @@ pub struct KeySourceRecord {
 }
 
 encode_fields!(KeySourceRecord { confirmed, keys } version 1 of "source of keys");
+
+/// Where the contracts of a deployment are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeploymentRecord {
+    /// The newest block at which the verifier was asked.
+    pub confirmed: Header,
+    /// What it answered.
+    pub deployment: Deployment,
+}
+
+encode_fields!(DeploymentRecord { confirmed, deployment } version 1 of "deployment");

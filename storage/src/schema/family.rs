@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::chain::history::{Position, PublishedRoot};
 use selfsame_protocol::encoding::Encoding;
 use selfsame_protocol::ids::LeafIndex;
@@ -14,7 +15,7 @@ use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, Nu
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::{Address, B256};
 
-use super::chain::{KeySourceRecord, RootSourceRecord, SourceId};
+use super::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
 use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
@@ -86,6 +87,10 @@ pub(crate) const ROOT_SOURCES: Family<SourceId, RootSourceRecord> = Family::new(
 pub(crate) const PUBLISHED_ROOTS: Family<(SourceId, Position), PublishedRoot> = Family::new("published_roots");
 /// Source of keys → the keys of its contract.
 pub(crate) const KEY_SOURCES: Family<SourceId, KeySourceRecord> = Family::new("key_sources");
+/// Verifier contract → where the contracts of its deployment are.
+pub(crate) const DEPLOYMENTS: Family<SourceId, DeploymentRecord> = Family::new("deployments");
+/// Followed contract → its code when it was first seen.
+pub(crate) const CONTRACT_CODE: Family<SourceId, ContractCode> = Family::new("contract_code");
 
 /// Facts about the store itself; see `store.rs` for the keys.
 pub(crate) const META: &str = "meta";
@@ -96,7 +101,7 @@ pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
 /// Every family.
-pub(crate) const ALL: [&str; 25] = [
+pub(crate) const ALL: [&str; 27] = [
     ACCOUNTS.name,
     ADDRESSES.name,
     TREE_PAGES.name,
@@ -121,6 +126,8 @@ pub(crate) const ALL: [&str; 25] = [
     ROOT_SOURCES.name,
     PUBLISHED_ROOTS.name,
     KEY_SOURCES.name,
+    DEPLOYMENTS.name,
+    CONTRACT_CODE.name,
     META,
 ];
 
