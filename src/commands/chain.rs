@@ -79,9 +79,9 @@ fn text(chains: &Value) -> String {
                 );
             }
             for party in list(&source["relying_parties"]) {
-                let [id, state, signer] =
-                    ["rp_id", "state", "signer"].map(|key| party[key].as_str().unwrap_or("no key"));
-                lines.push(format!("    {id}: {state}, requests signed by {signer}"));
+                let [id, state] = ["rp_id", "state"].map(|key| party[key].as_str().unwrap_or_default());
+                let signer = party["signer"].as_str().map(|signer| format!(", its requests are signed by {signer}"));
+                lines.push(format!("    {id}: {state}{}", signer.unwrap_or_default()));
             }
             lines.extend(
                 source["elsewhere"]
@@ -114,9 +114,16 @@ mod tests {
                  "roots": 2, "newest_root": "0x1", "newest_root_seconds_ago": 60},
                 {"name": "ethereum/issuers", "state": "reading", "read": 0, "head": 0, "failure": "no answer",
                  "keys": [{"owner": "issuer 1", "state": "present", "differs_from_configuration": true}]},
+                {"name": "ethereum/verifier", "state": "stopped", "read": 8, "head": 8, "confirmed_seconds_ago": 5,
+                 "deployment": {"registry": "0x2"}, "elsewhere": "0x3", "alarm": "has the implementation 0x4"},
+                {"name": "ethereum/relying-parties", "state": "following", "read": 8, "head": 8,
+                 "confirmed_seconds_ago": 5, "relying_parties": [
+                    {"rp_id": "rp_1", "state": "active", "signer": "0x5"},
+                    {"rp_id": "rp_2", "state": "unregistered", "signer": null},
+                 ]},
             ],
         }]);
-        let expected = "ethereum: chain 1, 1 of 1 nodes must agree\n  node node.example                             answered 3 s ago\n    it hangs\n  ethereum/orb                                  following, block 7 of 8, complete 5 s ago\n    2 roots, the newest 0x1 60 s ago\n  ethereum/issuers                              reading, block 0 of 0, complete never\n    issuer 1: present, differs from the configuration\n    no answer\n";
+        let expected = "ethereum: chain 1, 1 of 1 nodes must agree\n  node node.example                             answered 3 s ago\n    it hangs\n  ethereum/orb                                  following, block 7 of 8, complete 5 s ago\n    2 roots, the newest 0x1 60 s ago\n  ethereum/issuers                              reading, block 0 of 0, complete never\n    issuer 1: present, differs from the configuration\n    no answer\n  ethereum/verifier                             stopped, block 8 of 8, complete 5 s ago\n    registry: 0x2\n    the verifier names 0x3, and the configured address counts\n    alarm: the contract has the implementation 0x4\n  ethereum/relying-parties                      following, block 8 of 8, complete 5 s ago\n    rp_1: active, its requests are signed by 0x5\n    rp_2: unregistered\n";
         assert_eq!(text(&chains), expected);
         assert_eq!(text(&json!([])), "no chain is followed\n");
     }
