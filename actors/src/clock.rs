@@ -11,6 +11,12 @@ pub trait Clock: Send + Sync + 'static {
     /// Time since the Unix epoch.
     fn now(&self) -> Duration;
 
+    /// Time since some fixed moment. It goes on while the machine sleeps, and does not change when
+    /// the clock is set. By default that of [`Clock::now`], for clocks that are not set.
+    fn passed(&self) -> Duration {
+        self.now()
+    }
+
     /// The time in whole seconds.
     fn unix_seconds(&self) -> UnixSeconds {
         UnixSeconds(self.now().as_secs())
@@ -31,6 +37,25 @@ impl Clock for SystemClock {
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
+
+    fn passed(&self) -> Duration {
+        time_since_boot()
+    }
+}
+
+/// Time since the machine was started, with the time that it slept.
+#[cfg(target_os = "linux")]
+fn time_since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Time since the first call. A clock that is set while the machine sleeps may be taken for one that
+/// was set forward.
+#[cfg(not(target_os = "linux"))]
+fn time_since_boot() -> Duration {
+    static FIRST: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    FIRST.elapsed()
 }
 
 /// The machine's clock, shifted so that it showed a chosen time when it was made.
@@ -57,18 +82,33 @@ impl Clock for ShiftedClock {
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Mutex<Duration>,
+    /// How far it was set forward without time passing.
+    stepped: Mutex<Duration>,
 }
 
 impl ManualClock {
     /// A clock that stands at `now` (since the Unix epoch).
     pub fn at(now: Duration) -> Self {
-        Self { now: Mutex::new(now) }
+        Self { now: Mutex::new(now), stepped: Mutex::default() }
     }
 
     /// Sets the clock to `now` (since the Unix epoch). The new time may be earlier than the old
     /// one, as after a correction of a machine's clock.
     pub fn set(&self, now: Duration) {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Sets the clock forward by `by` without time passing, as a wrong correction of a machine's
+    /// clock does.
+    pub fn step_forward(&self, by: Duration) {
+        self.advance(by);
+        *self.stepped.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+
+    /// Takes back what [`Self::step_forward`] did.
+    pub fn step_back(&self) {
+        let stepped = std::mem::take(&mut *self.stepped.lock().unwrap_or_else(PoisonError::into_inner));
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) -= stepped;
     }
 
     /// Moves the clock forward by `by`.
@@ -80,6 +120,10 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Duration {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn passed(&self) -> Duration {
+        self.now().saturating_sub(*self.stepped.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -21,6 +21,51 @@ pub struct UnixMillis(pub u64);
 integer_type!(UnixSeconds);
 integer_type!(UnixMillis);
 
+/// How far the clock may be set forward while blocks are sealed. A correction is smaller.
+pub const LONGEST_CLOCK_STEP: Duration = Duration::from_secs(300);
+
+/// Finds out that a clock was set far forward, by comparing it with the time that passes. The time
+/// of a block cannot be taken back: a block from the future ends every waiting period at once, and
+/// the blocks after it have its time until the real time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockGuard {
+    /// What the clock showed when no time had passed, by its latest accepted setting.
+    origin: Duration,
+}
+
+/// The clock was set forward by so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the clock was set forward by {} seconds while the service ran; correct it, or restart the service if the new time is \
+     right",
+    .0.as_secs()
+)]
+pub struct ClockStep(pub Duration);
+
+impl ClockGuard {
+    /// Accepts the clock as it is: it shows `now` (since the Unix epoch), and `passed` is the time
+    /// since some fixed moment.
+    pub fn new(now: Duration, passed: Duration) -> Self {
+        Self { origin: now.saturating_sub(passed) }
+    }
+
+    /// Checks the clock before a block after one of the time `last_block` is sealed. A clock that
+    /// was set back and forward again is accepted, and so is a time that is close to the last
+    /// block's.
+    ///
+    /// # Errors
+    /// The clock was set forward by more than [`LONGEST_CLOCK_STEP`].
+    pub fn check(&mut self, now: Duration, passed: Duration, last_block: UnixSeconds) -> Result<(), ClockStep> {
+        let origin = now.saturating_sub(passed);
+        let step = origin.saturating_sub(self.origin);
+        if step > LONGEST_CLOCK_STEP && now > last_block.since_epoch() + LONGEST_CLOCK_STEP {
+            return Err(ClockStep(step));
+        }
+        self.origin = self.origin.max(origin);
+        Ok(())
+    }
+}
+
 impl UnixSeconds {
     /// The greatest time: the expiry of a record that does not expire.
     pub const NEVER: Self = Self(u64::MAX);
@@ -96,5 +141,33 @@ mod tests {
         }
         assert_eq!(RetryAfter(Duration::MAX).seconds(), u64::MAX);
         assert_eq!(RetryAfter(Duration::from_millis(1500)).to_string(), "2 s");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_far_forward_is_refused() {
+        let seconds = Duration::from_secs;
+        // Each row: what the clock shows, how much time has passed, the last block's time, and how
+        // far the clock was set forward if it is refused.
+        let rows = [
+            (1_000_000, 50, 0, None),
+            (1_000_100, 150, 1_000_000, None),
+            // A correction.
+            (1_000_400, 160, 1_000_100, None),
+            // The clock is set forward by an hour, and goes on.
+            (1_004_010, 170, 1_000_400, Some(3600)),
+            (1_004_110, 270, 1_000_400, Some(3600)),
+            // It is set right again.
+            (1_000_520, 280, 1_000_400, None),
+            // It is set back, and forward again.
+            (900_000, 290, 1_000_520, None),
+            (1_000_540, 300, 1_000_520, None),
+            // The last block is from the same time, so there is nothing to keep from happening.
+            (1_004_140, 300, 1_004_000, None),
+        ];
+        let mut guard = ClockGuard::new(seconds(1_000_000), seconds(50));
+        for (now, passed, last_block, expected) in rows {
+            let checked = guard.check(seconds(now), seconds(passed), UnixSeconds(last_block));
+            assert_eq!(checked.err(), expected.map(|step| ClockStep(seconds(step))), "{now}");
+        }
     }
 }

@@ -17,6 +17,7 @@ mod chain_kills;
 mod chain_node;
 mod chain_on_anvil;
 mod claims;
+mod clock;
 mod commands;
 mod consistency;
 mod crash;

@@ -1,10 +1,12 @@
 //! The batcher: turns the durable queue into sealed blocks, by size and age.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use selfsame_protocol::ledger::Block;
-use selfsame_storage::LedgerError;
+use selfsame_protocol::time::ClockStep;
+use selfsame_storage::{LedgerError, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -17,6 +19,35 @@ use crate::support::traced::Traced;
 /// is applied, but not a third, so that the next block takes the requests that come in the
 /// meantime.
 const BLOCKS_AHEAD: u64 = 2;
+
+/// Why a block is not sealed.
+#[derive(Debug, thiserror::Error)]
+enum SealError {
+    /// The ledger refused it, or the store cannot be read or written.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The service's clock cannot be right.
+    #[error(transparent)]
+    Clock(#[from] ClockStep),
+}
+
+impl SealError {
+    /// What to tell operators until sealing works again; `None` when the next attempt is to be made
+    /// at once, because another block was appended.
+    fn failure(&self) -> Option<&dyn Display> {
+        match self {
+            Self::Ledger(LedgerError::Store(error)) => Some(error),
+            Self::Ledger(_) => None,
+            Self::Clock(step) => Some(step),
+        }
+    }
+}
+
+impl From<StoreError> for SealError {
+    fn from(error: StoreError) -> Self {
+        Self::Ledger(error.into())
+    }
+}
 
 /// The actor.
 pub(crate) struct Batcher;
@@ -118,8 +149,8 @@ impl BatcherState {
                 // because an append that returns an error may have been written.
                 self.sealed = 0;
                 self.uncertain = durable;
-                if let LedgerError::Store(error) = error {
-                    self.sealer.step.record_failure(error);
+                if let Some(failure) = error.failure() {
+                    self.sealer.step.record_failure(failure);
                     self.awaits_retry = true;
                     myself.send_after(RETRY_INTERVAL, || BatcherMessage::Retry.into());
                     return Ok(());
@@ -138,7 +169,7 @@ impl BatcherState {
 ///
 /// Requests after `durable` are left out: when the append fails, the batcher treats the requests up
 /// to `durable` as uncertain, and the block must not hold others.
-fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64, LedgerError> {
+fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64, SealError> {
     blocking_fault_point!(BatcherSeal);
     // The head is read before the queue: when another block is appended in the meantime, the append
     // is refused and the batcher reads both again. `durable` was read before the queue too: a
@@ -161,7 +192,8 @@ fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64
     sealer.reader.publication.mark_batching(last);
     if !entries.is_empty() {
         let reader = &sealer.reader;
-        let block = Block::seal(&head, reader.domain(), reader.clock.unix_seconds(), reader.rules, entries);
+        let now = sealer.block_time(head.time)?;
+        let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
         sealer.append(&block)?;
         blocking_fault_point!(BatcherSealed);
         tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");

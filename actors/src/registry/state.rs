@@ -11,8 +11,8 @@
 //! fields, so that no other file can use them. This state holds no only copy of anything that was
 //! acknowledged.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,6 +21,7 @@ use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::{Block, BlockEffects, Entry, Outcome, RequestId, Seal, apply_block, recover_signers};
 use selfsame_protocol::rate_limit::RateLimit;
 use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
+use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
     AppliedBlock, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
     OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
@@ -282,12 +283,25 @@ pub(crate) struct Sealer {
     /// Runs the sealing, one block after the other.
     pub work: SerialBlocking,
     pub step: Arc<RetriedStep>,
+    clock_guard: Mutex<ClockGuard>,
     ledger: Arc<dyn Ledger>,
     /// Dropped last, as in [`Reader`].
     _group_commit: GroupCommit,
 }
 
 impl Sealer {
+    /// The time for a block that follows one of the time `last_block`.
+    ///
+    /// # Errors
+    /// The clock was set far forward.
+    pub fn block_time(&self, last_block: UnixSeconds) -> Result<UnixSeconds, ClockStep> {
+        let mut guard = self.clock_guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = &self.reader.clock;
+        let (now, passed) = (clock.now(), clock.passed());
+        guard.check(now, passed, last_block)?;
+        Ok(UnixSeconds(now.as_secs()))
+    }
+
     /// See [`LedgerReader::head`]. Blocks the thread.
     pub fn head(&self) -> Seal {
         self.ledger.head()
@@ -469,6 +483,7 @@ impl RegistryState {
             limits: batch,
             work: SerialBlocking::new(blocking.clone()),
             step: Arc::new(RetriedStep::new("sealing a block")),
+            clock_guard: Mutex::new(ClockGuard::new(reader.clock.now(), reader.clock.passed())),
             ledger,
             _group_commit: group_commit.clone(),
         };

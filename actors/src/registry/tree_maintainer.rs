@@ -86,7 +86,7 @@ impl TreeMaintainerState {
             // publishes the stored state.
             Err(error @ StoreError::StaleCommit { .. }) => return Err(error.into()),
             Err(error) => {
-                self.applier.step.record_failure(error);
+                self.applier.step.record_failure(&error);
                 self.awaits_retry = true;
                 myself.send_after(RETRY_INTERVAL, || TreeMaintainerMessage::Retry.into());
             }

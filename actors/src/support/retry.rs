@@ -4,10 +4,10 @@
 //! [`RETRY_INTERVAL`], and continues when the step succeeds. Until then the registry refuses
 //! requests; reads continue.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use selfsame_storage::StoreError;
 
 /// Time from a failure to the next attempt.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -15,7 +15,7 @@ pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// A step that is retried while it fails.
 pub(crate) struct RetriedStep {
     name: &'static str,
-    failure: ArcSwapOption<StoreError>,
+    failure: ArcSwapOption<String>,
 }
 
 impl RetriedStep {
@@ -25,11 +25,11 @@ impl RetriedStep {
     }
 
     /// Records a failure. It is logged only when the step worked before.
-    pub fn record_failure(&self, error: StoreError) {
+    pub fn record_failure(&self, error: &dyn Display) {
         if self.failure.load().is_none() {
             tracing::error!(step = self.name, %error, "a step of the registry failed and is retried");
         }
-        self.failure.store(Some(error.into()));
+        self.failure.store(Some(error.to_string().into()));
     }
 
     /// Records that the step succeeded.
