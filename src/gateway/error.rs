@@ -89,7 +89,9 @@ impl InterfaceError for GatewayError {
                     let code = GatewayErrorCode::RateLimitExceeded;
                     Rejection::TooManyRequests { retry_after }.respond(&body(code, &message))
                 }
-                SubmitError::QueueFull { .. } | SubmitError::Unavailable { .. } => unavailable(&message),
+                SubmitError::QueueFull { .. } | SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } => {
+                    unavailable(&message)
+                }
                 // The daemon logs once that commits fail, and not again for each request.
                 SubmitError::Store(error) if error.is_transient() => {
                     unavailable("requests cannot be recorded at the moment; try again")

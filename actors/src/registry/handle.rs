@@ -24,7 +24,7 @@ use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
-use crate::support::slot::{RESTART_PATIENCE, Slot};
+use crate::support::slot::{CallError, RESTART_PATIENCE, Slot};
 
 /// The most blocks that are kept with their receipts. A large block takes a few megabytes.
 const BLOCKS_WITH_RECEIPTS: usize = 4;
@@ -133,20 +133,11 @@ impl RegistryHandle {
     /// refused before the signature is checked.
     ///
     /// # Errors
-    /// See [`SubmitError`]. Two of its variants leave open whether the request was recorded. A
-    /// recorded request is applied like any other.
-    ///
-    /// - [`SubmitError::Unavailable`] when the request tracker got the message, but stopped or did
-    ///   not answer within 5 s of the call. In all other cases of `Unavailable` nothing was
-    ///   recorded.
-    /// - [`SubmitError::Store`] when the commit failed, because a failed sync may have written the
-    ///   request; or when the state of a recorded request could not be read. When an earlier check
-    ///   could not read the store, nothing was recorded.
-    ///
-    /// After all other errors nothing was recorded. The errors carry no request id, so the caller
-    /// finds out by submitting the same operation again: with the same idempotency key this returns
-    /// the state of the recorded request; without a key it returns [`SubmitError::Duplicate`] with
-    /// the id in `same_as` while the recorded request is open.
+    /// See [`SubmitError`]. After [`SubmitError::Unknown`] the request may have been recorded, and
+    /// after all others it was not. Where the error has no request id, the caller finds out by
+    /// submitting the same operation again: with the same idempotency key this returns the state of
+    /// the recorded request; without a key it returns [`SubmitError::Duplicate`] with the id in
+    /// `same_as` while the recorded request is open.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         let reader = &self.inner.reader;
         if let Some(step) = self.inner.steps.iter().find_map(|step| step.failing()) {
@@ -164,12 +155,21 @@ impl RegistryHandle {
         let kind = submission.operation.kind();
         let admit = |reply| RequestTrackerMessage::Admit(Box::new(submission), signer, reply);
         let admitted = self.inner.request_tracker.call(admit, Instant::now() + RESTART_PATIENCE).await;
-        let request_id = admitted.map_err(|error| SubmitError::Unavailable { reason: error.to_string() })??;
+        let request_id = admitted.map_err(|error| match error {
+            CallError::NoAnswer => SubmitError::Unknown { request_id: None, reason: error.to_string() },
+            CallError::Overloaded | CallError::Restarting => SubmitError::Unavailable { reason: error.to_string() },
+        })??;
         if has_key {
             // The key may stand for an earlier request. When the commit of that request failed in
             // the meantime, nothing was recorded.
             let reason = || "an earlier request with this Idempotency-Key was not recorded".to_owned();
-            return self.status(&request_id)?.ok_or_else(|| SubmitError::Unavailable { reason: reason() });
+            return match self.status(&request_id) {
+                Ok(status) => status.ok_or_else(|| SubmitError::Unavailable { reason: reason() }),
+                Err(error) => Err(SubmitError::Unknown {
+                    request_id: Some(request_id),
+                    reason: format!("reading it fails: {error}"),
+                }),
+            };
         }
         Ok(GatewayStatusResponse { request_id, kind, status: GatewayRequestState::Queued })
     }

@@ -289,7 +289,7 @@ impl RequestTrackerState {
                 }
                 Err(error) => {
                     admitter.slot.cast(RequestTrackerMessage::NotDurable(request_id));
-                    drop(reply.send(Err(error.into())));
+                    drop(reply.send(Err(SubmitError::of_commit(request_id, &error))));
                 }
             }
         };
@@ -300,7 +300,8 @@ impl RequestTrackerState {
     /// durable, or with the error of that commit.
     fn answer_when_durable(&self, known: RequestId, reply: RpcReplyPort<Admitted>) {
         let durable = move |result: Result<(), StoreError>| {
-            drop(reply.send(result.map(|()| known).map_err(SubmitError::from)));
+            let result = result.map(|()| known).map_err(|error| SubmitError::of_commit(known, &error));
+            drop(reply.send(result));
         };
         self.admitter.after_admitted(Box::new(durable));
     }

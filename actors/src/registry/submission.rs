@@ -34,8 +34,8 @@ impl From<Operation> for Submission {
 
 /// Why a submission was not answered with success.
 ///
-/// After [`SubmitError::Store`] and [`SubmitError::Unavailable`] the request may have been recorded
-/// all the same: see [`crate::RegistryHandle::submit`]. After every other error it was not.
+/// After [`SubmitError::Unknown`] the request may have been recorded all the same. After every other
+/// error it was not.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SubmitError {
     /// The operation is refused in every state of the registry.
@@ -73,16 +73,38 @@ pub enum SubmitError {
         limit: usize,
     },
     /// Sealing or applying fails; or too many calls wait for the request tracker; or the tracker is
-    /// not running, or did not answer; or the earlier request that the idempotency key stands for
-    /// was not recorded. `reason` says which.
+    /// not running; or the service is closing; or the earlier request that the idempotency key
+    /// stands for was not recorded. `reason` says which.
     #[error("the registry is not accepting requests at the moment ({reason}); try again")]
     Unavailable {
         /// Which of these causes applies, for the client.
         reason: String,
     },
-    /// The store could not be read or written.
+    /// The request was handed in, and it is not known whether it was recorded: its commit failed,
+    /// which may have written it; or the request tracker stopped, or did not answer in time. A
+    /// request that was recorded is applied like any other.
+    #[error("{}", unknown_message(*.request_id, .reason))]
+    Unknown {
+        /// The request's id, under which its status is found if it was recorded; `None` when the
+        /// tracker has not answered.
+        request_id: Option<RequestId>,
+        /// What happened, for the client.
+        reason: String,
+    },
+    /// The store could not be read before the request was handed in.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl SubmitError {
+    /// What the failed commit of a request means.
+    pub(crate) fn of_commit(request_id: RequestId, error: &StoreError) -> Self {
+        match error {
+            // The commit never began.
+            StoreError::Closing => Self::Unavailable { reason: error.to_string() },
+            _ => Self::Unknown { request_id: Some(request_id), reason: "its commit failed".to_owned() },
+        }
+    }
 }
 
 /// Whose limit was reached.
@@ -111,5 +133,18 @@ fn duplicate_message(lock: Lock, same_as: Option<RequestId>) -> String {
     match same_as {
         Some(request_id) => format!("request {request_id} asks for the same and is still open; follow its status"),
         None => format!("another open request holds {lock}; try again when it is final"),
+    }
+}
+
+fn unknown_message(request_id: Option<RequestId>, reason: &str) -> String {
+    match request_id {
+        Some(request_id) => format!(
+            "it is not known whether request {request_id} was recorded ({reason}); ask for its status, and submit the \
+             operation again when the request is not found"
+        ),
+        None => format!(
+            "it is not known whether the request was recorded ({reason}); submit the operation again with the same \
+             Idempotency-Key, or without one: the answer names the request if it was recorded and is open"
+        ),
     }
 }

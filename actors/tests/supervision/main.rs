@@ -110,7 +110,7 @@ async fn submit(registry: &RegistryHandle, number: u64) -> RequestId {
         match timeout(ANSWERED_WITHIN, registry.submit(submission)).await.expect("every call gets an answer") {
             Ok(accepted) => return accepted.request_id,
             // Clients wait a moment before they retry, too.
-            Err(SubmitError::Unavailable { .. } | SubmitError::Store(_)) => {
+            Err(SubmitError::Unavailable { .. } | SubmitError::Unknown { .. } | SubmitError::Store(_)) => {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             Err(error) => panic!("{number}: {error}"),

@@ -87,7 +87,8 @@ async fn a_call_to_a_stuck_actor_gets_an_answer_and_the_actor_resumes_later() {
     let plan = Plan::new().strike_always(FaultPoint::RequestTrackerHandle, Fault::Stall).run();
     let since = Instant::now();
     let refused = registry.submit(create(0).into()).await;
-    assert!(matches!(refused, Err(SubmitError::Unavailable { .. })), "{refused:?}");
+    // The actor may handle the message later.
+    assert!(matches!(refused, Err(SubmitError::Unknown { request_id: None, .. })), "{refused:?}");
     assert!(since.elapsed() <= Duration::from_secs(10), "{:?}", since.elapsed());
     drop(plan);
     let accepted = submit(&registry, 1).await;

@@ -91,7 +91,11 @@ async fn a_recorded_request_that_was_refused_is_carried_out_when_sent_again() {
         let mut answer = send().await;
         let was_refused = answer.status != 200;
         if was_refused {
+            // The answer does not claim that nothing was recorded, and names the request.
+            let message = answer.body["message"].as_str().expect("a message").to_owned();
             answer = send().await;
+            let expected = format!("it is not known whether request {} was recorded", answer.request_id());
+            assert!(message.starts_with(&expected), "{message}");
         }
         let status = daemon.gateway(&format!("/status/{}?wait=5", answer.request_id())).await;
         assert_eq!(status.body["status"]["state"], "finalized", "refused first: {was_refused}");
