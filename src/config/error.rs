@@ -9,12 +9,43 @@ use std::path::PathBuf;
 pub enum Source {
     /// The defaults.
     Default,
+    /// What `--dev` adds.
+    Development,
     /// The configuration file.
-    File(PathBuf),
+    File {
+        /// Path of the file.
+        file: PathBuf,
+        /// Where in the file; `None` for a setting that is not in it.
+        position: Option<Position>,
+    },
     /// An environment variable, by its name.
     Variable(String),
     /// The command line.
     CommandLine,
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+}
+
+impl Position {
+    /// The place of a byte of a text.
+    pub(super) fn of_byte(text: &str, byte: usize) -> Self {
+        let before = text.get(..byte).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+    }
+}
+
+impl Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 /// One setting that is wrong.
@@ -33,7 +64,9 @@ impl Display for SettingError {
         write!(f, "{}: {}", self.key, self.message)?;
         match &self.source {
             Source::Default => Ok(()),
-            Source::File(file) => write!(f, " (in {})", file.display()),
+            Source::Development => write!(f, " (--dev)"),
+            Source::File { file, position: Some(position) } => write!(f, " (in {}, {position})", file.display()),
+            Source::File { file, position: None } => write!(f, " (in {})", file.display()),
             Source::Variable(name) => write!(f, " (variable {name})"),
             Source::CommandLine => write!(f, " (command line)"),
         }
@@ -52,14 +85,12 @@ pub enum ConfigError {
         error: io::Error,
     },
     /// The file is not TOML. The error does not show the line, because it may hold a secret.
-    #[error("{}: line {line}, column {column}: {message}", file.display())]
+    #[error("{}: {position}: {message}", file.display())]
     Syntax {
         /// Path of the configuration file.
         file: PathBuf,
-        /// Line of the error, counted from 1.
-        line: usize,
-        /// Column of the error in characters, counted from 1.
-        column: usize,
+        /// Where the error is.
+        position: Position,
         /// The TOML parser's message, without text of the file.
         message: String,
     },

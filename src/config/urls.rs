@@ -30,6 +30,12 @@ pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 pub struct Origin(HeaderValue);
 
 impl Origin {
+    /// The origin as browsers send it.
+    pub fn as_str(&self) -> &str {
+        // It was made from a text.
+        self.0.to_str().unwrap_or_default()
+    }
+
     /// The value of the header `Origin` that is allowed.
     pub fn into_header_value(self) -> HeaderValue {
         self.0

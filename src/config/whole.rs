@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::chains::{Chain, ContractKind};
 use super::error::{ConfigError, SettingError, Source};
 use super::per_interface;
 use super::sections::*;
 use super::values::{OperatorSocket, RelyingPartyId};
+use super::written;
 use crate::interface::{Interface, PerInterface};
 
 /// The whole configuration, checked.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Whether the daemon was started with `--dev`; not a key.
@@ -25,11 +26,11 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `[listen]`: the address and port of each interface. Interfaces with the same address share
     /// it.
-    #[serde(deserialize_with = "per_interface::listen")]
+    #[serde(deserialize_with = "per_interface::listen", serialize_with = "written::listen")]
     pub listen: PerInterface<SocketAddr>,
     /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://`,
     /// or `https://` with `[tls]`, and the bound address.
-    #[serde(deserialize_with = "per_interface::urls")]
+    #[serde(deserialize_with = "per_interface::urls", serialize_with = "written::urls")]
     pub urls: PerInterface<Option<String>>,
     /// `[tls]`; `None` serves plain HTTP.
     pub tls: Option<Tls>,
@@ -43,6 +44,8 @@ pub struct Config {
     pub operator: Operator,
     /// Whether clients on other machines may be served plain HTTP.
     pub insecure_http: bool,
+    /// `[log]`.
+    pub log: Log,
     /// `[cors]`.
     pub cors: Cors,
     /// `[sign_in]`.
@@ -76,6 +79,7 @@ impl Default for Config {
             limits: Limits::default(),
             operator: Operator::default(),
             insecure_http: false,
+            log: Log::default(),
             cors: Cors::default(),
             sign_in: SignIn::default(),
             verifier: Verifier::default(),
@@ -184,6 +188,7 @@ impl Config {
         compare!(batcher: Batcher { max_operations, max_wait });
         compare!(operator: Operator { hosts, allow_public, socket, ready_needs_chains });
         compare!(insecure_http);
+        compare!(log: Log { format });
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {
             transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
