@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::operator_client::OperatorOptions;
+use crate::prepared::ConfigSource;
 
 /// Self-hosted identity service for proof of personhood.
 #[derive(Debug, Parser)]
@@ -22,6 +23,9 @@ pub struct Arguments {
 pub enum Command {
     /// Run the daemon
     Serve(Serve),
+    /// Look at the configuration without a start
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Check the registry's rules and its store
     #[command(subcommand)]
     Registry(Registry),
@@ -47,20 +51,35 @@ pub enum Command {
 /// `selfsame serve`.
 #[derive(Debug, Default, Args)]
 pub struct Serve {
-    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for
-    /// listen.gateway
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Data folder: the store and the operator's token
-    #[arg(long, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-    /// Add example applications and public test keys, and print them; loopback only
-    #[arg(long)]
-    pub dev: bool,
+    /// Where the configuration is
+    #[command(flatten)]
+    pub source: ConfigSource,
     /// Start the service's clock at this time, for example 2027-01-01T00:00:00Z; it runs on from
     /// there
     #[arg(long, value_name = "RFC3339", requires = "dev", value_parser = time)]
     pub clock: Option<Duration>,
+}
+
+/// `selfsame config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check the configuration and the files that it names, as a start does; opens neither the store
+    /// nor a port. Exit status 78 if a start would be refused
+    Check {
+        /// Where the configuration is
+        #[command(flatten)]
+        source: ConfigSource,
+    },
+    /// Print the effective configuration as TOML: every setting with its value and, as a comment,
+    /// where it came from. Secrets are hidden
+    Dump {
+        /// Where the configuration is
+        #[command(flatten)]
+        source: ConfigSource,
+        /// Print JSON: `settings`, and `origins` by the path of each key
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `selfsame registry`.

@@ -23,6 +23,7 @@ use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
 use crate::chains::FollowedChain;
@@ -37,8 +38,8 @@ use crate::http::{
 };
 use crate::interface::{Interface, PerInterface};
 use crate::operator::Operator;
-use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, read_secret, secret_file};
-use crate::verification::setup::{SetupError, Simulators};
+use crate::prepared::{Prepared, Problems};
+use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// Why the daemon does not start, or ends before its caller stops it.
@@ -75,21 +76,12 @@ pub enum DaemonError {
     /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
-    /// TLS cannot be set up.
+    /// The configuration names something that cannot be used.
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A chain cannot be followed as it is configured.
-    #[error(transparent)]
-    Chain(#[from] chains::ChainSetupError),
-    /// The verifier's keys cannot be set up.
-    #[error(transparent)]
-    Verifier(#[from] SetupError),
+    Prepare(#[from] Problems),
     /// A file of secrets in the data folder cannot be read or created.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
-    /// Sign-in cannot be set up.
-    #[error(transparent)]
-    SignIn(#[from] sign_in::setup::SetupError),
     /// The server of an address ended before the shutdown; the text is its panic, if it panicked.
     #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
     Server(Option<String>),
@@ -118,10 +110,14 @@ pub struct Reloading {
 }
 
 impl Reloading {
-    fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Result<Self, TlsError> {
-        let certificate = config.tls.as_ref().map(|tls| Certificate::load(&tls.certificate, &tls.private_key));
+    fn new(
+        config: &Config,
+        service: &Service,
+        simulator_seed: Option<String>,
+        certificate: Option<Arc<Certificate>>,
+    ) -> Self {
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
-        Ok(Self {
+        Self {
             registry: service.registry(),
             verification: service.verification(),
             sign_in: service.sign_in(),
@@ -129,8 +125,8 @@ impl Reloading {
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
-            certificate: certificate.transpose()?,
-        })
+            certificate,
+        }
     }
 
     /// Applies the limits, applications, actions, issuers and relying parties of a configuration
@@ -177,9 +173,21 @@ pub fn store_folder(data: &Path) -> PathBuf {
 }
 
 impl Daemon {
-    /// Opens the store, binds the addresses and starts the actors. When this returns, clients can
-    /// connect; [`Daemon::run`] answers them.
+    /// Reads what the configuration names, opens the store, binds the addresses and starts the
+    /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
+        let prepared = Prepared::read(config, clock.unix_seconds())?;
+        Self::start_prepared(config, prepared, clock, random).await
+    }
+
+    /// The same with what [`Prepared::read`] has read for the configuration.
+    pub async fn start_prepared(
+        config: &Config,
+        prepared: Prepared,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, DaemonError> {
+        let Prepared { tls, keys, key_cipher, chains: followed } = prepared;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let store = open_store(config, random.as_ref())?;
@@ -187,9 +195,8 @@ impl Daemon {
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
-        let known_seeds = known_simulator_seeds(config)?;
-        let simulators = Simulators { seed: simulator_seed.as_deref().unwrap_or_default(), known_seeds: &known_seeds };
-        let verification = verification::setup::settings(config, simulators, clock.unix_seconds())?;
+        let seed = simulator_seed.as_deref().unwrap_or_default();
+        let verification = verification::setup::settings(config, &keys, seed);
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let socket = match config.operator_socket() {
@@ -197,14 +204,14 @@ impl Daemon {
             None => None,
         };
         let urls = config.public_urls(&addresses);
-        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
-        let followed = chains::followed_chains(config)?;
+        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
-        let reloading = Reloading::new(config, &service, simulator_seed)?;
+        let (certificate, tls) = tls.unzip();
+        let reloading = Reloading::new(config, &service, simulator_seed, certificate);
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -215,7 +222,7 @@ impl Daemon {
             ready_needs_chains: config.operator.ready_needs_chains,
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
         };
-        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
+        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
         Ok(Self { service, servers, addresses, shutdown, reloading })
     }
@@ -325,17 +332,6 @@ fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>
     }
 }
 
-/// The seeds of the simulators that this deployment uses or has used: the configured one, and the
-/// one in the data folder. Creates no file.
-fn known_simulator_seeds(config: &Config) -> Result<Vec<String>, SecretFileError> {
-    let stored = match read_secret(&config.data_dir.join(SIMULATOR_SEED)) {
-        Ok(seed) => Some(seed),
-        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    Ok(config.verifier.simulator_seed.iter().cloned().chain(stored).collect())
-}
-
 fn settings(config: &Config) -> Settings {
     Settings {
         rules: RuleParameters {
@@ -408,6 +404,7 @@ struct ServerParts<'a> {
     /// The key that persons are hashed with in the audit trail.
     audit_key: [u8; 32],
     shutdown: Shutdown,
+    tls: Option<TlsAcceptor>,
     reloading: &'a Reloading,
 }
 
@@ -419,16 +416,14 @@ fn servers(
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
 ) -> Result<Vec<(Server, Listener)>, DaemonError> {
-    let ServerParts { urls, random, audit_key, shutdown, reloading } = parts;
+    let ServerParts { urls, random, audit_key, shutdown, tls, reloading } = parts;
     let mut registry = prometheus_client::registry::Registry::default();
     let prefixed = registry.sub_registry_with_prefix("selfsame");
     let metrics = Metrics::register(prefixed);
     let audit = Arc::new(AuditTrail::register(audit_key, prefixed));
-    let certificate = reloading.certificate.as_ref();
-    if let Some(certificate) = certificate {
+    if let Some(certificate) = &reloading.certificate {
         certificate.register(prefixed);
     }
-    let tls = certificate.map(Certificate::acceptor).transpose()?;
     let service = Arc::clone(&operator.service);
     let clock = Arc::clone(&operator.clock);
     let operator = Arc::new(Operator::new(operator, registry, &metrics));

@@ -6,13 +6,14 @@ use alloy_primitives::hex;
 use selfsame_actors::{Random, SystemRandom};
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::App;
 use crate::config::SecretHash;
 
 /// Runs the command.
-pub fn run(command: App) -> Result<ExitCode, CommandError> {
+pub fn run(command: App, out: &mut Output) -> Result<ExitCode, CommandError> {
     let App::New { name, redirect_uri, staging } = command;
-    print!("{}", block(&name, &redirect_uri, staging, &SystemRandom));
+    out.print(&block(&name, &redirect_uri, staging, &SystemRandom))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,19 +13,20 @@ use selfsame_protocol::{Address, Bytes, address, number};
 use serde_json::Value;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::chains::{FollowedChain, followed_chains};
 use crate::cli::ChainCommand;
 use crate::config::{Config, settings_of_this_process};
 
 /// Runs the command.
-pub async fn run(command: ChainCommand) -> Result<ExitCode, CommandError> {
+pub async fn run(command: ChainCommand, out: &mut Output) -> Result<ExitCode, CommandError> {
     match command {
         ChainCommand::Status { json, options } => {
             let status: Value = options.get("/status").await?;
             let chains = &status["chains"];
             match json {
-                true => println!("{chains:#}"),
-                false => print!("{}", text(chains)),
+                true => out.print_json(chains)?,
+                false => out.print(&text(chains))?,
             }
             let sources =
                 || chains.as_array().into_iter().flatten().flat_map(|chain| chain["sources"].as_array()).flatten();
@@ -34,7 +35,7 @@ pub async fn run(command: ChainCommand) -> Result<ExitCode, CommandError> {
         }
         ChainCommand::Check { config } => {
             let config = Config::load(config.as_deref(), settings_of_this_process(), false, None)?;
-            check(&config).await
+            check(&config, out).await
         }
     }
 }
@@ -89,17 +90,19 @@ fn text(chains: &Value) -> String {
 }
 
 /// Asks every node once what would be followed; exit status 1 when one cannot be used.
-async fn check(config: &Config) -> Result<ExitCode, CommandError> {
+async fn check(config: &Config, out: &mut Output) -> Result<ExitCode, CommandError> {
     let chains = followed_chains(config)?;
     if chains.is_empty() {
-        println!("no chain is configured");
+        writeln!(out, "no chain is configured")?;
     }
     let mut is_good = true;
     for FollowedChain { name, nodes, settings } in chains {
         for node in nodes {
-            println!("{name}: {}", node.name());
+            writeln!(out, "{name}: {}", node.name())?;
             let (lines, node_is_good) = check_node(node, &settings).await;
-            lines.iter().for_each(|line| println!("  {line}"));
+            for line in lines {
+                writeln!(out, "  {line}")?;
+            }
             is_good &= node_is_good;
         }
     }

@@ -11,6 +11,7 @@ use selfsame_protocol::trace::{Trace, replay};
 use selfsame_storage::{Store, StoreError, fsck};
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 
@@ -24,32 +25,32 @@ const MAX_HEAD: u64 = 64 * 1024;
 const NOT_COMPARABLE: u8 = 2;
 
 /// Runs the command.
-pub fn run(command: Registry) -> Result<ExitCode, CommandError> {
+pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError> {
     let is_good = match command {
-        Registry::Replay { file } => run_replay(&file)?,
-        Registry::Fsck { data } => run_fsck(&data)?,
-        Registry::CompareHeads { first, second } => return Ok(run_compare_heads(&first, &second)),
+        Registry::Replay { file } => run_replay(&file, out)?,
+        Registry::Fsck { data } => run_fsck(&data, out)?,
+        Registry::CompareHeads { first, second } => return run_compare_heads(&first, &second, out),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_replay(file: &Path) -> Result<bool, CommandError> {
+fn run_replay(file: &Path, out: &mut Output) -> Result<bool, CommandError> {
     let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let trace = Trace::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let differences = replay(&trace);
     for difference in &differences {
-        println!("{difference}");
+        writeln!(out, "{difference}")?;
     }
-    println!("{} rows, {} differences", trace.rows.len(), differences.len());
+    writeln!(out, "{} rows, {} differences", trace.rows.len(), differences.len())?;
     Ok(differences.is_empty())
 }
 
-fn run_fsck(data: &Path) -> Result<bool, CommandError> {
+fn run_fsck(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
         Err(error @ StoreError::Empty { .. }) => {
-            println!("{error}\n0 blocks, 0 findings");
+            writeln!(out, "{error}\n0 blocks, 0 findings")?;
             return Ok(true);
         }
         store => store?,
@@ -61,9 +62,10 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
     remove(&scratch)?;
     let report = report?;
     for finding in &report.findings {
-        println!("{finding}");
+        writeln!(out, "{finding}")?;
     }
-    println!(
+    writeln!(
+        out,
         "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
         report.blocks,
         report.applied,
@@ -71,12 +73,12 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
         report.accounts,
         report.queued,
         report.findings.len()
-    );
+    )?;
     Ok(report.findings.is_empty())
 }
 
 /// Prints what two heads say about each other.
-fn run_compare_heads(first: &Path, second: &Path) -> ExitCode {
+fn run_compare_heads(first: &Path, second: &Path, out: &mut Output) -> Result<ExitCode, CommandError> {
     let read = |path| read_head(path).map_err(|error| format!("{}: {error}", Path::display(path)));
     let compare = || {
         let (first, second) = (read(first)?, read(second)?);
@@ -85,27 +87,28 @@ fn run_compare_heads(first: &Path, second: &Path) -> ExitCode {
     };
     match compare() {
         Ok((HeadComparison::Same, first, _)) => {
-            println!("no contradiction: both are the head of block {}", first.head.height);
-            ExitCode::SUCCESS
+            writeln!(out, "no contradiction: both are the head of block {}", first.head.height)?;
+            Ok(ExitCode::SUCCESS)
         }
         Ok((HeadComparison::DifferentHeights, first, second)) => {
             let (first, second) = (first.head.height, second.head.height);
-            println!(
+            writeln!(
+                out,
                 "no contradiction: the heads are of blocks {first} and {second}; only the blocks between show more"
-            );
-            ExitCode::SUCCESS
+            )?;
+            Ok(ExitCode::SUCCESS)
         }
         Ok((HeadComparison::Contradiction, first, second)) => {
-            println!("contradiction: the registry has signed two different heads of block {}", first.head.height);
-            println!("key {}", first.public_key);
+            writeln!(out, "contradiction: the registry has signed two different heads of block {}", first.head.height)?;
+            writeln!(out, "key {}", first.public_key)?;
             for SignedHead { head, .. } in [first, second] {
-                println!("block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root);
+                writeln!(out, "block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root)?;
             }
-            ExitCode::FAILURE
+            Ok(ExitCode::FAILURE)
         }
         Err(reason) => {
-            println!("the heads cannot be compared: {reason}");
-            ExitCode::from(NOT_COMPARABLE)
+            writeln!(out, "the heads cannot be compared: {reason}")?;
+            Ok(ExitCode::from(NOT_COMPARABLE))
         }
     }
 }

@@ -9,13 +9,14 @@ use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::Serve;
-use crate::config::{Config, ConfigError, settings_of_this_process};
+use crate::config::{Config, ConfigError, Loaded};
 use crate::daemon::{Daemon, Reloading};
 use crate::http::AUDIT_TARGET;
 use crate::interface::PerInterface;
 use crate::logging;
-use crate::sign_in::setup::unprotected_clients;
+use crate::prepared::Warning;
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,22 +25,22 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
 
 /// Runs the daemon until SIGTERM or SIGINT.
-pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
-    let config = load(&options)?;
-    logging::start()?;
-    #[cfg(feature = "fault-injection")]
-    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError> {
     let clock: Arc<dyn Clock> = match options.clock {
         Some(time) => Arc::new(ShiftedClock::starting_at(time)),
         None => Arc::new(SystemClock),
     };
+    let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
+    logging::start(config.log.format)?;
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
-        let daemon = Daemon::start(&config, clock, Arc::new(SystemRandom)).await?;
-        announce(&config, &daemon.addresses());
+        let daemon = Daemon::start_prepared(&config, prepared, clock, Arc::new(SystemRandom)).await?;
+        announce(&config, &daemon.addresses(), out);
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
         let sign_in = daemon.sign_in();
@@ -57,7 +58,7 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
             }
         });
         let reloading = daemon.reloading();
-        let ended = daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await;
+        let ended = daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, options, config, reloading)).await;
         tracing::info!("stopped");
         let outcome = if ended.is_ok() { "success" } else { "failed" };
         tracing::info!(target: AUDIT_TARGET, event = "stopped", outcome);
@@ -70,33 +71,24 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
 }
 
 fn load(options: &Serve) -> Result<Config, ConfigError> {
-    Config::load(options.config.as_deref(), settings_of_this_process(), options.dev, options.data.clone())
+    let Loaded { config, errors, .. } = options.source.load()?;
+    if errors.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(errors)) }
 }
 
 /// Logs where each interface is served; with `--dev` prints the table.
-fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
+fn announce(config: &Config, addresses: &PerInterface<SocketAddr>, out: &mut Output) {
     let urls = config.public_urls(addresses);
     for (interface, url) in urls.iter() {
         tracing::info!(interface = interface.name(), url, "serving");
     }
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version);
-    if config.dev {
-        println!("{}", config.dev_summary(&urls));
+    if config.dev
+        && let Err(error) = writeln!(out, "{}", config.dev_summary(&urls))
+    {
+        tracing::warn!(%error, "the table of --dev cannot be printed");
     }
-    warn_of_unprotected_clients(config);
-}
-
-/// Names the applications that a setting would protect better.
-fn warn_of_unprotected_clients(config: &Config) {
-    let applications = unprotected_clients(config);
-    if !applications.is_empty() {
-        let applications = applications.join(", ");
-        tracing::warn!(
-            applications,
-            "these applications may ask for codes without code_challenge and nonce; set require_pkce = true where they use PKCE"
-        );
-    }
+    Warning::all(config).iter().for_each(Warning::log);
 }
 
 /// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
@@ -130,7 +122,7 @@ fn reload(options: &Serve, config: &mut Config) {
             *config = reloaded;
             tracing::info!("the configuration was read again");
             tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "success");
-            warn_of_unprotected_clients(config);
+            Warning::all(config).iter().for_each(Warning::log);
             for key in waiting {
                 tracing::warn!(key, "this setting has changed and needs a restart");
             }

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::operator_client::OperatorOptions;
 
 /// Runs the command; exit status 1 when the daemon is not ready.
-pub async fn run(options: OperatorOptions) -> Result<ExitCode, CommandError> {
+pub async fn run(options: OperatorOptions, out: &mut Output) -> Result<ExitCode, CommandError> {
     let status = options.get("/status").await?;
-    print!("{}", text(&status));
+    out.print(&text(&status))?;
     Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

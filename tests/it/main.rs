@@ -16,6 +16,7 @@ mod chain_node;
 mod chain_on_anvil;
 mod claims;
 mod commands;
+mod config_commands;
 mod consistency;
 mod crash;
 mod disk;
