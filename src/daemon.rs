@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use hyper::header::HeaderValue;
 use selfsame_actors::{
     AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
     Settings, SignInHandle, VerificationHandle,
@@ -19,9 +20,11 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
@@ -33,14 +36,17 @@ use crate::durable_fs::make_folder;
 use crate::gateway::Gateway;
 use crate::gateway::creation::CreationPolicy;
 use crate::http::{
-    AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes, Server, Shutdown,
-    ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
+    AllowedOrigins, AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes,
+    Server, Shutdown, ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::Operator;
+use crate::operator::{Operator, ReloadRequest, ReloadStatus};
 use crate::prepared::{Prepared, Problems};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
+
+/// How many requests to read the configuration again may wait.
+const WAITING_RELOADS: usize = 8;
 
 /// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +100,7 @@ pub struct Daemon {
     addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
     reloading: Reloading,
+    reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
 }
 
 /// The settings that can change while the daemon runs.
@@ -106,7 +113,9 @@ pub struct Reloading {
     simulation: Arc<ArcSwapOption<Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
+    origins: AllowedOrigins,
     certificate: Option<Arc<Certificate>>,
+    status: ReloadStatus,
 }
 
 impl Reloading {
@@ -115,7 +124,10 @@ impl Reloading {
         service: &Service,
         simulator_seed: Option<String>,
         certificate: Option<Arc<Certificate>>,
+        now: UnixSeconds,
     ) -> Self {
+        let origins = AllowedOrigins::default();
+        origins.replace(allowed_origins(config));
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
         Self {
             registry: service.registry(),
@@ -125,14 +137,20 @@ impl Reloading {
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
+            origins,
             certificate,
+            status: ReloadStatus::started_at(now),
         }
     }
 
-    /// Applies the limits, applications, actions, issuers and relying parties of a configuration
-    /// that was read again. Reads the certificate again too, also when the new configuration was
-    /// refused and `config` is the old one.
-    pub fn apply(&self, config: &Config) {
+    /// Takes over the settings of a configuration that was read again, as
+    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers, relying
+    /// parties and trusted roots.
+    ///
+    /// # Errors
+    /// The operator's decisions about roots cannot be read; then nothing was taken over.
+    pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
+        self.verification.set_configured_roots(verification::setup::trusted_roots(config))?;
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
         chains::follow_owners(config, &self.chain);
@@ -143,9 +161,19 @@ impl Reloading {
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
-        if let Some(certificate) = &self.certificate {
-            log_reload(certificate.reload());
-        }
+        self.origins.replace(allowed_origins(config));
+        Ok(())
+    }
+
+    /// Takes over the certificate of a new configuration, where the listeners speak TLS. Returns
+    /// whether it is another one.
+    pub fn replace_certificate(&self, new: Option<&Certificate>) -> bool {
+        self.certificate.as_ref().zip(new).is_some_and(|(current, new)| current.replace(new))
+    }
+
+    /// What came of the last reload, for the operator interface.
+    pub fn status(&self) -> &ReloadStatus {
+        &self.status
     }
 
     /// Reads the certificate of the listeners again when its files were changed.
@@ -211,7 +239,8 @@ impl Daemon {
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
-        let reloading = Reloading::new(config, &service, simulator_seed, certificate);
+        let reloading = Reloading::new(config, &service, simulator_seed, certificate, clock.unix_seconds());
+        let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -221,10 +250,12 @@ impl Daemon {
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
+            reloads,
+            reload_status: reloading.status.clone(),
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
-        Ok(Self { service, servers, addresses, shutdown, reloading })
+        Ok(Self { service, servers, addresses, shutdown, reloading, reload_requests: Some(reload_requests) })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -235,6 +266,12 @@ impl Daemon {
     /// The settings that can change while the daemon runs.
     pub fn reloading(&self) -> Reloading {
         self.reloading.clone()
+    }
+
+    /// The requests of the operator to read the configuration again, at the first call. Without a
+    /// receiver they are refused.
+    pub fn take_reload_requests(&mut self) -> Option<mpsc::Receiver<ReloadRequest>> {
+        self.reload_requests.take()
     }
 
     /// Proof verification, for other parts of this process.
@@ -259,8 +296,8 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, .. } = self;
-        drop(reloading);
+        let Self { service, servers, shutdown, reloading, reload_requests, .. } = self;
+        drop((reloading, reload_requests));
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
@@ -427,7 +464,8 @@ fn servers(
     let service = Arc::clone(&operator.service);
     let clock = Arc::clone(&operator.clock);
     let operator = Arc::new(Operator::new(operator, registry, &metrics));
-    let mut routes = routes(config, &urls, (&service, &clock), &operator);
+    let cors = Cors::Origins(reloading.origins.clone());
+    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
@@ -460,29 +498,34 @@ fn servers(
 fn routes(
     config: &Config,
     urls: &PublicUrls,
+    cors: &Cors,
     (service, clock): (&Service, &Arc<dyn Clock>),
     operator: &Arc<Operator>,
 ) -> Vec<(Interface, Routes)> {
-    let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
+    let cors = || Some(cors.clone());
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
             Interface::SignIn => sign_in::routes(service.sign_in()),
-            Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
+            Interface::Verification => verification::routes(service.verification(), description(), cors()),
             Interface::Gateway => {
                 let gateway = Gateway {
                     registry: service.registry(),
                     creation: creation_policy(config),
                     clock: Arc::clone(clock),
                 };
-                gateway::routes(gateway, description(), cors.clone())
+                gateway::routes(gateway, description(), cors())
             }
-            Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
+            Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
             Interface::Operator => operator::routes(Arc::clone(operator)),
         };
         (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };
     Interface::ALL.map(routes).into()
+}
+
+fn allowed_origins(config: &Config) -> Vec<HeaderValue> {
+    config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect()
 }
 
 fn creation_policy(config: &Config) -> CreationPolicy {

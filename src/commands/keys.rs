@@ -18,7 +18,11 @@ const CACHE: usize = 1 << 20;
 /// Runs the command.
 pub async fn run(command: Keys, out: &mut Output) -> Result<ExitCode, CommandError> {
     let keys: Vec<Key> = match command {
-        Keys::List { options } => options.get("/keys").await?,
+        Keys::List { json: true, options } => {
+            out.print_json(&options.get::<Vec<Key>>("/keys").await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Keys::List { json: false, options } => options.get("/keys").await?,
         Keys::Rotate { now, options } => options.post("/keys/rotate", &Rotate { now }).await?,
         Keys::Revoke { kid: Some(kid), end_sessions, options, .. } => {
             options.post("/keys/revoke", &Revoke { kid, end_sessions }).await?

@@ -5,9 +5,11 @@ mod chain;
 mod config;
 mod error;
 mod exit;
+mod help;
 mod keys;
 mod output;
 mod registry;
+mod reload;
 mod roots;
 mod serve;
 mod status;
@@ -55,7 +57,10 @@ fn run(arguments: Arguments, out: &mut Output) -> Result<ExitCode, CommandError>
         Command::Chain(command) => block_on(chain::run(command, out)),
         Command::Roots(command) => block_on(roots::run(command, out)),
         Command::Keys(command) => block_on(keys::run(command, out)),
-        Command::Status(options) => block_on(status::run(options, out)),
+        Command::Reload { json, options } => block_on(reload::run(json, options, out)),
+        Command::Status { json, options } => block_on(status::run(json, options, out)),
+        Command::Completions { shell } => help::print_completions(shell, out),
+        Command::Man { folder } => help::write_man_pages(&folder),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command, out),
     }

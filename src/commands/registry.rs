@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
-use selfsame_storage::{Store, StoreError, fsck};
+use selfsame_storage::{FsckReport, Store, StoreError, fsck};
+use serde_json::{Value, json};
 
 use super::error::CommandError;
 use super::output::Output;
@@ -27,17 +28,22 @@ const NOT_COMPARABLE: u8 = 2;
 /// Runs the command.
 pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError> {
     let is_good = match command {
-        Registry::Replay { file } => run_replay(&file, out)?,
-        Registry::Fsck { data } => run_fsck(&data, out)?,
-        Registry::CompareHeads { first, second } => return run_compare_heads(&first, &second, out),
+        Registry::Replay { file, json } => run_replay(&file, json, out)?,
+        Registry::Fsck { data, json } => run_fsck(&data, json, out)?,
+        Registry::CompareHeads { first, second, json } => return run_compare_heads(&first, &second, json, out),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_replay(file: &Path, out: &mut Output) -> Result<bool, CommandError> {
+fn run_replay(file: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let trace = Trace::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let differences = replay(&trace);
+    if json {
+        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        out.print_json(&json!({"rows": trace.rows.len(), "differences": differences}))?;
+        return Ok(differences.is_empty());
+    }
     for difference in &differences {
         writeln!(out, "{difference}")?;
     }
@@ -45,12 +51,15 @@ fn run_replay(file: &Path, out: &mut Output) -> Result<bool, CommandError> {
     Ok(differences.is_empty())
 }
 
-fn run_fsck(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
+fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
         Err(error @ StoreError::Empty { .. }) => {
-            writeln!(out, "{error}\n0 blocks, 0 findings")?;
+            match json {
+                true => out.print_json(&fsck_json(&FsckReport::default()))?,
+                false => writeln!(out, "{error}\n0 blocks, 0 findings")?,
+            }
             return Ok(true);
         }
         store => store?,
@@ -61,6 +70,10 @@ fn run_fsck(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
     let report = fsck(&store, &scratch);
     remove(&scratch)?;
     let report = report?;
+    if json {
+        out.print_json(&fsck_json(&report))?;
+        return Ok(report.findings.is_empty());
+    }
     for finding in &report.findings {
         writeln!(out, "{finding}")?;
     }
@@ -77,18 +90,37 @@ fn run_fsck(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
     Ok(report.findings.is_empty())
 }
 
+fn fsck_json(report: &FsckReport) -> Value {
+    let FsckReport { blocks, applied, operations, accounts, queued, findings, .. } = report;
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    json!({
+        "blocks": blocks, "applied": applied, "operations": operations, "accounts": accounts, "queued": queued,
+        "findings": findings,
+    })
+}
+
 /// Prints what two heads say about each other.
-fn run_compare_heads(first: &Path, second: &Path, out: &mut Output) -> Result<ExitCode, CommandError> {
+fn run_compare_heads(first: &Path, second: &Path, json: bool, out: &mut Output) -> Result<ExitCode, CommandError> {
     let read = |path| read_head(path).map_err(|error| format!("{}: {error}", Path::display(path)));
     let compare = || {
         let (first, second) = (read(first)?, read(second)?);
         let comparison = compare_heads(&first, &second).map_err(|error| error.to_string())?;
         Ok::<_, String>((comparison, first, second))
     };
-    match compare() {
+    let compared = compare();
+    let (result, status) = match &compared {
+        Ok((HeadComparison::Same, ..)) => ("same", ExitCode::SUCCESS),
+        Ok((HeadComparison::DifferentHeights, ..)) => ("different_heights", ExitCode::SUCCESS),
+        Ok((HeadComparison::Contradiction, ..)) => ("contradiction", ExitCode::FAILURE),
+        Err(_) => ("not_comparable", ExitCode::from(NOT_COMPARABLE)),
+    };
+    match compared {
+        Ok((_, first, second)) if json => {
+            out.print_json(&json!({"result": result, "heads": [first, second]}))?;
+        }
+        Err(reason) if json => out.print_json(&json!({"result": result, "reason": reason}))?,
         Ok((HeadComparison::Same, first, _)) => {
             writeln!(out, "no contradiction: both are the head of block {}", first.head.height)?;
-            Ok(ExitCode::SUCCESS)
         }
         Ok((HeadComparison::DifferentHeights, first, second)) => {
             let (first, second) = (first.head.height, second.head.height);
@@ -96,7 +128,6 @@ fn run_compare_heads(first: &Path, second: &Path, out: &mut Output) -> Result<Ex
                 out,
                 "no contradiction: the heads are of blocks {first} and {second}; only the blocks between show more"
             )?;
-            Ok(ExitCode::SUCCESS)
         }
         Ok((HeadComparison::Contradiction, first, second)) => {
             writeln!(out, "contradiction: the registry has signed two different heads of block {}", first.head.height)?;
@@ -104,13 +135,10 @@ fn run_compare_heads(first: &Path, second: &Path, out: &mut Output) -> Result<Ex
             for SignedHead { head, .. } in [first, second] {
                 writeln!(out, "block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root)?;
             }
-            Ok(ExitCode::FAILURE)
         }
-        Err(reason) => {
-            writeln!(out, "the heads cannot be compared: {reason}")?;
-            Ok(ExitCode::from(NOT_COMPARABLE))
-        }
+        Err(reason) => writeln!(out, "the heads cannot be compared: {reason}")?,
     }
+    Ok(status)
 }
 
 fn read_head(path: &Path) -> Result<SignedHead, String> {

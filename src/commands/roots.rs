@@ -28,7 +28,11 @@ pub async fn run(command: Roots, out: &mut Output) -> Result<ExitCode, CommandEr
             writeln!(out, "{} {} {root} is no longer trusted", kind.name(), environment.name())?;
             return Ok(ExitCode::SUCCESS);
         }
-        Roots::List { options } => options.get("/roots").await?,
+        Roots::List { json: true, options } => {
+            out.print_json(&options.get::<Vec<ListedRoot>>("/roots").await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Roots::List { json: false, options } => options.get("/roots").await?,
     };
     for ListedRoot { root, kind, environment, identifiers, time } in roots {
         let identifiers: Vec<_> = identifiers.into_iter().map(LegacyIdentifier::name).collect();
