@@ -92,9 +92,12 @@ pub struct Serve {
 /// `selfsame config`.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Check the configuration and the files that it names, as a start does; opens neither the store
-    /// nor a port. Exit status 78 if a start would be refused
+    /// Check the configuration and the files that it names, as a start does; opens neither the
+    /// store nor a port. Exit status 78 if a start would be refused
     Check {
+        /// Print JSON: `problems` and `warnings`
+        #[arg(long)]
+        json: bool,
         /// Where the configuration is
         #[command(flatten)]
         source: ConfigSource,
@@ -273,8 +276,8 @@ pub enum App {
         #[arg(long)]
         staging: bool,
     },
-    /// Show the applications of the configuration: id, status, environments, relying party, number of
-    /// secrets, name
+    /// Show the applications of the configuration: id, status, environments, relying party, number
+    /// of secrets, name
     List {
         /// Print JSON
         #[arg(long)]

@@ -144,8 +144,8 @@ impl Reloading {
     }
 
     /// Takes over the settings of a configuration that was read again, as
-    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers, relying
-    /// parties and trusted roots.
+    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers,
+    /// relying parties and trusted roots.
     ///
     /// # Errors
     /// The operator's decisions about roots cannot be read; then nothing was taken over.

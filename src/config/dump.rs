@@ -1,5 +1,5 @@
-//! The effective configuration as text: every setting with its value and where it came from, secrets
-//! hidden.
+//! The effective configuration as text: every setting with its value and where it came from,
+//! secrets hidden.
 
 use std::fmt::Write;
 

@@ -33,12 +33,25 @@ pub struct Position {
     pub column: usize,
 }
 
-impl Position {
-    /// The place of a byte of a text.
-    pub(super) fn of_byte(text: &str, byte: usize) -> Self {
-        let before = text.get(..byte).unwrap_or_default();
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
+/// The lines of a text, to find the place of a byte without reading the text again.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    /// The byte at which each line begins.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let after_newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }
+    }
+
+    /// The place of a byte.
+    pub(super) fn position(&self, byte: usize) -> Position {
+        let line = self.starts.partition_point(|start| *start <= byte);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let before = self.text.get(start..byte).unwrap_or_default();
+        Position { line, column: before.chars().count() + 1 }
     }
 }
 

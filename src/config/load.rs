@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use super::error::{ConfigError, Position, SettingError, Source};
+use super::error::{ConfigError, Lines, SettingError, Source};
 use super::tree::{Node, NumberOutOfRange, PREFIX, SEPARATOR};
 use super::whole::Config;
 use super::{check, dev};
@@ -149,14 +149,16 @@ impl Origins {
 fn read(file: &Path) -> Result<Node, ConfigError> {
     let text =
         std::fs::read_to_string(file).map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
+    let lines = Lines::new(&text);
     let syntax = |byte, message: &str| ConfigError::Syntax {
         file: file.to_owned(),
-        position: Position::of_byte(&text, byte),
+        position: lines.position(byte),
         message: message.to_owned(),
     };
     let document =
         DeTable::parse(&text).map_err(|error| syntax(error.span().map_or(0, |span| span.start), error.message()))?;
-    Node::of_file(document, &text, file).map_err(|NumberOutOfRange { byte }| syntax(byte, "the number is out of range"))
+    Node::of_file(document, &lines, file)
+        .map_err(|NumberOutOfRange { byte }| syntax(byte, "the number is out of range"))
 }
 
 /// Sets the values of the variables, which replace those of the file. Returns what is wrong with

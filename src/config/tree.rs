@@ -18,7 +18,7 @@ use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Position, SettingError, Source};
+use super::error::{Lines, SettingError, Source};
 use super::written::HIDDEN;
 
 /// The prefix of every variable that is a setting; the key's path follows in upper case, joined by
@@ -78,9 +78,13 @@ impl Node {
         Self { path, source: source.clone(), key_source: source.clone(), value }
     }
 
-    /// The whole of a file with this text.
-    pub(super) fn of_file(document: Spanned<DeTable<'_>>, text: &str, file: &Path) -> Result<Self, NumberOutOfRange> {
-        let file = FileText { text, file };
+    /// The whole of a file with these lines.
+    pub(super) fn of_file(
+        document: Spanned<DeTable<'_>>,
+        lines: &Lines<'_>,
+        file: &Path,
+    ) -> Result<Self, NumberOutOfRange> {
+        let file = FileText { lines, file };
         // A key that the file lacks has no place in it.
         let nowhere = Source::File { file: file.file.to_owned(), position: None };
         let value = file.table(document.into_inner(), "")?;
@@ -196,13 +200,13 @@ pub(super) struct NumberOutOfRange {
 
 /// A configuration file, whose values become nodes.
 struct FileText<'a> {
-    text: &'a str,
+    lines: &'a Lines<'a>,
     file: &'a Path,
 }
 
 impl FileText<'_> {
     fn source(&self, byte: usize) -> Source {
-        Source::File { file: self.file.to_owned(), position: Some(Position::of_byte(self.text, byte)) }
+        Source::File { file: self.file.to_owned(), position: Some(self.lines.position(byte)) }
     }
 
     fn table(&self, table: DeTable<'_>, path: &str) -> Result<Value, NumberOutOfRange> {
@@ -389,14 +393,10 @@ impl ShapeError {
         let Some((key, keys)) = &self.unknown else { return self.message.clone() };
         let section = self.path.as_deref().unwrap_or_default();
         let meant = match source {
-            Source::Variable(_) => similar_key(key, keys)
-                .map(|meant| variable_name(&join(section, meant)))
-                // One underscore in the place of two.
-                .or_else(|| {
-                    let split = |section: &&&str| key.strip_prefix(**section)?.strip_prefix('_').map(|_| ());
-                    let found = keys.iter().filter(|known| split(known).is_some()).max_by_key(|known| known.len())?;
-                    Some(variable_name(&join(section, &format!("{found}.{}", &key[found.len() + 1..]))))
-                }),
+            Source::Variable(_) => {
+                let similar = similar_key(key, keys).map(str::to_owned);
+                similar.or_else(|| with_two_underscores(key, keys)).map(|meant| variable_name(&join(section, &meant)))
+            }
             _ => similar_key(key, keys).map(str::to_owned),
         };
         let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
@@ -470,6 +470,14 @@ fn similar_key<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(key, known);
     let (distance, nearest) = keys.iter().map(|known| (distance(known), *known)).min()?;
     (distance * 2 < nearest.chars().count()).then_some(nearest)
+}
+
+/// The path that was meant when a variable has one underscore in the place of two: the longest key
+/// that the text begins with, and the rest.
+fn with_two_underscores(text: &str, keys: &[&str]) -> Option<String> {
+    let rest = |key: &str| text.strip_prefix(key)?.strip_prefix('_');
+    let key = keys.iter().filter(|key| rest(key).is_some()).max_by_key(|key| key.len())?;
+    rest(key).map(|rest| join(key, rest))
 }
 
 /// The name of the variable of a key.

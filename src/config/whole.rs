@@ -177,7 +177,7 @@ impl Config {
         });
         compare!(changed, cors: Cors { allowed_origins });
         compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
-        // Listeners that speak TLS take over other files; one that speaks plain HTTP stays as it is.
+        // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
         let tls = match (&self.tls, &new.tls) {
             (Some(_), Some(_)) => {
                 compare!(changed, tls);

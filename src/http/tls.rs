@@ -104,8 +104,8 @@ impl Certificate {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Takes over the certificate and the files of `new`, for new connections. Returns whether it is
-    /// another certificate.
+    /// Takes over the certificate and the files of `new`, for new connections. Returns whether it
+    /// is another certificate.
     pub fn replace(&self, new: &Self) -> bool {
         let key = new.current.load_full();
         let files = new.files().clone();

@@ -24,6 +24,7 @@ mod metrics;
 mod page;
 mod ready;
 mod reload;
+mod reload_status;
 mod roots;
 mod simulator;
 mod state;
@@ -35,7 +36,7 @@ use access::{with_token, without_token};
 pub use chain_metrics::FollowedNode;
 use error::OperatorError;
 use hyper::Method;
-pub use reload::{ReloadRequest, ReloadStatus};
+pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};
 

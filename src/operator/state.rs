@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 use super::chain_metrics::{ChainMetrics, FollowedNode};
 use super::error::OperatorError;
 use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
-use super::reload::{ReloadRequests, ReloadStatus};
+use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.

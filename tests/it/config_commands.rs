@@ -41,8 +41,8 @@ fn a_good_configuration_is_ok_and_nothing_is_made() {
     assert_eq!(status, 0, "{text}");
 }
 
-/// Everything that a start refuses, in one answer, and the start refuses it in the same words before
-/// it makes the store.
+/// Everything that a start refuses, in one answer, and the start refuses it in the same words
+/// before it makes the store.
 #[test]
 fn all_problems_are_found_at_once_and_a_start_refuses_the_same() {
     let folder = folder();
@@ -96,6 +96,12 @@ kind = 'current'
         assert!(line.contains(expected), "{expected:?} is not in {line:?}");
     }
     assert!(!text.contains("secret-of-the-node"), "{text}");
+    let arguments = ["config", "check", "--json", "--config", file.to_str().expect("text")];
+    let (status, json) = run_for_status(&arguments, &variables);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let problems: Vec<_> = json["problems"].as_array().expect("a list").iter().map(|line| line.as_str()).collect();
+    let printed: Vec<_> = text.trim_start_matches("selfsame: ").lines().map(Some).collect();
+    assert_eq!((status.code(), problems, &json["warnings"]), (Some(78), printed, &serde_json::json!([])));
     let (status, refused) = run_for_status(&["serve", "--config", file.to_str().expect("text")], &variables);
     assert_eq!((status.code(), refused), (Some(78), text));
     assert!(!data.join("store").exists(), "the store was made");

@@ -126,7 +126,7 @@ fn everything() -> String {
 /// Only then does the dump show what the daemon runs with.
 #[test]
 fn a_dump_without_secrets_is_the_same_configuration() {
-    for text in [String::new(), everything(), std::fs::read_to_string("config/production.toml").unwrap()] {
+    for text in [String::new(), everything(), include_str!("../../../config/production.toml").to_owned()] {
         let loaded = loaded(&text, &[], false);
         let dump = loaded.dump().unwrap().to_toml();
         let mut again = load(&dump).unwrap_or_else(|error| panic!("{error}\n{dump}"));
