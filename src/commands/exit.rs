@@ -16,6 +16,7 @@ use selfsame_actors::{ServiceError, SigningError};
 use selfsame_storage::StoreError;
 
 use super::output::OutputError;
+use crate::chains::ChainSetupError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::UnixSocketError;
@@ -40,7 +41,11 @@ pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
         of_store(error)
     } else if let Some(error) = error.downcast_ref::<OutputError>() {
         if error.is_closed_pipe() { CLOSED_PIPE } else { FAILURE }
-    } else if error.is::<ConfigError>() || error.is::<Problems>() || error.is::<InvalidFilter>() {
+    } else if error.is::<ConfigError>()
+        || error.is::<Problems>()
+        || error.is::<InvalidFilter>()
+        || error.is::<ChainSetupError>()
+    {
         CONFIGURATION
     } else {
         of_wallet(error)
@@ -159,6 +164,7 @@ mod tests {
         let cases: Vec<(Box<dyn Error>, u8)> = vec![
             (Box::new(unreadable), 78),
             (Box::new(ConfigError::Invalid(Vec::new())), 78),
+            (Box::new(ChainSetupError::TooFewNodes { chain: String::new(), agree: 2, nodes: 1 }), 78),
             (Box::new(listen(ErrorKind::AddrInUse)), 75),
             (Box::new(listen(ErrorKind::AddrNotAvailable)), 75),
             (Box::new(listen(ErrorKind::PermissionDenied)), 1),
