@@ -99,7 +99,11 @@ pub fn follow_owners(config: &Config, chain: &ChainHandle) {
     }
 }
 
-fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, ChainSetupError> {
+/// One chain of a configuration.
+///
+/// # Errors
+/// A node cannot be asked as it is configured, or the file of nodes cannot be used.
+pub fn followed_chain(config: &Config, chain: &Chain) -> Result<FollowedChain, ChainSetupError> {
     let nodes: Vec<Arc<JsonRpcNode>> =
         node_urls(chain)?.into_iter().map(|url| node(chain, url)).collect::<Result<_, _>>()?;
     if !(1..=nodes.len()).contains(&chain.agree) {

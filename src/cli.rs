@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use selfsame_protocol::verification::LegacyIdentifier;
 
 use crate::operator_client::OperatorOptions;
+use crate::prepared::ConfigSource;
 
 /// Self-hosted identity service for proof of personhood.
 #[derive(Debug, Parser)]
@@ -22,6 +24,9 @@ pub struct Arguments {
 pub enum Command {
     /// Run the daemon
     Serve(Serve),
+    /// Look at the configuration without a start
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Check the registry's rules and its store
     #[command(subcommand)]
     Registry(Registry),
@@ -37,8 +42,36 @@ pub enum Command {
     /// The keys that the daemon signs ID tokens with
     #[command(subcommand)]
     Keys(Keys),
+    /// Let a running daemon read its configuration again, as SIGHUP does; exit status 78 if the new
+    /// one is refused, and the old one stays in force
+    Reload {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
     /// How a running daemon is doing; exit status 1 when it is not ready
-    Status(OperatorOptions),
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Print the completions of a shell, to be loaded by it
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder, which has to exist
+        folder: PathBuf,
+    },
     /// The development authenticator: make keys, create and change accounts, make proofs
     #[cfg(feature = "wallet")]
     Wallet(selfsame_wallet::command::WalletCommand),
@@ -47,20 +80,38 @@ pub enum Command {
 /// `selfsame serve`.
 #[derive(Debug, Default, Args)]
 pub struct Serve {
-    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for
-    /// listen.gateway
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Data folder: the store and the operator's token
-    #[arg(long, value_name = "DIR")]
-    pub data: Option<PathBuf>,
-    /// Add example applications and public test keys, and print them; loopback only
-    #[arg(long)]
-    pub dev: bool,
+    /// Where the configuration is
+    #[command(flatten)]
+    pub source: ConfigSource,
     /// Start the service's clock at this time, for example 2027-01-01T00:00:00Z; it runs on from
     /// there
     #[arg(long, value_name = "RFC3339", requires = "dev", value_parser = time)]
     pub clock: Option<Duration>,
+}
+
+/// `selfsame config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check the configuration and the files that it names, as a start does; opens neither the
+    /// store nor a port. Exit status 78 if a start would be refused
+    Check {
+        /// Print JSON: `problems` and `warnings`
+        #[arg(long)]
+        json: bool,
+        /// Where the configuration is
+        #[command(flatten)]
+        source: ConfigSource,
+    },
+    /// Print the effective configuration as TOML: every setting with its value and, as a comment,
+    /// where it came from. Secrets are hidden
+    Dump {
+        /// Where the configuration is
+        #[command(flatten)]
+        source: ConfigSource,
+        /// Print JSON: `settings`, and `origins` by the path of each key
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `selfsame registry`.
@@ -71,13 +122,19 @@ pub enum Registry {
     Replay {
         /// Trace (JSON)
         file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Rebuild accounts, tree and roots of a stopped store from its blocks and compare; exit status
     /// 1 if anything differs
     Fsck {
         /// Data folder: the store and the operator's token
-        #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+        #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
         data: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Compare two signed heads, as GET /head of the gateway answers; exit status 1 if they prove
     /// that the registry has two histories, 2 if they cannot be compared
@@ -86,6 +143,9 @@ pub enum Registry {
         first: PathBuf,
         /// Another signed head of the same registry (JSON)
         second: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -128,6 +188,9 @@ pub enum Roots {
     },
     /// Show the trusted roots: kind, environment, time, credentials (- for a current root), root
     List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
@@ -160,6 +223,9 @@ pub enum ChainCommand {
 pub enum Keys {
     /// Show the signing keys: id, state, since when it is published
     List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
         /// Address of the operator interface, and the folder of its token
         #[command(flatten)]
         options: OperatorOptions,
@@ -210,6 +276,18 @@ pub enum App {
         #[arg(long)]
         staging: bool,
     },
+    /// Show the applications of the configuration: id, status, environments, relying party, number
+    /// of secrets, name
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where the configuration is
+        #[command(flatten)]
+        source: ConfigSource,
+    },
+    /// Print a new client secret, once, and its hash for the configuration
+    Secret,
 }
 
 /// A time in RFC 3339 form as time since the Unix epoch.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use hyper::header::HeaderValue;
 use selfsame_actors::{
     AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
     Settings, SignInHandle, VerificationHandle,
@@ -19,10 +20,13 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
 use crate::chains::FollowedChain;
@@ -32,14 +36,17 @@ use crate::durable_fs::make_folder;
 use crate::gateway::Gateway;
 use crate::gateway::creation::CreationPolicy;
 use crate::http::{
-    AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes, Server, Shutdown,
-    ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
+    AllowedOrigins, AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes,
+    Server, Shutdown, ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::Operator;
-use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, read_secret, secret_file};
-use crate::verification::setup::{SetupError, Simulators};
+use crate::operator::{Operator, ReloadRequest, ReloadStatus};
+use crate::prepared::{Prepared, Problems};
+use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
+
+/// How many requests to read the configuration again may wait.
+const WAITING_RELOADS: usize = 8;
 
 /// Why the daemon does not start, or ends before its caller stops it.
 #[derive(Debug, thiserror::Error)]
@@ -75,21 +82,12 @@ pub enum DaemonError {
     /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
-    /// TLS cannot be set up.
+    /// The configuration names something that cannot be used.
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A chain cannot be followed as it is configured.
-    #[error(transparent)]
-    Chain(#[from] chains::ChainSetupError),
-    /// The verifier's keys cannot be set up.
-    #[error(transparent)]
-    Verifier(#[from] SetupError),
+    Prepare(#[from] Problems),
     /// A file of secrets in the data folder cannot be read or created.
     #[error(transparent)]
     Secret(#[from] SecretFileError),
-    /// Sign-in cannot be set up.
-    #[error(transparent)]
-    SignIn(#[from] sign_in::setup::SetupError),
     /// The server of an address ended before the shutdown; the text is its panic, if it panicked.
     #[error("a server ended by itself: {}", .0.as_deref().unwrap_or("it did not panic"))]
     Server(Option<String>),
@@ -102,6 +100,7 @@ pub struct Daemon {
     addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
     reloading: Reloading,
+    reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
 }
 
 /// The settings that can change while the daemon runs.
@@ -114,14 +113,23 @@ pub struct Reloading {
     simulation: Arc<ArcSwapOption<Simulation>>,
     limits: Arc<ArcSwap<Limits>>,
     trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
+    origins: AllowedOrigins,
     certificate: Option<Arc<Certificate>>,
+    status: ReloadStatus,
 }
 
 impl Reloading {
-    fn new(config: &Config, service: &Service, simulator_seed: Option<String>) -> Result<Self, TlsError> {
-        let certificate = config.tls.as_ref().map(|tls| Certificate::load(&tls.certificate, &tls.private_key));
+    fn new(
+        config: &Config,
+        service: &Service,
+        simulator_seed: Option<String>,
+        certificate: Option<Arc<Certificate>>,
+        now: UnixSeconds,
+    ) -> Self {
+        let origins = AllowedOrigins::default();
+        origins.replace(allowed_origins(config));
         let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
-        Ok(Self {
+        Self {
             registry: service.registry(),
             verification: service.verification(),
             sign_in: service.sign_in(),
@@ -129,14 +137,20 @@ impl Reloading {
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
-            certificate: certificate.transpose()?,
-        })
+            origins,
+            certificate,
+            status: ReloadStatus::started_at(now),
+        }
     }
 
-    /// Applies the limits, applications, actions, issuers and relying parties of a configuration
-    /// that was read again. Reads the certificate again too, also when the new configuration was
-    /// refused and `config` is the old one.
-    pub fn apply(&self, config: &Config) {
+    /// Takes over the settings of a configuration that was read again, as
+    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers,
+    /// relying parties and trusted roots.
+    ///
+    /// # Errors
+    /// The operator's decisions about roots cannot be read; then nothing was taken over.
+    pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
+        self.verification.set_configured_roots(verification::setup::trusted_roots(config))?;
         self.verification.set_directory(verification::setup::directory(config));
         self.verification.set_limits(verification::setup::limits(config));
         chains::follow_owners(config, &self.chain);
@@ -147,9 +161,19 @@ impl Reloading {
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
-        if let Some(certificate) = &self.certificate {
-            log_reload(certificate.reload());
-        }
+        self.origins.replace(allowed_origins(config));
+        Ok(())
+    }
+
+    /// Takes over the certificate of a new configuration, where the listeners speak TLS. Returns
+    /// whether it is another one.
+    pub fn replace_certificate(&self, new: Option<&Certificate>) -> bool {
+        self.certificate.as_ref().zip(new).is_some_and(|(current, new)| current.replace(new))
+    }
+
+    /// What came of the last reload, for the operator interface.
+    pub fn status(&self) -> &ReloadStatus {
+        &self.status
     }
 
     /// Reads the certificate of the listeners again when its files were changed.
@@ -177,9 +201,21 @@ pub fn store_folder(data: &Path) -> PathBuf {
 }
 
 impl Daemon {
-    /// Opens the store, binds the addresses and starts the actors. When this returns, clients can
-    /// connect; [`Daemon::run`] answers them.
+    /// Reads what the configuration names, opens the store, binds the addresses and starts the
+    /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
+        let prepared = Prepared::read(config, clock.unix_seconds())?;
+        Self::start_prepared(config, prepared, clock, random).await
+    }
+
+    /// The same with what [`Prepared::read`] has read for the configuration.
+    pub async fn start_prepared(
+        config: &Config,
+        prepared: Prepared,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, DaemonError> {
+        let Prepared { tls, keys, key_cipher, chains: followed } = prepared;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let store = open_store(config, random.as_ref())?;
@@ -187,9 +223,8 @@ impl Daemon {
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
-        let known_seeds = known_simulator_seeds(config)?;
-        let simulators = Simulators { seed: simulator_seed.as_deref().unwrap_or_default(), known_seeds: &known_seeds };
-        let verification = verification::setup::settings(config, simulators, clock.unix_seconds())?;
+        let seed = simulator_seed.as_deref().unwrap_or_default();
+        let verification = verification::setup::settings(config, &keys, seed);
         let listeners = bind(&config.listen).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let socket = match config.operator_socket() {
@@ -197,14 +232,15 @@ impl Daemon {
             None => None,
         };
         let urls = config.public_urls(&addresses);
-        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn])?;
-        let followed = chains::followed_chains(config)?;
+        let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
-        let reloading = Reloading::new(config, &service, simulator_seed)?;
+        let (certificate, tls) = tls.unzip();
+        let reloading = Reloading::new(config, &service, simulator_seed, certificate, clock.unix_seconds());
+        let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -214,10 +250,12 @@ impl Daemon {
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
+            reloads,
+            reload_status: reloading.status.clone(),
         };
-        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
+        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
-        Ok(Self { service, servers, addresses, shutdown, reloading })
+        Ok(Self { service, servers, addresses, shutdown, reloading, reload_requests: Some(reload_requests) })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -228,6 +266,12 @@ impl Daemon {
     /// The settings that can change while the daemon runs.
     pub fn reloading(&self) -> Reloading {
         self.reloading.clone()
+    }
+
+    /// The requests of the operator to read the configuration again, at the first call. Without a
+    /// receiver they are refused.
+    pub fn take_reload_requests(&mut self) -> Option<mpsc::Receiver<ReloadRequest>> {
+        self.reload_requests.take()
     }
 
     /// Proof verification, for other parts of this process.
@@ -252,8 +296,8 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, .. } = self;
-        drop(reloading);
+        let Self { service, servers, shutdown, reloading, reload_requests, .. } = self;
+        drop((reloading, reload_requests));
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
@@ -323,17 +367,6 @@ fn simulator_seed(config: &Config, random: &dyn Random) -> Result<Option<String>
         Some(seed) => Ok(Some(seed.clone())),
         None => secret_file(&config.data_dir.join(SIMULATOR_SEED), random).map(Some),
     }
-}
-
-/// The seeds of the simulators that this deployment uses or has used: the configured one, and the
-/// one in the data folder. Creates no file.
-fn known_simulator_seeds(config: &Config) -> Result<Vec<String>, SecretFileError> {
-    let stored = match read_secret(&config.data_dir.join(SIMULATOR_SEED)) {
-        Ok(seed) => Some(seed),
-        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    Ok(config.verifier.simulator_seed.iter().cloned().chain(stored).collect())
 }
 
 fn settings(config: &Config) -> Settings {
@@ -408,6 +441,7 @@ struct ServerParts<'a> {
     /// The key that persons are hashed with in the audit trail.
     audit_key: [u8; 32],
     shutdown: Shutdown,
+    tls: Option<TlsAcceptor>,
     reloading: &'a Reloading,
 }
 
@@ -419,20 +453,19 @@ fn servers(
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
 ) -> Result<Vec<(Server, Listener)>, DaemonError> {
-    let ServerParts { urls, random, audit_key, shutdown, reloading } = parts;
+    let ServerParts { urls, random, audit_key, shutdown, tls, reloading } = parts;
     let mut registry = prometheus_client::registry::Registry::default();
     let prefixed = registry.sub_registry_with_prefix("selfsame");
     let metrics = Metrics::register(prefixed);
     let audit = Arc::new(AuditTrail::register(audit_key, prefixed));
-    let certificate = reloading.certificate.as_ref();
-    if let Some(certificate) = certificate {
+    if let Some(certificate) = &reloading.certificate {
         certificate.register(prefixed);
     }
-    let tls = certificate.map(Certificate::acceptor).transpose()?;
     let service = Arc::clone(&operator.service);
     let clock = Arc::clone(&operator.clock);
     let operator = Arc::new(Operator::new(operator, registry, &metrics));
-    let mut routes = routes(config, &urls, (&service, &clock), &operator);
+    let cors = Cors::Origins(reloading.origins.clone());
+    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
@@ -465,29 +498,34 @@ fn servers(
 fn routes(
     config: &Config,
     urls: &PublicUrls,
+    cors: &Cors,
     (service, clock): (&Service, &Arc<dyn Clock>),
     operator: &Arc<Operator>,
 ) -> Vec<(Interface, Routes)> {
-    let cors = Cors::for_origins(config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect());
+    let cors = || Some(cors.clone());
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
         let routes = match interface {
             Interface::SignIn => sign_in::routes(service.sign_in()),
-            Interface::Verification => verification::routes(service.verification(), description(), cors.clone()),
+            Interface::Verification => verification::routes(service.verification(), description(), cors()),
             Interface::Gateway => {
                 let gateway = Gateway {
                     registry: service.registry(),
                     creation: creation_policy(config),
                     clock: Arc::clone(clock),
                 };
-                gateway::routes(gateway, description(), cors.clone())
+                gateway::routes(gateway, description(), cors())
             }
-            Interface::Indexer => indexer::routes(service.registry(), description(), cors.clone()),
+            Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
             Interface::Operator => operator::routes(Arc::clone(operator)),
         };
         (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };
     Interface::ALL.map(routes).into()
+}
+
+fn allowed_origins(config: &Config) -> Vec<HeaderValue> {
+    config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect()
 }
 
 fn creation_policy(config: &Config) -> CreationPolicy {

@@ -19,6 +19,7 @@ mod logging;
 mod openapi;
 pub mod operator;
 pub mod operator_client;
+pub mod prepared;
 pub mod secret_file;
 pub mod sign_in;
 pub mod verification;

@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug, Write};
 use std::io::IsTerminal;
 
+use serde::{Deserialize, Serialize};
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing_subscriber::field::RecordFields;
@@ -30,24 +31,47 @@ pub struct InvalidFilter {
     reason: String,
 }
 
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// As text on a terminal, as JSON elsewhere.
+    #[default]
+    Auto,
+    /// As text for people.
+    Text,
+    /// As a JSON object on each line.
+    Json,
+}
+
 /// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter.
 ///
 /// # Errors
 /// `RUST_LOG` is not a filter. A daemon that started without the log that its operator wants would
 /// be noticed too late.
-pub fn start() -> Result<(), InvalidFilter> {
-    let wanted = std::env::var_os(EnvFilter::DEFAULT_ENV)
-        .map_or_else(|| DEFAULT_FILTER.to_owned(), |text| text.to_string_lossy().into_owned());
-    let logs = Registry::default().with(filter(&wanted)?);
+pub fn start(format: LogFormat) -> Result<(), InvalidFilter> {
+    let logs = Registry::default().with(filter(&wanted_filter())?);
     // By default the subscriber reports a line that it cannot write on the same stream, with a
     // macro that panics when this fails too: a log on a full disk would end the daemon.
     let lines = layer().with_writer(std::io::stderr).log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
-        logs.with(lines).init();
-    } else {
-        logs.with(lines.json().fmt_fields(JsonFields)).init();
+    let is_terminal = std::io::stderr().is_terminal();
+    match format {
+        // Control characters for colours belong to terminals only.
+        LogFormat::Text => logs.with(lines.with_ansi(is_terminal)).init(),
+        LogFormat::Auto if is_terminal => logs.with(lines).init(),
+        LogFormat::Auto | LogFormat::Json => logs.with(lines.json().fmt_fields(JsonFields)).init(),
     }
     Ok(())
+}
+
+/// Checks what [`start`] refuses.
+pub fn check_filter() -> Result<(), InvalidFilter> {
+    filter(&wanted_filter()).map(drop)
+}
+
+fn wanted_filter() -> String {
+    std::env::var_os(EnvFilter::DEFAULT_ENV)
+        .map_or_else(|| DEFAULT_FILTER.to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
 /// The filter that `wanted` describes.

@@ -1,6 +1,7 @@
 //! A client of the operator interface, for the commands that call a running daemon: through the
 //! daemon's unix socket, or over TCP.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,12 +39,13 @@ const SOCKET_SCHEME: &str = "unix:";
 /// The address of the operator interface, and the folder that holds its token.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OperatorOptions {
-    /// The daemon's operator interface, http://127.0.0.1:8084 or unix:PATH; by default the socket
-    /// operator.socket in the data folder if it is there, otherwise http://127.0.0.1:8084
+    /// The daemon's operator interface, http://127.0.0.1:8084 or unix:PATH; by default the variable
+    /// SELFSAME_OPERATOR__SOCKET, the socket operator.socket in the data folder if it is there, the
+    /// variable SELFSAME_LISTEN__OPERATOR, http://127.0.0.1:8084
     #[arg(long, value_name = "URL")]
     pub operator: Option<String>,
     /// The daemon's data folder, which holds its socket and the operator's token
-    #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+    #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
     pub data: PathBuf,
     /// Send the token over plain HTTP to another machine
     #[arg(long)]
@@ -149,11 +151,15 @@ impl OperatorOptions {
 
     /// Where a path of the interface is called.
     fn address(&self, path: &str) -> Result<Address, OperatorClientError> {
-        let socket = self.data.join(SOCKET_FILE);
-        let operator = match &self.operator {
-            Some(operator) => operator,
-            None if is_socket(&socket) => return Ok(Address::of_socket(socket, path)),
-            None => DEFAULT_ADDRESS,
+        let variable = |name| std::env::var(name).ok();
+        let socket = variable("SELFSAME_OPERATOR__SOCKET").filter(|socket| socket != "off");
+        let socket = socket.map_or_else(|| self.data.join(SOCKET_FILE), PathBuf::from);
+        let listened = variable("SELFSAME_LISTEN__OPERATOR").and_then(|address| listened_url(&address));
+        let operator = match (&self.operator, &listened) {
+            (Some(operator), _) => operator,
+            (None, _) if is_socket(&socket) => return Ok(Address::of_socket(socket, path)),
+            (None, Some(listened)) => listened,
+            (None, None) => DEFAULT_ADDRESS,
         };
         if let Some(socket) = operator.strip_prefix(SOCKET_SCHEME) {
             return Ok(Address::of_socket(socket.into(), path));
@@ -165,6 +171,16 @@ impl OperatorOptions {
         let target = Target::Tcp { host: host.to_owned(), port: uri.port_u16().unwrap_or(80) };
         Ok(Address { path: uri.path().to_owned(), target, url })
     }
+}
+
+/// The URL at which a daemon is called that listens on an address of the setting
+/// `listen.operator`. `None` for a port that the operating system chose.
+fn listened_url(address: &str) -> Option<String> {
+    let mut address: SocketAddr = address.parse().ok().filter(|address: &SocketAddr| address.port() != 0)?;
+    if address.ip().to_canonical().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    Some(format!("http://{address}"))
 }
 
 /// Whether there is a socket at a path that a client can connect to.

@@ -31,24 +31,32 @@ pub struct SecretFileError {
 /// When the file cannot be read, is empty, or cannot be created or synced.
 pub fn secret_file(path: &Path, random: &dyn Random) -> Result<String, SecretFileError> {
     let failed = |error| SecretFileError { path: path.to_owned(), error };
-    match read_secret(path) {
-        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::InvalidData => {
-            let advice = format!("{error}; remove it, and the daemon makes a new one when it starts");
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, advice)));
-        }
-        Err(error) => return Err(error),
-        Ok(secret) => {
-            // An interrupted start may have created the file without a sync of its folder.
-            sync_folder(parent_dir(path)).map_err(failed)?;
-            return Ok(secret);
-        }
+    if let Some(secret) = existing_secret(path)? {
+        // An interrupted start may have created the file without a sync of its folder.
+        sync_folder(parent_dir(path)).map_err(failed)?;
+        return Ok(secret);
     }
     let mut bytes = [0; 32];
     random.fill(&mut bytes);
     let secret = hex::encode(bytes);
     make_file(path, &format!("{secret}\n")).map_err(failed)?;
     Ok(secret)
+}
+
+/// Reads the secret in a file that [`secret_file`] makes; `None` when it does not exist yet.
+///
+/// # Errors
+/// When the file cannot be read or is empty.
+pub fn existing_secret(path: &Path) -> Result<Option<String>, SecretFileError> {
+    match read_secret(path) {
+        Ok(secret) => Ok(Some(secret)),
+        Err(SecretFileError { error, .. }) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(SecretFileError { error, path }) if error.kind() == io::ErrorKind::InvalidData => {
+            let advice = format!("{error}; remove it, and the daemon makes a new one when it starts");
+            Err(SecretFileError { path, error: io::Error::new(io::ErrorKind::InvalidData, advice) })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the secret in a file, without white space around it.

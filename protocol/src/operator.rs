@@ -141,6 +141,42 @@ impl ListedRoot {
     }
 }
 
+/// What came of reading the configuration again: the answer of `POST /reload`, and `reload` in that
+/// of `GET /status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Whether the new configuration is in force.
+    pub outcome: ReloadOutcome,
+    /// When it was read (RFC 3339).
+    pub time: String,
+    /// The keys of the settings that changed and are in force.
+    pub changed: Vec<String>,
+    /// The keys of the settings that differ and wait for a restart.
+    pub needs_restart: Vec<String>,
+    /// Why the new configuration was refused; the old one stays in force.
+    pub problems: Vec<String>,
+}
+
+/// Whether a configuration that was read again is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReloadOutcome {
+    /// It is in force.
+    Success,
+    /// It has problems, and the old one stays in force.
+    Refused,
+}
+
+impl ReloadOutcome {
+    /// The text in answers and in the audit trail.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// The body of `POST /keys/rotate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rotate {

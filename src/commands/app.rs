@@ -1,40 +1,122 @@
-//! `selfsame app new`: a new application's block for the configuration.
+//! `selfsame app …`: the applications of the configuration, new ones and new secrets.
 
 use std::process::ExitCode;
 
 use alloy_primitives::hex;
 use selfsame_actors::{Random, SystemRandom};
+use serde::Serialize;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::App;
-use crate::config::SecretHash;
+use crate::config::{self, Config, ConfigError, Environment, RelyingPartyId, SecretHash, Status, check_redirect_uri};
 
 /// Runs the command.
-pub fn run(command: App) -> Result<ExitCode, CommandError> {
-    let App::New { name, redirect_uri, staging } = command;
-    print!("{}", block(&name, &redirect_uri, staging, &SystemRandom));
+pub fn run(command: App, out: &mut Output) -> Result<ExitCode, CommandError> {
+    match command {
+        App::New { name, redirect_uri, staging } => {
+            for uri in &redirect_uri {
+                check_redirect_uri(uri)?;
+            }
+            out.print(&block(&name, &redirect_uri, staging, &SystemRandom))?;
+        }
+        App::List { json, source } => {
+            let loaded = source.load()?;
+            if !loaded.errors.is_empty() {
+                return Err(ConfigError::Invalid(loaded.errors).into());
+            }
+            let apps: Vec<ListedApp> = loaded.config.apps.iter().map(|app| listed(&loaded.config, app)).collect();
+            match json {
+                true => out.print_json(&apps)?,
+                false => out.print(&apps.iter().map(line).collect::<String>())?,
+            }
+        }
+        App::Secret => {
+            let (secret, hash) = new_secret(&SystemRandom);
+            writeln!(out, "# The client secret, shown this once: {secret}")?;
+            writeln!(
+                out,
+                "# To change a secret without an outage, keep the hash of the old one until the application"
+            )?;
+            writeln!(out, "# uses the new one: client_secret_hashes = [\"the old hash\", \"the new hash\"]")?;
+            writeln!(out, "client_secret_hash = \"{hash}\"")?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An application as `app list --json` prints it.
+#[derive(Debug, Serialize)]
+struct ListedApp {
+    id: String,
+    name: String,
+    /// `active` or `inactive`.
+    status: Status,
+    environments: Vec<Environment>,
+    /// The relying party id at the verification interface.
+    rp_id: String,
+    is_public: bool,
+    /// How many secrets are accepted.
+    secrets: usize,
+    redirect_uris: Vec<String>,
+}
+
+fn listed(config: &Config, app: &config::App) -> ListedApp {
+    ListedApp {
+        id: app.id.clone(),
+        name: app.name().to_owned(),
+        status: app.status,
+        environments: app.environments().to_vec(),
+        rp_id: config.relying_party_id(&app.id).to_string(),
+        is_public: app.public,
+        secrets: app.secret_hashes().count(),
+        redirect_uris: app.redirect_uris.clone(),
+    }
+}
+
+fn line(app: &ListedApp) -> String {
+    let ListedApp { id, name, status, environments, rp_id, is_public, secrets, .. } = app;
+    let status = match status {
+        Status::Active => "active",
+        Status::Inactive => "inactive",
+    };
+    let environments: Vec<_> = environments.iter().map(|environment| environment.name()).collect();
+    let secrets = match (is_public, secrets) {
+        (true, _) => "public".to_owned(),
+        (false, 1) => "1 secret".to_owned(),
+        (false, secrets) => format!("{secrets} secrets"),
+    };
+    format!("{id} {status} {} {rp_id} {secrets} {name:?}\n", environments.join(","))
+}
+
+/// A new secret of 256 random bits, and its hash as the configuration has it.
+fn new_secret(random: &dyn Random) -> (String, String) {
+    let (mut salt, mut secret) = ([0; 16], [0; 32]);
+    random.fill(&mut salt);
+    random.fill(&mut secret);
+    let secret = format!("sk_{}", hex::encode(secret));
+    let hash = SecretHash::of(salt, &secret).to_text();
+    (secret, hash)
 }
 
 /// The block to paste into the configuration. A comment in it shows the secret, for the only time;
 /// the configuration holds its hash.
 fn block(name: &str, redirect_uris: &[String], staging: bool, random: &dyn Random) -> String {
     let mut id = [0; 16];
-    let mut salt = [0; 16];
-    let mut secret = [0; 32];
     random.fill(&mut id);
-    random.fill(&mut salt);
-    random.fill(&mut secret);
     let id = format!("app_{}{}", if staging { "staging_" } else { "" }, hex::encode(id));
-    let secret = format!("sk_{}", hex::encode(secret));
-    let hash = SecretHash::of(salt, &secret).to_text();
+    let (secret, hash) = new_secret(random);
+    let rp_id = RelyingPartyId::derived_from(&id);
     let mut block = toml::Table::new();
     block.insert("id".to_owned(), id.into());
     block.insert("name".to_owned(), name.into());
     block.insert("client_secret_hash".to_owned(), hash.into());
     block.insert("redirect_uris".to_owned(), redirect_uris.to_vec().into());
     block.insert("require_pkce".to_owned(), true.into());
-    format!("# The client secret, shown this once: {secret}\n[[apps]]\n{block}")
+    format!(
+        "# The client secret, shown this once: {secret}\n# The relying party id at the verification interface: {rp_id}\n\
+         [[apps]]\n{block}"
+    )
 }
 
 #[cfg(test)]
@@ -55,6 +137,7 @@ mod tests {
         let text = block("An \"example\"\n[[apps]]", &uris, true, &FixedRandom);
         let table: toml::Table = text.parse().expect("TOML");
         let app = &table["apps"][0];
+        assert!(text.contains("]]\nid = "), "the id comes first: {text}");
         assert_eq!(app["id"].as_str(), Some(format!("app_staging_{}", "07".repeat(16)).as_str()));
         assert_eq!(app["name"].as_str(), Some("An \"example\"\n[[apps]]"));
         assert_eq!(app["require_pkce"].as_bool(), Some(true));

@@ -6,18 +6,19 @@ use serde_json::Value;
 
 use super::chain_check;
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::ChainCommand;
 use crate::config::{Config, settings_of_this_process};
 
 /// Runs the command.
-pub async fn run(command: ChainCommand) -> Result<ExitCode, CommandError> {
+pub async fn run(command: ChainCommand, out: &mut Output) -> Result<ExitCode, CommandError> {
     match command {
         ChainCommand::Status { json, options } => {
             let status: Value = options.get("/status").await?;
             let chains = &status["chains"];
             match json {
-                true => println!("{chains:#}"),
-                false => print!("{}", text(chains)),
+                true => out.print_json(chains)?,
+                false => out.print(&text(chains))?,
             }
             let sources =
                 || chains.as_array().into_iter().flatten().flat_map(|chain| chain["sources"].as_array()).flatten();
@@ -26,7 +27,7 @@ pub async fn run(command: ChainCommand) -> Result<ExitCode, CommandError> {
         }
         ChainCommand::Check { config } => {
             let config = Config::load(config.as_deref(), settings_of_this_process(), false, None)?;
-            chain_check::run(&config).await
+            chain_check::run(&config, out).await
         }
     }
 }

@@ -15,22 +15,25 @@ use selfsame_protocol::verification::Environment;
 use selfsame_protocol::{Address, Bytes, address, number};
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::chains::{FollowedChain, followed_chains};
 use crate::config::Config;
 
 /// Runs the command. The exit status is 1 when a node cannot be used, or does not answer about a
 /// contract.
-pub async fn run(config: &Config) -> Result<ExitCode, CommandError> {
+pub async fn run(config: &Config, out: &mut Output) -> Result<ExitCode, CommandError> {
     let chains = followed_chains(config)?;
     if chains.is_empty() {
-        println!("no chain is configured");
+        writeln!(out, "no chain is configured")?;
     }
     let mut is_good = true;
     for FollowedChain { name, nodes, settings } in chains {
         for node in nodes {
-            println!("{name}: {}", node.name());
+            writeln!(out, "{name}: {}", node.name())?;
             let (lines, node_is_good) = check_node(&*node, &settings).await;
-            lines.iter().for_each(|line| println!("  {line}"));
+            for line in lines {
+                writeln!(out, "  {line}")?;
+            }
             is_good &= node_is_good;
         }
     }

@@ -8,6 +8,7 @@ use selfsame_protocol::operator::{Key, Revoke, Rotate};
 use selfsame_storage::Store;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::Keys;
 use crate::daemon::store_folder;
 
@@ -15,41 +16,47 @@ use crate::daemon::store_folder;
 const CACHE: usize = 1 << 20;
 
 /// Runs the command.
-pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
+pub async fn run(command: Keys, out: &mut Output) -> Result<ExitCode, CommandError> {
     let keys: Vec<Key> = match command {
-        Keys::List { options } => options.get("/keys").await?,
+        Keys::List { json: true, options } => {
+            out.print_json(&options.get::<Vec<Key>>("/keys").await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Keys::List { json: false, options } => options.get("/keys").await?,
         Keys::Rotate { now, options } => options.post("/keys/rotate", &Rotate { now }).await?,
         Keys::Revoke { kid: Some(kid), end_sessions, options, .. } => {
             options.post("/keys/revoke", &Revoke { kid, end_sessions }).await?
         }
         Keys::Revoke { kid: None, end_sessions, registry_key, options, .. } => {
-            revoke_all(&options.data, end_sessions, registry_key)?;
+            revoke_all(&options.data, end_sessions, registry_key, out)?;
             return Ok(ExitCode::SUCCESS);
         }
     };
     for Key { kid, state, published_at } in keys {
-        println!("{kid} {state:<8} since {published_at}");
+        writeln!(out, "{kid} {state:<8} since {published_at}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Removes all keys from the store of a stopped daemon. A daemon does not start with keys that it
 /// cannot decrypt, so this is the way on when the encryption key is lost.
-fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool) -> Result<(), CommandError> {
+fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool, out: &mut Output) -> Result<(), CommandError> {
     let store = Store::open_existing(&store_folder(data), CACHE)?;
     let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions, registry_key)?;
     match removed.is_empty() {
-        true => println!("no signing keys are stored; the daemon makes some when it starts"),
+        true => writeln!(out, "no signing keys are stored; the daemon makes some when it starts")?,
         false => {
-            removed.iter().for_each(|kid| println!("{kid} removed"));
-            println!("the daemon makes new signing keys when it starts");
+            for kid in removed {
+                writeln!(out, "{kid} removed")?;
+            }
+            writeln!(out, "the daemon makes new signing keys when it starts")?;
         }
     }
     if registry_key {
-        println!("the key of the registry's heads is removed; wallets that know it refuse the registry");
+        writeln!(out, "the key of the registry's heads is removed; wallets that know it refuse the registry")?;
     }
     if end_sessions {
-        println!("all sign-ins up to now have ended");
+        writeln!(out, "all sign-ins up to now have ended")?;
     }
     Ok(())
 }

@@ -3,31 +3,67 @@
 mod app;
 mod chain;
 mod chain_check;
+mod config;
 mod error;
+mod exit;
+mod help;
 mod keys;
+mod output;
 mod registry;
+mod reload;
 mod roots;
 mod serve;
 mod status;
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
+use clap::Parser;
 pub use error::CommandError;
+use output::{Output, OutputError};
 
 use crate::cli::{Arguments, Command};
 
+/// Runs the program with its arguments. Errors go to the standard error; the result is the exit
+/// status, as `exit.rs` decides it.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut out = Output::standard();
+    let done = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => run(arguments, &mut out),
+        // Help and version are such errors, too.
+        Err(error) => match error.print() {
+            Ok(()) => Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::FAILURE))),
+            Err(error) => Err(OutputError(error).into()),
+        },
+    };
+    let done = done.and_then(|code| Ok(out.flush().map(|()| code)?));
+    done.unwrap_or_else(|error| {
+        let status = exit::status_of(&*error);
+        if status != exit::CLOSED_PIPE {
+            // `eprintln!` panics when standard error cannot be written; this ignores the error.
+            let _ = writeln!(std::io::stderr(), "selfsame: {error}");
+        }
+        ExitCode::from(status)
+    })
+}
+
 /// Runs a command.
-pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
+fn run(arguments: Arguments, out: &mut Output) -> Result<ExitCode, CommandError> {
     match arguments.command {
-        Command::Serve(options) => serve::serve(options),
-        Command::Registry(command) => registry::run(command),
-        Command::App(command) => app::run(command),
-        Command::Chain(command) => block_on(chain::run(command)),
-        Command::Roots(command) => block_on(roots::run(command)),
-        Command::Keys(command) => block_on(keys::run(command)),
-        Command::Status(options) => block_on(status::run(options)),
+        Command::Serve(options) => serve::serve(&options, out),
+        Command::Config(command) => config::run(command, out),
+        Command::Registry(command) => registry::run(command, out),
+        Command::App(command) => app::run(command, out),
+        Command::Chain(command) => block_on(chain::run(command, out)),
+        Command::Roots(command) => block_on(roots::run(command, out)),
+        Command::Keys(command) => block_on(keys::run(command, out)),
+        Command::Reload { json, options } => block_on(reload::run(json, options, out)),
+        Command::Status { json, options } => block_on(status::run(json, options, out)),
+        Command::Completions { shell } => help::print_completions(shell, out),
+        Command::Man { folder } => help::write_man_pages(&folder),
         #[cfg(feature = "wallet")]
-        Command::Wallet(command) => wallet(command),
+        Command::Wallet(command) => wallet(command, out),
     }
 }
 
@@ -37,13 +73,12 @@ fn block_on(command: impl Future<Output = Result<ExitCode, CommandError>>) -> Re
 }
 
 #[cfg(feature = "wallet")]
-fn wallet(command: selfsame_wallet::command::WalletCommand) -> Result<ExitCode, CommandError> {
+fn wallet(command: selfsame_wallet::command::WalletCommand, out: &mut Output) -> Result<ExitCode, CommandError> {
     use selfsame_actors::{Random, SystemRandom};
 
     let mut random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
-    let mut out = std::io::stdout();
     block_on(async {
-        selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, &mut out).await?;
+        selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, out.writer()).await?;
         Ok(ExitCode::SUCCESS)
     })
 }

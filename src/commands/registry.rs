@@ -8,9 +8,11 @@ use std::process::ExitCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
-use selfsame_storage::{Store, StoreError, fsck};
+use selfsame_storage::{FsckReport, Store, StoreError, fsck};
+use serde_json::{Value, json};
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 
@@ -24,32 +26,40 @@ const MAX_HEAD: u64 = 64 * 1024;
 const NOT_COMPARABLE: u8 = 2;
 
 /// Runs the command.
-pub fn run(command: Registry) -> Result<ExitCode, CommandError> {
+pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError> {
     let is_good = match command {
-        Registry::Replay { file } => run_replay(&file)?,
-        Registry::Fsck { data } => run_fsck(&data)?,
-        Registry::CompareHeads { first, second } => return Ok(run_compare_heads(&first, &second)),
+        Registry::Replay { file, json } => run_replay(&file, json, out)?,
+        Registry::Fsck { data, json } => run_fsck(&data, json, out)?,
+        Registry::CompareHeads { first, second, json } => return run_compare_heads(&first, &second, json, out),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_replay(file: &Path) -> Result<bool, CommandError> {
+fn run_replay(file: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let trace = Trace::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
     let differences = replay(&trace);
-    for difference in &differences {
-        println!("{difference}");
+    if json {
+        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        out.print_json(&json!({"rows": trace.rows.len(), "differences": differences}))?;
+        return Ok(differences.is_empty());
     }
-    println!("{} rows, {} differences", trace.rows.len(), differences.len());
+    for difference in &differences {
+        writeln!(out, "{difference}")?;
+    }
+    writeln!(out, "{} rows, {} differences", trace.rows.len(), differences.len())?;
     Ok(differences.is_empty())
 }
 
-fn run_fsck(data: &Path) -> Result<bool, CommandError> {
+fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
         Err(error @ StoreError::Empty { .. }) => {
-            println!("{error}\n0 blocks, 0 findings");
+            match json {
+                true => out.print_json(&fsck_json(&FsckReport::default()))?,
+                false => writeln!(out, "{error}\n0 blocks, 0 findings")?,
+            }
             return Ok(true);
         }
         store => store?,
@@ -60,10 +70,15 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
     let report = fsck(&store, &scratch);
     remove(&scratch)?;
     let report = report?;
-    for finding in &report.findings {
-        println!("{finding}");
+    if json {
+        out.print_json(&fsck_json(&report))?;
+        return Ok(report.findings.is_empty());
     }
-    println!(
+    for finding in &report.findings {
+        writeln!(out, "{finding}")?;
+    }
+    writeln!(
+        out,
         "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
         report.blocks,
         report.applied,
@@ -71,43 +86,59 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
         report.accounts,
         report.queued,
         report.findings.len()
-    );
+    )?;
     Ok(report.findings.is_empty())
 }
 
+fn fsck_json(report: &FsckReport) -> Value {
+    let FsckReport { blocks, applied, operations, accounts, queued, findings, .. } = report;
+    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    json!({
+        "blocks": blocks, "applied": applied, "operations": operations, "accounts": accounts, "queued": queued,
+        "findings": findings,
+    })
+}
+
 /// Prints what two heads say about each other.
-fn run_compare_heads(first: &Path, second: &Path) -> ExitCode {
+fn run_compare_heads(first: &Path, second: &Path, json: bool, out: &mut Output) -> Result<ExitCode, CommandError> {
     let read = |path| read_head(path).map_err(|error| format!("{}: {error}", Path::display(path)));
     let compare = || {
         let (first, second) = (read(first)?, read(second)?);
         let comparison = compare_heads(&first, &second).map_err(|error| error.to_string())?;
         Ok::<_, String>((comparison, first, second))
     };
-    match compare() {
+    let compared = compare();
+    let (result, status) = match &compared {
+        Ok((HeadComparison::Same, ..)) => ("same", ExitCode::SUCCESS),
+        Ok((HeadComparison::DifferentHeights, ..)) => ("different_heights", ExitCode::SUCCESS),
+        Ok((HeadComparison::Contradiction, ..)) => ("contradiction", ExitCode::FAILURE),
+        Err(_) => ("not_comparable", ExitCode::from(NOT_COMPARABLE)),
+    };
+    match compared {
+        Ok((_, first, second)) if json => {
+            out.print_json(&json!({"result": result, "heads": [first, second]}))?;
+        }
+        Err(reason) if json => out.print_json(&json!({"result": result, "reason": reason}))?,
         Ok((HeadComparison::Same, first, _)) => {
-            println!("no contradiction: both are the head of block {}", first.head.height);
-            ExitCode::SUCCESS
+            writeln!(out, "no contradiction: both are the head of block {}", first.head.height)?;
         }
         Ok((HeadComparison::DifferentHeights, first, second)) => {
             let (first, second) = (first.head.height, second.head.height);
-            println!(
+            writeln!(
+                out,
                 "no contradiction: the heads are of blocks {first} and {second}; only the blocks between show more"
-            );
-            ExitCode::SUCCESS
+            )?;
         }
         Ok((HeadComparison::Contradiction, first, second)) => {
-            println!("contradiction: the registry has signed two different heads of block {}", first.head.height);
-            println!("key {}", first.public_key);
+            writeln!(out, "contradiction: the registry has signed two different heads of block {}", first.head.height)?;
+            writeln!(out, "key {}", first.public_key)?;
             for SignedHead { head, .. } in [first, second] {
-                println!("block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root);
+                writeln!(out, "block {:#x}, result {:#x}, root {:#x}", head.block_hash, head.result_hash, head.root)?;
             }
-            ExitCode::FAILURE
         }
-        Err(reason) => {
-            println!("the heads cannot be compared: {reason}");
-            ExitCode::from(NOT_COMPARABLE)
-        }
+        Err(reason) => writeln!(out, "the heads cannot be compared: {reason}")?,
     }
+    Ok(status)
 }
 
 fn read_head(path: &Path) -> Result<SignedHead, String> {

@@ -3,19 +3,24 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
+use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
+use selfsame_protocol::time::UnixSeconds;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::cli::Serve;
-use crate::config::{Config, ConfigError, settings_of_this_process};
+use crate::config::{Config, Reloaded};
 use crate::daemon::{Daemon, Reloading};
 use crate::http::AUDIT_TARGET;
 use crate::interface::PerInterface;
 use crate::logging;
-use crate::sign_in::setup::unprotected_clients;
+use crate::operator::ReloadRequest;
+use crate::prepared::{ConfigSource, Warning};
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,22 +29,23 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
 
 /// Runs the daemon until SIGTERM or SIGINT.
-pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
-    let config = load(&options)?;
-    logging::start()?;
-    #[cfg(feature = "fault-injection")]
-    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError> {
     let clock: Arc<dyn Clock> = match options.clock {
         Some(time) => Arc::new(ShiftedClock::starting_at(time)),
         None => Arc::new(SystemClock),
     };
+    let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
+    logging::start(config.log.format)?;
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
-        let daemon = Daemon::start(&config, clock, Arc::new(SystemRandom)).await?;
-        announce(&config, &daemon.addresses());
+        let started = Daemon::start_prepared(&config, prepared, Arc::clone(&clock), Arc::new(SystemRandom)).await;
+        let mut daemon = started?;
+        announce(&config, &daemon.addresses(), out);
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
         let sign_in = daemon.sign_in();
@@ -56,8 +62,10 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
                 tracing::error!(%error, "the registry's key cannot be prepared");
             }
         });
-        let reloading = daemon.reloading();
-        let ended = daemon.run(wait_for_stop_signal(terminate, interrupt, hangup, &options, config, reloading)).await;
+        let requests = daemon.take_reload_requests();
+        let source = options.source.clone();
+        let reloader = Reloader { source, config, clock, reloading: daemon.reloading() };
+        let ended = daemon.run(wait_for_stop_signal([terminate, interrupt], hangup, requests, reloader)).await;
         tracing::info!("stopped");
         let outcome = if ended.is_ok() { "success" } else { "failed" };
         tracing::info!(target: AUDIT_TARGET, event = "stopped", outcome);
@@ -69,75 +77,104 @@ pub fn serve(options: Serve) -> Result<ExitCode, CommandError> {
     ended
 }
 
-fn load(options: &Serve) -> Result<Config, ConfigError> {
-    Config::load(options.config.as_deref(), settings_of_this_process(), options.dev, options.data.clone())
-}
-
 /// Logs where each interface is served; with `--dev` prints the table.
-fn announce(config: &Config, addresses: &PerInterface<SocketAddr>) {
+fn announce(config: &Config, addresses: &PerInterface<SocketAddr>, out: &mut Output) {
     let urls = config.public_urls(addresses);
     for (interface, url) in urls.iter() {
         tracing::info!(interface = interface.name(), url, "serving");
     }
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version);
-    if config.dev {
-        println!("{}", config.dev_summary(&urls));
+    if config.dev
+        && let Err(error) = writeln!(out, "{}", config.dev_summary(&urls))
+    {
+        tracing::warn!(%error, "the table of --dev cannot be printed");
     }
-    warn_of_unprotected_clients(config);
+    Warning::all(config).iter().for_each(Warning::log);
 }
 
-/// Names the applications that a setting would protect better.
-fn warn_of_unprotected_clients(config: &Config) {
-    let applications = unprotected_clients(config);
-    if !applications.is_empty() {
-        let applications = applications.join(", ");
-        tracing::warn!(
-            applications,
-            "these applications may ask for codes without code_challenge and nonce; set require_pkce = true where they use PKCE"
-        );
-    }
-}
-
-/// Waits for SIGTERM or SIGINT. Each SIGHUP before reads the configuration again.
+/// Waits for SIGTERM or SIGINT. Each SIGHUP and each request of the operator before reads the
+/// configuration again.
 async fn wait_for_stop_signal(
-    mut terminate: Signal,
-    mut interrupt: Signal,
+    [mut terminate, mut interrupt]: [Signal; 2],
     mut hangup: Signal,
-    options: &Serve,
-    mut config: Config,
-    reloading: Reloading,
+    mut requests: Option<Receiver<ReloadRequest>>,
+    mut reloader: Reloader,
 ) {
     let mut watch = tokio::time::interval(CERTIFICATE_WATCH);
     loop {
+        let requested = async {
+            match &mut requests {
+                Some(requests) => requests.recv().await,
+                None => None,
+            }
+        };
         tokio::select! {
-            _ = watch.tick() => reloading.reload_changed_certificate(),
+            _ = watch.tick() => reloader.reloading.reload_changed_certificate(),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
-                reload(options, &mut config);
-                reloading.apply(&config);
+                // A request to the operator interface has this event from there.
+                let outcome = reloader.reload().outcome.name();
+                tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome);
+            }
+            Some(answer) = requested => {
+                // The caller may have gone; what was read is in force all the same.
+                let _ = answer.send(reloader.reload());
             }
         }
     }
     tracing::info!("stopping");
 }
 
-/// Reads the configuration again. An invalid one changes nothing and is logged.
-fn reload(options: &Serve, config: &mut Config) {
-    match load(options).and_then(|new| config.with_reloaded(new)) {
-        Ok((reloaded, waiting)) => {
-            *config = reloaded;
-            tracing::info!("the configuration was read again");
-            tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "success");
-            warn_of_unprotected_clients(config);
-            for key in waiting {
-                tracing::warn!(key, "this setting has changed and needs a restart");
+/// Reads the configuration again, for SIGHUP and for the operator.
+struct Reloader {
+    source: ConfigSource,
+    /// The configuration in force.
+    config: Config,
+    clock: Arc<dyn Clock>,
+    reloading: Reloading,
+}
+
+impl Reloader {
+    /// Reads the configuration again. One that a start would refuse changes nothing, except that
+    /// a changed certificate in the old files is taken over, as it is each minute.
+    fn reload(&mut self) -> ReloadReport {
+        let now = self.clock.unix_seconds();
+        let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + now.since_epoch()).to_string();
+        let report = match self.try_reload(now) {
+            Ok((changed, needs_restart)) => {
+                tracing::info!(changed = changed.join(", "), "the configuration was read again");
+                Warning::all(&self.config).iter().for_each(Warning::log);
+                for key in &needs_restart {
+                    tracing::warn!(key, "this setting has changed and needs a restart");
+                }
+                ReloadReport { outcome: ReloadOutcome::Success, time, changed, needs_restart, problems: Vec::new() }
             }
+            Err(problems) => {
+                let error = problems.join("\n");
+                tracing::error!(%error, "the new configuration is not valid; the old one stays in force");
+                self.reloading.reload_changed_certificate();
+                let (changed, needs_restart) = (Vec::new(), Vec::new());
+                ReloadReport { outcome: ReloadOutcome::Refused, time, changed, needs_restart, problems }
+            }
+        };
+        self.reloading.status().record(report.clone(), now);
+        report
+    }
+
+    /// The keys of the settings that changed, and of those that wait for a restart.
+    fn try_reload(&mut self, now: UnixSeconds) -> Result<(Vec<String>, Vec<String>), Vec<String>> {
+        let lines = |error: String| error.lines().map(str::to_owned).collect::<Vec<_>>();
+        let (new, prepared) = self.source.prepare(now).map_err(|problems| problems.lines())?;
+        let reloaded = self.config.with_reloaded(new).map_err(|error| lines(error.to_string()))?;
+        let Reloaded { config, mut changed, needs_restart } = reloaded;
+        self.reloading.apply(&config).map_err(|error| lines(error.to_string()))?;
+        let certificate = prepared.tls.as_ref().map(|(certificate, _)| &**certificate);
+        if self.reloading.replace_certificate(certificate) && !changed.iter().any(|key| key == "tls") {
+            changed.push("tls".to_owned());
         }
-        Err(error) => {
-            tracing::error!(%error, "the new configuration is not valid; the old one stays in force");
-            tracing::info!(target: AUDIT_TARGET, event = "configuration_reloaded", outcome = "refused");
-        }
+        self.config = config;
+        Ok((changed, needs_restart))
     }
 }

@@ -5,12 +5,16 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::error::CommandError;
+use super::output::Output;
 use crate::operator_client::OperatorOptions;
 
 /// Runs the command; exit status 1 when the daemon is not ready.
-pub async fn run(options: OperatorOptions) -> Result<ExitCode, CommandError> {
-    let status = options.get("/status").await?;
-    print!("{}", text(&status));
+pub async fn run(json: bool, options: OperatorOptions, out: &mut Output) -> Result<ExitCode, CommandError> {
+    let status: Value = options.get("/status").await?;
+    match json {
+        true => out.print_json(&status)?,
+        false => out.print(&text(&status))?,
+    }
     Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -30,6 +34,10 @@ fn text(status: &Value) -> String {
         let (name, state) = (actor["name"].as_str().unwrap_or_default(), actor["state"].as_str().unwrap_or_default());
         lines.push(format!("  {name:<38}{state}, {} restarts", actor["restarts"]));
     }
+    if let Some(outcome) = status["reload"]["outcome"].as_str() {
+        let time = status["reload"]["time"].as_str().unwrap_or_default();
+        lines.push(format!("configuration last read again {time}: {outcome}"));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -44,8 +52,9 @@ mod tests {
         let status = json!({
             "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
+            "reload": {"outcome": "refused", "time": "2026-07-01T00:00:00Z", "problems": ["x"]},
         });
-        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\n";
+        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\nconfiguration last read again 2026-07-01T00:00:00Z: refused\n";
         assert_eq!(text(&status), expected);
     }
 }

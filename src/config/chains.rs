@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, address};
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::values;
+use super::{values, written};
 use crate::chain::NodeUrl;
 
 /// How often the contracts of World Chain are asked for roots; it makes a block every two seconds.
@@ -30,7 +30,7 @@ const LEGACY_REACH: Duration = Duration::from_secs(7 * 24 * 3600);
 const CURRENT_REACH: Duration = Duration::from_secs(24 * 3600);
 
 /// `[[chains]]`: a chain that is followed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// The chain's name in logs and status, unique.
@@ -50,7 +50,7 @@ pub struct Chain {
     #[serde(default = "one")]
     pub agree: usize,
     /// Time from a question to the end of its answer.
-    #[serde(default = "ten_seconds", deserialize_with = "values::duration")]
+    #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub request_timeout: Duration,
     /// Whether nodes on other machines may be asked over plain HTTP.
     #[serde(default)]
@@ -65,13 +65,13 @@ pub struct Chain {
 }
 
 /// `[[chains.contracts]]` as it is written: what it leaves out is the preset's or the default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContractEntry {
     pub(super) name: String,
     #[serde(default)]
     pub(super) kind: Option<ContractKind>,
-    #[serde(default, deserialize_with = "values::optional_address")]
+    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
     pub(super) address: Option<Address>,
     #[serde(default)]
     pub(super) environment: Option<Environment>,
@@ -81,19 +81,19 @@ pub struct ContractEntry {
     pub(super) enabled: Option<bool>,
     #[serde(default)]
     pub(super) on_upgrade: Option<OnUpgrade>,
-    #[serde(default, deserialize_with = "values::addresses")]
+    #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
     pub(super) implementations: Vec<Address>,
-    #[serde(default, deserialize_with = "values::addresses")]
+    #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
     pub(super) proof_verifiers: Vec<Address>,
     #[serde(default)]
     pub(super) block: Option<Block>,
-    #[serde(default, deserialize_with = "values::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
     pub(super) interval: Option<Duration>,
-    #[serde(default, deserialize_with = "values::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
     pub(super) stale_after: Option<Duration>,
-    #[serde(default, deserialize_with = "values::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
     pub(super) fresh_for: Option<Duration>,
-    #[serde(default, deserialize_with = "values::optional_duration")]
+    #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
     pub(super) reach: Option<Duration>,
     #[serde(default)]
     pub(super) start_block: Option<u64>,
@@ -102,7 +102,7 @@ pub struct ContractEntry {
 }
 
 /// What kind of contract is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContractKind {
     /// The identity manager of a legacy tree.
@@ -122,7 +122,7 @@ pub enum ContractKind {
 }
 
 /// What follows when a contract runs code that was not accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUpgrade {
     /// Log, status and metrics say so.
@@ -133,7 +133,7 @@ pub enum OnUpgrade {
 }
 
 /// Which block counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// The newest one.
@@ -183,7 +183,7 @@ pub struct Contract {
 }
 
 /// A public deployment. The addresses are those that its operators publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainPreset {
     /// World Chain: the contracts of current proofs in production.

@@ -84,7 +84,7 @@ pub(super) fn add_entries(config: &mut Config) {
 }
 
 fn document(text: &str) -> Node {
-    Node::document(text.parse().unwrap_or_default(), &Source::Default)
+    Node::document(text.parse().unwrap_or_default(), &Source::Development)
 }
 
 impl Config {

@@ -9,12 +9,56 @@ use std::path::PathBuf;
 pub enum Source {
     /// The defaults.
     Default,
+    /// What `--dev` adds.
+    Development,
     /// The configuration file.
-    File(PathBuf),
+    File {
+        /// Path of the file.
+        file: PathBuf,
+        /// Where in the file; `None` for a setting that is not in it.
+        position: Option<Position>,
+    },
     /// An environment variable, by its name.
     Variable(String),
     /// The command line.
     CommandLine,
+}
+
+/// A place in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+}
+
+/// The lines of a text, to find the place of a byte without reading the text again.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    /// The byte at which each line begins.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let after_newlines = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        Self { text, starts: std::iter::once(0).chain(after_newlines).collect() }
+    }
+
+    /// The place of a byte.
+    pub(super) fn position(&self, byte: usize) -> Position {
+        let line = self.starts.partition_point(|start| *start <= byte);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let before = self.text.get(start..byte).unwrap_or_default();
+        Position { line, column: before.chars().count() + 1 }
+    }
+}
+
+impl Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 /// One setting that is wrong.
@@ -33,7 +77,9 @@ impl Display for SettingError {
         write!(f, "{}: {}", self.key, self.message)?;
         match &self.source {
             Source::Default => Ok(()),
-            Source::File(file) => write!(f, " (in {})", file.display()),
+            Source::Development => write!(f, " (--dev)"),
+            Source::File { file, position: Some(position) } => write!(f, " (in {}, {position})", file.display()),
+            Source::File { file, position: None } => write!(f, " (in {})", file.display()),
             Source::Variable(name) => write!(f, " (variable {name})"),
             Source::CommandLine => write!(f, " (command line)"),
         }
@@ -52,14 +98,12 @@ pub enum ConfigError {
         error: io::Error,
     },
     /// The file is not TOML. The error does not show the line, because it may hold a secret.
-    #[error("{}: line {line}, column {column}: {message}", file.display())]
+    #[error("{}: {position}: {message}", file.display())]
     Syntax {
         /// Path of the configuration file.
         file: PathBuf,
-        /// Line of the error, counted from 1.
-        line: usize,
-        /// Column of the error in characters, counted from 1.
-        column: usize,
+        /// Where the error is.
+        position: Position,
         /// The TOML parser's message, without text of the file.
         message: String,
     },

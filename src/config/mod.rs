@@ -10,6 +10,7 @@
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
 //! | `check` | every rule about values that have the right type |
+//! | `written`, `dump` | how settings are written, and the effective configuration as text |
 //! | `dev` | what `--dev` adds and prints |
 //! | `error` | why a configuration cannot be loaded |
 //!
@@ -18,6 +19,7 @@
 pub mod chains;
 mod check;
 mod dev;
+mod dump;
 mod error;
 mod load;
 mod per_interface;
@@ -28,11 +30,14 @@ mod tree;
 mod urls;
 pub mod values;
 mod whole;
+mod written;
 
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
-pub use error::{ConfigError, SettingError, Source};
-pub use load::settings_of_this_process;
+pub use dump::Dump;
+pub use error::{ConfigError, Position, SettingError, Source};
+pub use load::{Loaded, Origins, settings_of_this_process};
 pub use sections::*;
-pub use urls::Origin;
+pub use urls::{Origin, check_redirect_uri};
 pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
-pub use whole::Config;
+pub use whole::{Config, Reloaded};
+pub use written::HIDDEN;

@@ -13,21 +13,23 @@ use selfsame_protocol::sign_in::ResponseType;
 pub use selfsame_protocol::sign_in::proof_request::CrossDevice;
 use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::urls::{self, Origin};
 use super::values::{
     self, InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey,
 };
+use super::written;
 use crate::http;
 use crate::interface::PerInterface;
+pub use crate::logging::LogFormat;
 
 /// The base URL of each public interface as clients see it, without a trailing slash; the operator
 /// interface's own address.
 pub type PublicUrls = PerInterface<String>;
 
 /// `[tls]`: PEM files, for every listener except one that serves the operator interface alone.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// File of the certificate chain, the server's own certificate first.
@@ -37,28 +39,28 @@ pub struct Tls {
 }
 
 /// `[registry]`: the domain that authenticators sign for and the parameters of the rules.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Registry {
     /// EIP-712 chain id, fixed in the store at its first start.
     pub chain_id: u64,
     /// EIP-712 verifying contract, fixed in the store at its first start. `None` is the store's
     /// own, which the first start chooses at random.
-    #[serde(deserialize_with = "values::optional_address")]
+    #[serde(deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
     pub verifying_contract: Option<Address>,
     /// Authenticators of one account, 1 to 7.
     pub max_authenticators: u32,
     /// How long a replaced root stays valid, in whole seconds.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub root_validity_window: Duration,
     /// Time from the request for a new recovery agent to its earliest execution, in whole seconds;
     /// zero is allowed.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub recovery_agent_update_cooldown: Duration,
     /// Whether a commitment is compared with the account's public keys.
     pub commitment_check: CommitmentCheck,
     /// How long the status of a final request is kept.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub request_retention: Duration,
     /// Who may create accounts.
     pub create_account: CreateAccount,
@@ -69,7 +71,7 @@ pub struct Registry {
 }
 
 /// Who may create accounts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateAccount {
     /// Every client.
@@ -100,13 +102,13 @@ impl Default for Registry {
 }
 
 /// `[batcher]`: when a block is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Batcher {
     /// The most operations in one block.
     pub max_operations: usize,
     /// How long the first operation of a block waits for others.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub max_wait: Duration,
 }
 
@@ -118,24 +120,24 @@ impl Default for Batcher {
 }
 
 /// `[limits]`: what one client, or all clients together, may ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Time from a request's arrival to its answer; waiting for a status is exempt.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub request_timeout: Duration,
     /// Time from the opening of a connection to the end of its first request's head. For later
     /// requests `idle_timeout` applies.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub header_timeout: Duration,
     /// How long a connection without a request stays open.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub idle_timeout: Duration,
     /// How long requests in flight may take after SIGTERM.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub shutdown_grace: Duration,
     /// How long an `Idempotency-Key` is kept.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub idempotency_retention: Duration,
     /// Open connections of each listen address.
     pub max_connections: usize,
@@ -195,13 +197,13 @@ impl Default for Limits {
 }
 
 /// At most `requests` in any `window` of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
     /// The most requests in a window, 1 to 100000.
     pub requests: u32,
     /// Length of the sliding window, 1 second to 1 day.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub window: Duration,
 }
 
@@ -213,7 +215,7 @@ impl RateLimit {
 }
 
 /// `[operator]`: who may call the operator interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operator {
     /// Names besides addresses and `localhost` under which the interface answers.
@@ -226,8 +228,16 @@ pub struct Operator {
     pub ready_needs_chains: bool,
 }
 
+/// `[log]`: the daemon's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// How its lines are written.
+    pub format: LogFormat,
+}
+
 /// `[cors]`: the origins from which browsers may call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
     /// Origins for gateway, indexer and verification, as browsers send them:
@@ -236,20 +246,20 @@ pub struct Cors {
 }
 
 /// `[sign_in]`: lifetimes and constants of the sign-in interface.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
     /// How long an authorization request waits for an answer.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub transaction_lifetime: Duration,
     /// Lifetime of an authorization code.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub code_lifetime: Duration,
     /// Lifetime of a browser session.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub session_lifetime: Duration,
     /// Time between two rotations of the signing key.
-    #[serde(deserialize_with = "values::duration")]
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
     pub key_rotation: Duration,
     /// The file of the key that encrypts the private signing keys in the store; `None` stores them
     /// as they are.
@@ -285,7 +295,7 @@ impl Default for SignIn {
 }
 
 /// `[verifier]`: the worker threads that check proofs, and their keys.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verifier {
     /// Worker threads; `None` is one thread for each core.
@@ -294,6 +304,7 @@ pub struct Verifier {
     pub queue: usize,
     /// Seed of the simulator's secrets; `None` is the text in `<data>/simulator.seed`, which the
     /// first start creates.
+    #[serde(serialize_with = "written::hidden")]
     pub simulator_seed: Option<String>,
     /// `[verifier.keys.production]` and `[verifier.keys.staging]`.
     pub keys: VerificationKeys,
@@ -307,7 +318,7 @@ impl Default for Verifier {
 }
 
 /// The verification keys by environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerificationKeys {
     /// The keys for proofs of production.
@@ -317,7 +328,7 @@ pub struct VerificationKeys {
 }
 
 /// The verification keys of one environment by kind of proof.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, bound(deserialize = "Key: Deserialize<'de> + Default"))]
 pub struct EnvironmentKeys<Key> {
     /// The key for legacy proofs (protocol version 3.0).
@@ -337,7 +348,7 @@ impl<Key> EnvironmentKeys<Key> {
 }
 
 /// Whether an application or a relying party is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It is served.
@@ -348,11 +359,11 @@ pub enum Status {
 }
 
 /// `[[apps]]`: an application, which is also the OAuth client of that id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct App {
     /// `app_` and 1 to 128 letters, digits, `-` or `_`; the OAuth client id.
-    #[serde(deserialize_with = "values::app_id")]
+    #[serde(deserialize_with = "values::app_id", serialize_with = "written::app_id")]
     pub id: String,
     /// See [`App::name`].
     #[serde(default)]
@@ -369,11 +380,11 @@ pub struct App {
     pub public: bool,
     /// Redirect URIs, compared byte for byte. An application without one cannot use sign-in, only
     /// verification.
-    #[serde(default, deserialize_with = "urls::redirect_uris")]
+    #[serde(default, deserialize_with = "urls::redirect_uris", serialize_with = "written::redirect_uris")]
     pub redirect_uris: Vec<String>,
     /// URIs to which sign-out may send a browser, compared byte for byte; the same rules as for
     /// redirect URIs.
-    #[serde(default, deserialize_with = "urls::redirect_uris")]
+    #[serde(default, deserialize_with = "urls::redirect_uris", serialize_with = "written::redirect_uris")]
     pub post_logout_redirect_uris: Vec<String>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
@@ -387,7 +398,11 @@ pub struct App {
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
     /// The response types that sign-in gives; `code` alone by default.
-    #[serde(default = "values::code_alone", deserialize_with = "values::response_types")]
+    #[serde(
+        default = "values::code_alone",
+        deserialize_with = "values::response_types",
+        serialize_with = "written::response_types"
+    )]
     pub response_types: Vec<ResponseType>,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
@@ -429,7 +444,7 @@ impl App {
 
 /// `[[actions]]`: the settings of an action. An action without an entry begins with its first
 /// proof.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// The application, an id of `[[apps]]`.
@@ -459,7 +474,7 @@ pub struct Action {
 }
 
 /// `[[issuers]]`: an issuer of credentials, by its schema id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Issuer {
     /// Issuer schema id.
@@ -467,7 +482,11 @@ pub struct Issuer {
     #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
     /// The key that signs its credentials; `None` when it is followed from a chain.
-    #[serde(default, deserialize_with = "values::optional_public_key")]
+    #[serde(
+        default,
+        deserialize_with = "values::optional_public_key",
+        serialize_with = "written::optional_public_key"
+    )]
     pub public_key: Option<PublicKey>,
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
@@ -500,15 +519,19 @@ impl Issuer {
 
 /// `[[relying_parties]]`: the relying party of an application, where it differs from the derived
 /// default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelyingParty {
     /// The application, an id of `[[apps]]`.
     pub app_id: String,
-    #[serde(default)]
+    #[serde(default, serialize_with = "written::optional_rp_id")]
     pub(super) rp_id: Option<RelyingPartyId>,
     /// Public key of its OPRF; current proofs need it, or one that is followed from a chain.
-    #[serde(default, deserialize_with = "values::optional_public_key")]
+    #[serde(
+        default,
+        deserialize_with = "values::optional_public_key",
+        serialize_with = "written::optional_public_key"
+    )]
     pub oprf_public_key: Option<PublicKey>,
     /// Whether the relying party is served.
     #[serde(default)]
@@ -528,14 +551,14 @@ impl RelyingParty {
 }
 
 /// `[[trusted_roots]]`: a root that proofs may be made against.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedRoot {
     /// The root, as a number.
-    #[serde(deserialize_with = "values::root")]
+    #[serde(deserialize_with = "values::root", serialize_with = "written::root")]
     pub root: Root,
     /// The time at which the root became known; a proof's `max_age` counts from here.
-    #[serde(deserialize_with = "values::time")]
+    #[serde(deserialize_with = "values::time", serialize_with = "written::time")]
     pub time: SystemTime,
     /// The environment whose proofs may be made against it.
     #[serde(default)]

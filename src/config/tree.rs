@@ -8,20 +8,32 @@
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt::{self, Display};
+use std::path::Path;
 use std::vec;
 
 use serde::de::{
     self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use super::error::{SettingError, Source};
+use super::error::{Lines, SettingError, Source};
+use super::written::HIDDEN;
+
+/// The prefix of every variable that is a setting; the key's path follows in upper case, joined by
+/// [`SEPARATOR`].
+pub(super) const PREFIX: &str = "SELFSAME_";
+pub(super) const SEPARATOR: &str = "__";
 
 /// One value with its path and its source.
 #[derive(Clone)]
 pub(super) struct Node {
     path: String,
+    /// The place of the value.
     source: Source,
+    /// The place of the key; differs from `source` in a file only.
+    key_source: Source,
     value: Value,
 }
 
@@ -63,7 +75,20 @@ impl Node {
             toml::Value::Boolean(flag) => Value::Boolean(flag),
             toml::Value::Datetime(time) => Value::Text(time.to_string()),
         };
-        Self { path, source: source.clone(), value }
+        Self { path, source: source.clone(), key_source: source.clone(), value }
+    }
+
+    /// The whole of a file with these lines.
+    pub(super) fn of_file(
+        document: Spanned<DeTable<'_>>,
+        lines: &Lines<'_>,
+        file: &Path,
+    ) -> Result<Self, NumberOutOfRange> {
+        let file = FileText { lines, file };
+        // A key that the file lacks has no place in it.
+        let nowhere = Source::File { file: file.file.to_owned(), position: None };
+        let value = file.table(document.into_inner(), "")?;
+        Ok(Self { path: String::new(), source: nowhere.clone(), key_source: nowhere, value })
     }
 
     /// Sets the value at the path `keys` to a variable's text, in place of the file's value.
@@ -73,13 +98,22 @@ impl Node {
             return Err(SettingError { key: self.path.clone(), message, source: source.clone() });
         };
         let [key, rest @ ..] = keys else { return Ok(()) };
-        let node = |value| Self { path: join(&self.path, key), source: source.clone(), value };
+        let node =
+            |value| Self { path: join(&self.path, key), source: source.clone(), key_source: source.clone(), value };
         if rest.is_empty() {
             entries.insert((*key).to_owned(), node(Value::Variable(text)));
             return Ok(());
         }
         let section = entries.entry((*key).to_owned()).or_insert_with(|| node(Value::Table(BTreeMap::new())));
         section.set_variable(rest, source, text)
+    }
+
+    /// Sets the value of a key at the top level to a text.
+    pub(super) fn set(&mut self, key: &str, source: &Source, text: &str) {
+        if let Value::Table(entries) = &mut self.value {
+            let value = toml::Value::String(text.to_owned());
+            entries.insert(key.to_owned(), Self::new(key.to_owned(), source, value));
+        }
     }
 
     /// Adds every key of `defaults` that is absent here.
@@ -96,6 +130,21 @@ impl Node {
     /// The source of the value of a key; for a key without a value, the source of its section.
     pub(super) fn source(&self, path: &str) -> &Source {
         self.children().find(|child| child.covers(path)).map_or(&self.source, |child| child.source(path))
+    }
+
+    /// The source of the value of a key, also of a part of a variable; `None` for a key without a
+    /// value.
+    pub(super) fn origin(&self, path: &str) -> Option<&Source> {
+        match self.children().find(|child| child.covers(path)) {
+            Some(child) => child.origin(path),
+            None => (self.path == path || matches!(self.value, Value::Variable(_))).then_some(&self.source),
+        }
+    }
+
+    /// The source for a key that is not a known one: the place of the key, not of its value.
+    pub(super) fn key_source(&self, path: &str) -> &Source {
+        let child = self.children().find(|child| child.covers(path));
+        child.map_or(&self.key_source, |child| child.key_source(path))
     }
 
     /// Removes the value of a key; inside a list, the whole entry that it belongs to. Returns
@@ -128,12 +177,74 @@ impl Node {
     /// Reads the value; an error gets the value's path.
     fn deserialize_at_path<'de, T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ShapeError> {
         let path = self.path.clone();
+        if let Value::Text(text) | Value::Variable(text) = &self.value
+            && text.starts_with(HIDDEN)
+        {
+            let message = "stands for a value that `selfsame config dump` does not show; write the value".to_owned();
+            return Err(ShapeError::new(message).at(&path));
+        }
         seed.deserialize(self).map_err(|error| error.at(&path))
     }
 
     /// Whether the path is this node's or lies below it.
     fn covers(&self, path: &str) -> bool {
         path.strip_prefix(self.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
+/// A number of a file is not one that settings can hold: 64 bits for whole numbers.
+pub(super) struct NumberOutOfRange {
+    /// Where the number is in the file.
+    pub byte: usize,
+}
+
+/// A configuration file, whose values become nodes.
+struct FileText<'a> {
+    lines: &'a Lines<'a>,
+    file: &'a Path,
+}
+
+impl FileText<'_> {
+    fn source(&self, byte: usize) -> Source {
+        Source::File { file: self.file.to_owned(), position: Some(self.lines.position(byte)) }
+    }
+
+    fn table(&self, table: DeTable<'_>, path: &str) -> Result<Value, NumberOutOfRange> {
+        let mut entries = BTreeMap::new();
+        for (key, value) in table {
+            let key_source = self.source(key.span().start);
+            let node = self.node(value, join(path, key.get_ref()), Some(key_source))?;
+            entries.insert(key.into_inner().into_owned(), node);
+        }
+        Ok(Value::Table(entries))
+    }
+
+    /// The node of a value; an entry of a list has no key.
+    fn node(
+        &self,
+        value: Spanned<DeValue<'_>>,
+        path: String,
+        key_source: Option<Source>,
+    ) -> Result<Node, NumberOutOfRange> {
+        let byte = value.span().start;
+        let source = self.source(byte);
+        let value = match value.into_inner() {
+            DeValue::Table(table) => self.table(table, &path)?,
+            DeValue::Array(list) => {
+                let entries = list.into_iter().enumerate();
+                let nodes = entries.map(|(index, value)| self.node(value, format!("{path}[{index}]"), None));
+                Value::List(nodes.collect::<Result<_, _>>()?)
+            }
+            DeValue::String(text) => Value::Text(text.into_owned()),
+            DeValue::Integer(number) => {
+                let parsed = i64::from_str_radix(number.as_str(), number.radix());
+                Value::Integer(parsed.map_err(|_| NumberOutOfRange { byte })?)
+            }
+            DeValue::Float(number) => Value::Float(number.as_str().parse().map_err(|_| NumberOutOfRange { byte })?),
+            DeValue::Boolean(flag) => Value::Boolean(flag),
+            DeValue::Datetime(time) => Value::Text(time.to_string()),
+        };
+        Ok(Node { path, key_source: key_source.unwrap_or_else(|| source.clone()), source, value })
     }
 }
 
@@ -145,7 +256,7 @@ impl<'de> Deserializer<'de> for Node {
     type Error = ShapeError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ShapeError> {
-        let Self { path, source, value } = self;
+        let Self { path, source, value, .. } = self;
         match value {
             Value::Table(entries) => visitor.visit_map(Entries { entries: entries.into_iter(), value: None }),
             Value::List(entries) => visitor.visit_seq(Elements(entries.into_iter())),
@@ -260,15 +371,36 @@ pub(super) struct ShapeError {
     /// The path of the refused value, or of the section with the unknown key; `None` for the
     /// document itself.
     path: Option<String>,
-    /// The key that is not a key of its section.
-    unknown: Option<String>,
+    /// The key that is not a key of its section, and the keys of the section.
+    unknown: Option<(String, &'static [&'static str])>,
     /// What is wrong and what would be right.
-    pub(super) message: String,
+    message: String,
 }
 
 impl ShapeError {
     fn new(message: String) -> Self {
         Self { path: None, unknown: None, message }
+    }
+
+    /// Whether a key is not a key of its section.
+    pub(super) fn is_unknown_key(&self) -> bool {
+        self.unknown.is_some()
+    }
+
+    /// What is wrong and what would be right, about a setting from `source`: an unknown key is
+    /// compared with the keys of its section.
+    pub(super) fn message_about(&self, source: &Source) -> String {
+        let Some((key, keys)) = &self.unknown else { return self.message.clone() };
+        let section = self.path.as_deref().unwrap_or_default();
+        let meant = match source {
+            Source::Variable(_) => {
+                let similar = similar_key(key, keys).map(str::to_owned);
+                similar.or_else(|| with_two_underscores(key, keys)).map(|meant| variable_name(&join(section, &meant)))
+            }
+            _ => similar_key(key, keys).map(str::to_owned),
+        };
+        let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
+        format!("is not a known key{meant}; the keys here are {}", keys.join(", "))
     }
 
     /// Sets the path, unless it is set. An error passes its innermost node first, which has the
@@ -281,7 +413,7 @@ impl ShapeError {
     /// The path of the refused key.
     pub(super) fn path(&self) -> String {
         let path = self.path.as_deref().unwrap_or_default();
-        self.unknown.as_ref().map_or_else(|| path.to_owned(), |key| join(path, key))
+        self.unknown.as_ref().map_or_else(|| path.to_owned(), |(key, _)| join(path, key))
     }
 }
 
@@ -299,8 +431,7 @@ impl de::Error for ShapeError {
         Self::new(format!("{variant:?} is not one of {}", quote_list(expected)))
     }
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let message = format!("is not a known key; the keys here are {}", expected.join(", "));
-        Self { unknown: Some(field.to_owned()), ..Self::new(message) }
+        Self { unknown: Some((field.to_owned(), expected)), ..Self::new("is not a known key".to_owned()) }
     }
     fn missing_field(field: &'static str) -> Self {
         Self::new(format!("the key {field} is missing; it has no default"))
@@ -332,4 +463,24 @@ fn expectation(expected: &dyn Expected) -> String {
 
 fn quote_list(names: &[&str]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The key that was probably meant: the nearest one, when less than half of it is wrong.
+fn similar_key<'a>(key: &str, keys: &[&'a str]) -> Option<&'a str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(key, known);
+    let (distance, nearest) = keys.iter().map(|known| (distance(known), *known)).min()?;
+    (distance * 2 < nearest.chars().count()).then_some(nearest)
+}
+
+/// The path that was meant when a variable has one underscore in the place of two: the longest key
+/// that the text begins with, and the rest.
+fn with_two_underscores(text: &str, keys: &[&str]) -> Option<String> {
+    let rest = |key: &str| text.strip_prefix(key)?.strip_prefix('_');
+    let key = keys.iter().filter(|key| rest(key).is_some()).max_by_key(|key| key.len())?;
+    rest(key).map(|rest| join(key, rest))
+}
+
+/// The name of the variable of a key.
+pub(super) fn variable_name(path: &str) -> String {
+    format!("{PREFIX}{}", path.to_uppercase().replace('.', SEPARATOR))
 }

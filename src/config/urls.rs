@@ -30,6 +30,12 @@ pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
 pub struct Origin(HeaderValue);
 
 impl Origin {
+    /// The origin as browsers send it.
+    pub fn as_str(&self) -> &str {
+        // It was made from a text.
+        self.0.to_str().unwrap_or_default()
+    }
+
     /// The value of the header `Origin` that is allowed.
     pub fn into_header_value(self) -> HeaderValue {
         self.0
@@ -102,7 +108,10 @@ fn check_base_url(text: &str) -> Result<(), String> {
 }
 
 /// Accepts https, and http only to this machine.
-fn check_redirect_uri(text: &str) -> Result<(), String> {
+///
+/// # Errors
+/// What is wrong with the URI and what would be right.
+pub fn check_redirect_uri(text: &str) -> Result<(), String> {
     let uri = web_url(text)?;
     if uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback_host) {
         return Err(format!("{text:?} is http; write https, or http only to localhost or a loopback address"));

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::chains::{Chain, ContractKind};
 use super::error::{ConfigError, SettingError, Source};
 use super::per_interface;
 use super::sections::*;
 use super::values::{OperatorSocket, RelyingPartyId};
+use super::written;
 use crate::interface::{Interface, PerInterface};
 
 /// The whole configuration, checked.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Whether the daemon was started with `--dev`; not a key.
@@ -25,11 +26,11 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `[listen]`: the address and port of each interface. Interfaces with the same address share
     /// it.
-    #[serde(deserialize_with = "per_interface::listen")]
+    #[serde(deserialize_with = "per_interface::listen", serialize_with = "written::listen")]
     pub listen: PerInterface<SocketAddr>,
     /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://`,
     /// or `https://` with `[tls]`, and the bound address.
-    #[serde(deserialize_with = "per_interface::urls")]
+    #[serde(deserialize_with = "per_interface::urls", serialize_with = "written::urls")]
     pub urls: PerInterface<Option<String>>,
     /// `[tls]`; `None` serves plain HTTP.
     pub tls: Option<Tls>,
@@ -43,6 +44,8 @@ pub struct Config {
     pub operator: Operator,
     /// Whether clients on other machines may be served plain HTTP.
     pub insecure_http: bool,
+    /// `[log]`.
+    pub log: Log,
     /// `[cors]`.
     pub cors: Cors,
     /// `[sign_in]`.
@@ -76,6 +79,7 @@ impl Default for Config {
             limits: Limits::default(),
             operator: Operator::default(),
             insecure_http: false,
+            log: Log::default(),
             cors: Cors::default(),
             sign_in: SignIn::default(),
             verifier: Verifier::default(),
@@ -149,51 +153,69 @@ impl Config {
         app.accept_legacy.unwrap_or_else(|| !self.takes_current_proofs(app))
     }
 
-    /// The configuration after SIGHUP: this one with the applications, their actions, issuers,
-    /// relying parties and limits of `new`. Also returns the keys of all other settings that differ
-    /// in `new` and need a restart.
+    /// The configuration after a reload: this one with what of `new` needs no restart.
     ///
     /// # Errors
     /// What was read again needs other settings that changed, too: the chains, which only a restart
     /// takes over.
-    pub fn with_reloaded(&self, new: Self) -> Result<(Self, Vec<String>), ConfigError> {
-        let mut waiting = Vec::new();
+    pub fn with_reloaded(&self, new: Self) -> Result<Reloaded, ConfigError> {
+        let (mut changed, mut needs_restart) = (Vec::new(), Vec::new());
         // The pattern of a section is exhaustive, so a section with a new key does not compile
         // until the key is named here.
         macro_rules! compare {
-            ($section:ident: $Section:ident { $($key:ident),* }) => {{
+            ($found:ident, $section:ident: $Section:ident { $($key:ident),* $(,)? }) => {{
                 let $Section { $($key),* } = &self.$section;
-                $(if *$key != new.$section.$key { waiting.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
+                $(if *$key != new.$section.$key { $found.push(concat!(stringify!($section), ".", stringify!($key)).to_owned()) })*
             }};
-            ($($whole:ident),*) => { $(if self.$whole != new.$whole { waiting.push(stringify!($whole).to_owned()) })* };
+            ($found:ident, $($whole:ident),*) => { $(if self.$whole != new.$whole { $found.push(stringify!($whole).to_owned()) })* };
         }
-        compare!(data_dir);
+        compare!(changed, limits: Limits {
+            request_timeout, header_timeout, idle_timeout, shutdown_grace, idempotency_retention, max_connections,
+            max_connections_per_source, in_flight, queue_length, status_waiters, per_source, per_leaf_index,
+            verifications_per_source, sign_ins_per_source, open_sign_ins, followers_per_source, trusted_proxies,
+            forwarded_header,
+        });
+        compare!(changed, cors: Cors { allowed_origins });
+        compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
+        // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
+        let tls = match (&self.tls, &new.tls) {
+            (Some(_), Some(_)) => {
+                compare!(changed, tls);
+                new.tls.clone()
+            }
+            _ => {
+                compare!(needs_restart, tls);
+                self.tls.clone()
+            }
+        };
+
+        compare!(needs_restart, data_dir);
         for interface in Interface::ALL {
             if self.listen[interface] != new.listen[interface] {
-                waiting.push(format!("listen.{}", interface.listen_key()));
+                needs_restart.push(format!("listen.{}", interface.listen_key()));
             }
             if self.urls[interface] != new.urls[interface] {
-                waiting.extend(interface.url_key().map(|key| format!("urls.{key}")));
+                needs_restart.extend(interface.url_key().map(|key| format!("urls.{key}")));
             }
         }
-        compare!(tls);
-        compare!(registry: Registry {
+        compare!(needs_restart, registry: Registry {
             chain_id, verifying_contract, max_authenticators, root_validity_window, recovery_agent_update_cooldown,
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
-        compare!(batcher: Batcher { max_operations, max_wait });
-        compare!(operator: Operator { hosts, allow_public, socket, ready_needs_chains });
-        compare!(insecure_http);
-        compare!(cors: Cors { allowed_origins });
-        compare!(sign_in: SignIn {
+        compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
+        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains });
+        compare!(needs_restart, insecure_http);
+        compare!(needs_restart, log: Log { format });
+        compare!(needs_restart, sign_in: SignIn {
             transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
             introspection_inactive_status, name, given_name, family_name
         });
-        compare!(verifier: Verifier { workers, queue, simulator_seed, keys });
-        compare!(trusted_roots, chains);
+        compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
+        compare!(needs_restart, chains);
         let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
-        let Self { limits, apps, actions, issuers, relying_parties, .. } = new;
-        let reloaded = Self { limits, apps, actions, issuers, relying_parties, ..self.clone() };
+        let Self { limits, cors, apps, actions, issuers, relying_parties, trusted_roots, .. } = new;
+        let reloaded =
+            Self { tls, limits, cors, apps, actions, issuers, relying_parties, trusted_roots, ..self.clone() };
         reloaded.check_again()?;
         // With the old chains, an application whose OPRF key is to be followed would count persons
         // by legacy proofs again.
@@ -204,6 +226,17 @@ impl Config {
             let key = format!("apps[{index}]");
             return Err(ConfigError::Invalid(vec![SettingError { key, message, source: Source::Default }]));
         }
-        Ok((reloaded, waiting))
+        Ok(Reloaded { config: reloaded, changed, needs_restart })
     }
+}
+
+/// A configuration that was read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reloaded {
+    /// What is in force from now on.
+    pub config: Config,
+    /// The keys of the settings that changed.
+    pub changed: Vec<String>,
+    /// The keys of the settings that differ, and wait for a restart.
+    pub needs_restart: Vec<String>,
 }

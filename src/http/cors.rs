@@ -1,6 +1,9 @@
 //! Cross-origin access for browsers (the CORS protocol of the Fetch standard). An interface without
 //! a [`Cors`] grants no such access.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use hyper::StatusCode;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -9,20 +12,35 @@ use hyper::header::{
 
 use super::response::{Response, empty};
 
+/// The origins that an interface allows, which can change while it is served. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedOrigins(Arc<ArcSwap<Vec<HeaderValue>>>);
+
+impl AllowedOrigins {
+    /// Allows these origins, from now on and alone.
+    pub fn replace(&self, origins: Vec<HeaderValue>) {
+        self.0.store(Arc::new(origins));
+    }
+}
+
 /// Which origins may read an interface's answers. Credentials (cookies) are never allowed across
 /// origins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Cors {
     /// Every origin.
     Any,
     /// Exactly these, compared byte for byte.
-    Origins(Vec<HeaderValue>),
+    Origins(AllowedOrigins),
 }
 
 impl Cors {
-    /// Access for these origins; `None`, which grants no cross-origin access, for an empty list.
-    pub fn for_origins(origins: Vec<HeaderValue>) -> Option<Self> {
-        (!origins.is_empty()).then_some(Self::Origins(origins))
+    /// Whether there is an origin that may read answers. Without one, an interface answers as one
+    /// without a [`Cors`].
+    pub(super) fn allows_any_origin(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Origins(AllowedOrigins(origins)) => !origins.load().is_empty(),
+        }
     }
 
     /// The answer to `OPTIONS` on a path that takes the methods in `allow`; [`Cors::grant`]
@@ -46,9 +64,9 @@ impl Cors {
             // The value is the same for every origin, so that a shared cache may give the answer to
             // each of them.
             Self::Any => Some(HeaderValue::from_static("*")),
-            Self::Origins(origins) => {
+            Self::Origins(AllowedOrigins(origins)) => {
                 headers.append(VARY, HeaderValue::from_static("Origin"));
-                origin.filter(|origin| origins.contains(origin)).cloned()
+                origin.filter(|origin| origins.load().contains(origin)).cloned()
             }
         };
         if let Some(granted) = granted {

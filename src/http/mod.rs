@@ -62,7 +62,7 @@ mod tls;
 mod unix_socket;
 
 pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
-pub use cors::Cors;
+pub use cors::{AllowedOrigins, Cors};
 pub use limits::{ForwardedHeader, Limits};
 pub use listener::Listener;
 pub use metrics::Metrics;

@@ -264,10 +264,24 @@ struct Endpoint {
     pattern: &'static str,
     interface: usize,
     routes: Vec<Route>,
-    allow: HeaderValue,
+    /// The methods, in the form of `Allow`: without `OPTIONS`, and with it.
+    allow: [HeaderValue; 2],
     cors: Option<Cors>,
     is_reserved: bool,
     metrics: RouteMetrics,
+}
+
+impl Endpoint {
+    /// Which origins may read its answers now.
+    fn cors(&self) -> Option<&Cors> {
+        self.cors.as_ref().filter(|cors| cors.allows_any_origin())
+    }
+
+    /// The methods that it takes now.
+    fn allow(&self) -> &HeaderValue {
+        let [without_preflight, with_preflight] = &self.allow;
+        if self.cors().is_some() { with_preflight } else { without_preflight }
+    }
 }
 
 /// What a path leads to.
@@ -305,7 +319,7 @@ impl Site {
             let is_open = interface.open.contains(&endpoint.pattern);
             endpoint.is_reserved = interface.reserved.contains(&endpoint.pattern);
             endpoint.cors = if is_open { Some(Cors::Any) } else { interface.cors.clone() };
-            endpoint.allow = allow(&endpoint.routes, endpoint.cors.is_some());
+            endpoint.allow = [false, true].map(|has_preflight| allow(&endpoint.routes, has_preflight));
         }
         Ok(site)
     }
@@ -324,7 +338,7 @@ impl Site {
                 source,
             })?;
             let metrics = metrics.route(interface, pattern);
-            let allow = HeaderValue::from_static("");
+            let allow = [const { HeaderValue::from_static("") }; 2];
             let routes = vec![route];
             let (cors, is_reserved) = (None, false);
             self.endpoints.push(Endpoint { pattern, interface: owner, routes, allow, cors, is_reserved, metrics });
@@ -375,7 +389,7 @@ impl<'a> Target<'a> {
             self.endpoint.ok_or_else(|| Rejection::NotFound { path: path.chars().take(SHOWN_PATH).collect() })?;
         let handled_by = if *method == Method::HEAD { &Method::GET } else { method };
         let route = endpoint.routes.iter().find(|route| route.method == *handled_by);
-        route.ok_or_else(|| Rejection::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow.clone() })
+        route.ok_or_else(|| Rejection::MethodNotAllowed { method: method.to_string(), allow: endpoint.allow().clone() })
     }
 
     /// Whether its requests may use the reserve.
@@ -386,12 +400,13 @@ impl<'a> Target<'a> {
     /// The answer to `OPTIONS`, where the interface allows other origins and the path exists.
     pub(super) fn preflight(&self) -> Option<Response> {
         let endpoint = self.endpoint?;
-        endpoint.cors.as_ref().map(|_| Cors::preflight(&endpoint.allow))
+        endpoint.cors().map(|_| Cors::preflight(endpoint.allow()))
     }
 
     /// Which origins may read the answer.
     pub(super) fn cors(&self) -> Option<&'a Cors> {
-        self.endpoint.map_or(self.interface.cors.as_ref(), |endpoint| endpoint.cors.as_ref())
+        let cors = self.endpoint.map_or(self.interface.cors.as_ref(), |endpoint| endpoint.cors.as_ref());
+        cors.filter(|cors| cors.allows_any_origin())
     }
 }
 

@@ -54,23 +54,29 @@ pub enum TlsError {
 /// The certificate of the listeners, which can be read again while they are served.
 #[derive(Debug)]
 pub struct Certificate {
-    chain: PathBuf,
-    private_key: PathBuf,
     current: ArcSwap<CertifiedKey>,
-    /// When the files that are in use, and those that could not be used, were changed last.
-    modified: Mutex<Modified>,
+    files: Mutex<Files>,
     expiry: Gauge,
 }
 
-/// When both files were changed last; `None` for a file without such a time.
-type FileTimes = [Option<SystemTime>; 2];
-
-#[derive(Debug, Default)]
-struct Modified {
+/// The files, and when those that are in use, and those that could not be used, were changed last.
+#[derive(Clone, Debug)]
+struct Files {
+    chain: PathBuf,
+    private_key: PathBuf,
     in_use: FileTimes,
     /// Of the last attempt, when it failed.
     unusable: Option<FileTimes>,
 }
+
+impl Files {
+    fn times(&self) -> FileTimes {
+        file_times([&self.chain, &self.private_key])
+    }
+}
+
+/// When both files were changed last; `None` for a file without such a time.
+type FileTimes = [Option<SystemTime>; 2];
 
 impl Certificate {
     /// Reads the certificate chain and its private key from PEM files.
@@ -79,13 +85,8 @@ impl Certificate {
         let (key, not_after) = read(chain, private_key)?;
         let expiry = Gauge::default();
         expiry.set(not_after);
-        Ok(Arc::new(Self {
-            chain: chain.to_owned(),
-            private_key: private_key.to_owned(),
-            current: ArcSwap::from_pointee(key),
-            modified: Mutex::new(Modified { in_use, unusable: None }),
-            expiry,
-        }))
+        let files = Files { chain: chain.to_owned(), private_key: private_key.to_owned(), in_use, unusable: None };
+        Ok(Arc::new(Self { current: ArcSwap::from_pointee(key), files: Mutex::new(files), expiry }))
     }
 
     /// Adds the time at which the certificate expires to `registry`.
@@ -103,44 +104,45 @@ impl Certificate {
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Reads the files again, for new connections. When they cannot be used, the old certificate
-    /// stays.
-    pub fn reload(&self) -> Result<(), TlsError> {
-        // The times are read first, so that a change while the files are read is seen later.
-        let times = self.file_times();
-        let (key, not_after) =
-            read(&self.chain, &self.private_key).inspect_err(|_| self.modified().unusable = Some(times))?;
-        self.current.store(Arc::new(key));
-        self.expiry.set(not_after);
-        *self.modified() = Modified { in_use: times, unusable: None };
-        Ok(())
+    /// Takes over the certificate and the files of `new`, for new connections. Returns whether it
+    /// is another certificate.
+    pub fn replace(&self, new: &Self) -> bool {
+        let key = new.current.load_full();
+        let files = new.files().clone();
+        *self.files() = files;
+        self.expiry.set(new.expiry.get());
+        let old = self.current.swap(Arc::clone(&key));
+        old.cert != key.cert
     }
 
-    /// The same when one of the files was changed since they were taken into use; returns whether
-    /// they were. Files that cannot be used are read again each time, because the cause may pass
-    /// without a change of the files. Of the same files only the first error is returned.
+    /// Reads the files again, for new connections, when one of them was changed since they were
+    /// taken into use; returns whether they were. When they cannot be used, the old certificate
+    /// stays, and they are read again each time, because the cause may pass without a change of the
+    /// files. Of the same files only the first error is returned.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        let times = self.file_times();
-        let is_known_as_unusable = {
-            let modified = self.modified();
-            if modified.in_use == times {
-                return Ok(false);
+        let mut files = self.files();
+        // The times are read first, so that a change while the files are read is seen later.
+        let times = files.times();
+        if files.in_use == times {
+            return Ok(false);
+        }
+        match read(&files.chain, &files.private_key) {
+            Ok((key, not_after)) => {
+                self.current.store(Arc::new(key));
+                self.expiry.set(not_after);
+                (files.in_use, files.unusable) = (times, None);
+                Ok(true)
             }
-            modified.unusable == Some(times)
-        };
-        match self.reload() {
-            Ok(()) => Ok(true),
-            Err(_) if is_known_as_unusable => Ok(false),
-            Err(error) => Err(error),
+            Err(_) if files.unusable == Some(times) => Ok(false),
+            Err(error) => {
+                files.unusable = Some(times);
+                Err(error)
+            }
         }
     }
 
-    fn file_times(&self) -> FileTimes {
-        file_times([&self.chain, &self.private_key])
-    }
-
-    fn modified(&self) -> MutexGuard<'_, Modified> {
-        self.modified.lock().unwrap_or_else(PoisonError::into_inner)
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -62,6 +62,9 @@ pub enum OperatorError {
         /// The root in canonical hex.
         root: String,
     },
+    /// The daemon is stopping, or the process that it is a part of reads no configuration.
+    #[error("the configuration is not read again: the daemon is stopping, or is part of another program")]
+    NoReload,
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
@@ -87,6 +90,7 @@ impl InterfaceError for OperatorError {
             | Self::NoSimulator
             | Self::NotDevelopment { .. }
             | Self::UnknownRoot { .. }
+            | Self::NoReload
             | Self::Metrics(_)
             | Self::SignIn(_)
             | Self::Store(_)) => other.to_string(),
@@ -107,6 +111,7 @@ impl InterfaceError for OperatorError {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
             }
             Self::NoSimulator | Self::UnknownRoot { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
+            Self::NoReload => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
                 answer(StatusCode::FORBIDDEN, "forbidden")
             }

@@ -9,6 +9,7 @@
 //! | `status.rs` | `GET /status` |
 //! | `roots.rs` | `GET` and `POST /roots` |
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
+//! | `reload.rs` | `POST /reload` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
@@ -22,6 +23,8 @@ mod metric_groups;
 mod metrics;
 mod page;
 mod ready;
+mod reload;
+mod reload_status;
 mod roots;
 mod simulator;
 mod state;
@@ -33,6 +36,7 @@ use access::{with_token, without_token};
 pub use chain_metrics::FollowedNode;
 use error::OperatorError;
 use hyper::Method;
+pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};
 
@@ -61,6 +65,8 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .audited("keys_rotated")
         .route(Method::POST, "/keys/revoke", with_token(keys::revoke))
         .audited("key_revoked")
+        .route(Method::POST, "/reload", with_token(reload::reload))
+        .audited("configuration_reloaded")
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

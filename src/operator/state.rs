@@ -13,6 +13,7 @@ use subtle::ConstantTimeEq;
 use super::chain_metrics::{ChainMetrics, FollowedNode};
 use super::error::OperatorError;
 use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
+use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
@@ -33,6 +34,10 @@ pub struct Setup {
     pub ready_needs_chains: bool,
     /// The nodes of the followed chains.
     pub nodes: Vec<FollowedNode>,
+    /// Where requests to read the configuration again go.
+    pub reloads: ReloadRequests,
+    /// What came of the last one.
+    pub reload_status: ReloadStatus,
 }
 
 /// What the operator's handlers share.
@@ -53,6 +58,10 @@ pub struct Operator {
     pub is_development: bool,
     /// Whether the daemon is ready only while every followed contract can be used.
     pub ready_needs_chains: bool,
+    /// Where requests to read the configuration again go.
+    pub reloads: ReloadRequests,
+    /// What came of the last one.
+    pub reload_status: ReloadStatus,
     /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
     /// it is called.
     pub metrics: Registry,
@@ -71,7 +80,9 @@ pub struct Operator {
 impl Operator {
     /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
-        let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, nodes } = setup;
+        let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
+        let Setup { nodes, reloads, reload_status, .. } = setup;
+        reload_status.register(&mut metrics);
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let sign_in_metrics = SignInMetrics::register(&mut metrics);
@@ -86,6 +97,8 @@ impl Operator {
             simulation,
             is_development,
             ready_needs_chains,
+            reloads,
+            reload_status,
             metrics,
             registry_metrics,
             verifier_metrics,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
+use selfsame_protocol::operator::ReloadReport;
 use serde::Serialize;
 
 use super::actors::{Actor, all_actors};
@@ -23,6 +24,8 @@ struct Status {
     /// What is followed from chains; empty when nothing is.
     chains: Vec<ChainStatus>,
     actors: Vec<Actor>,
+    /// What came of the last reload of the configuration; null before the first one.
+    reload: Option<ReloadReport>,
 }
 
 /// Readiness, the registry's numbers and the actors. The status is 200 also when the daemon is not
@@ -37,6 +40,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         verifier: operator.service.verification().statistics(),
         chains: operator.service.chain().status(operator.clock.unix_seconds()),
         actors: all_actors(&operator),
+        reload: operator.reload_status.last().as_deref().cloned(),
     };
     Ok(json(StatusCode::OK, &status))
 }

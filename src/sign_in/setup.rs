@@ -27,13 +27,10 @@ pub enum SetupError {
     },
 }
 
-/// The settings of sign-in for a provider at `id_url`.
-///
-/// # Errors
-/// The key that encrypts the signing keys cannot be read.
-pub fn settings(config: &Config, id_url: &str) -> Result<SignInSettings, SetupError> {
+/// The settings of sign-in for a provider at `id_url`, whose signing keys `key_cipher` encrypts.
+pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>>) -> SignInSettings {
     let sign_in = &config.sign_in;
-    Ok(SignInSettings {
+    SignInSettings {
         provider: Provider {
             issuer: id_url.to_owned(),
             name: sign_in.name.clone(),
@@ -44,14 +41,22 @@ pub fn settings(config: &Config, id_url: &str) -> Result<SignInSettings, SetupEr
         transaction_lifetime: sign_in.transaction_lifetime,
         code_lifetime: sign_in.code_lifetime,
         key_rotation: sign_in.key_rotation,
-        key_cipher: sign_in.key_encryption_key_file.as_deref().map(key_cipher).transpose()?,
+        key_cipher,
         session_lifetime: sign_in.session_lifetime,
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
         limits: limits(config),
-    })
+    }
 }
 
-fn key_cipher(path: &Path) -> Result<Arc<KeyCipher>, SetupError> {
+/// The key that encrypts the signing keys; `None` when the configuration has none.
+///
+/// # Errors
+/// The file cannot be read, or does not have a key.
+pub fn key_cipher(config: &Config) -> Result<Option<Arc<KeyCipher>>, SetupError> {
+    config.sign_in.key_encryption_key_file.as_deref().map(read_key_cipher).transpose()
+}
+
+fn read_key_cipher(path: &Path) -> Result<Arc<KeyCipher>, SetupError> {
     let text = Zeroizing::new(read_secret(path)?);
     let mut key = Zeroizing::new([0; 32]);
     let decoded = hex::decode_to_slice(text.as_str(), key.as_mut_slice()).ok();

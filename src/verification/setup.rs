@@ -60,35 +60,44 @@ pub enum SetupError {
     },
 }
 
-/// The seeds that simulators of this deployment derive their secrets from.
-#[derive(Clone, Copy)]
-pub struct Simulators<'a> {
-    /// Of the simulator whose keys staging has; empty when it has none.
-    pub seed: &'a str,
-    /// Of every simulator whose key is refused for production.
-    pub known_seeds: &'a [String],
+/// Where proofs of an environment and kind get their verification key from.
+pub enum LoadedKey {
+    /// The public service's key.
+    Builtin,
+    /// The simulator's key, for whose secrets the seed is still missing.
+    Simulator,
+    /// A key that was read from its file.
+    OfFile(Box<VerificationKey>),
 }
 
-/// The settings of the verifier.
-///
-/// # Errors
-/// A key cannot be read, a production key is a simulator's, or a root has a time that [`is_ahead`]
-/// of `now`.
-pub fn settings(config: &Config, simulators: Simulators, now: UnixSeconds) -> Result<VerificationSettings, SetupError> {
+/// The verification key of each environment and kind.
+pub type LoadedKeys = Vec<(Environment, ProofKind, LoadedKey)>;
+
+/// The settings of the verifier. `seed` is that of the simulator whose keys staging has; it is not
+/// used when staging has none.
+pub fn settings(config: &Config, keys: &LoadedKeys, seed: &str) -> VerificationSettings {
     let defaults = VerificationSettings::default();
-    let trusted_roots: Vec<TrustedRoot> = config.trusted_roots.iter().map(trusted_root).collect();
-    if let Some(index) = trusted_roots.iter().position(|root| is_ahead(root.trust.time, now)) {
-        return Err(SetupError::FutureRoot { index });
-    }
-    Ok(VerificationSettings {
+    VerificationSettings {
         workers: config.verifier.workers.unwrap_or(defaults.workers),
         queue: config.verifier.queue,
         limits: limits(config),
-        keys: keys(config, simulators)?,
+        keys: keys.iter().map(|(environment, kind, key)| configured_key(*environment, *kind, key, seed)).collect(),
         directory: directory(config),
-        trusted_roots,
+        trusted_roots: trusted_roots(config),
         ..defaults
-    })
+    }
+}
+
+/// The roots of the configuration.
+pub fn trusted_roots(config: &Config) -> Vec<TrustedRoot> {
+    config.trusted_roots.iter().map(trusted_root).collect()
+}
+
+/// Refuses roots with a time that [`is_ahead`] of `now`: such a root would stay the newest.
+pub fn check_roots(config: &Config, now: UnixSeconds) -> Vec<SetupError> {
+    let is_ahead = |root: &config::TrustedRoot| is_ahead(trusted_root(root).trust.time, now);
+    let ahead = config.trusted_roots.iter().enumerate().filter(|(_, root)| is_ahead(root));
+    ahead.map(|(index, _)| SetupError::FutureRoot { index }).collect()
 }
 
 /// The limits of verification requests. A tenth of the request timeout is left for the answer.
@@ -151,43 +160,61 @@ fn trusted_root(root: &config::TrustedRoot) -> TrustedRoot {
     TrustedRoot { key, trust: RootTrust { time, identifiers } }
 }
 
-/// The key of each environment and kind. The built-in keys are prepared once for the process.
-fn keys(config: &Config, simulators: Simulators) -> Result<Vec<ConfiguredKey>, SetupError> {
-    let mut keys = Vec::new();
+/// The built-in keys are prepared once for the process.
+fn configured_key(environment: Environment, kind: ProofKind, key: &LoadedKey, seed: &str) -> ConfiguredKey {
+    let key = match key {
+        LoadedKey::Builtin => builtin(kind),
+        LoadedKey::Simulator => Arc::new(PreparedKey::new(&simulator_key(kind, seed))),
+        LoadedKey::OfFile(key) => Arc::new(PreparedKey::new(key)),
+    };
+    ConfiguredKey { environment, kind, key }
+}
+
+/// Reads the verification keys that the configuration names files for. A key of production that a
+/// simulator with one of the `known_seeds` has is refused: every client that knows the seed can
+/// make proofs for it.
+///
+/// # Errors
+/// Every file that cannot be read, or does not have a key that may be used.
+pub fn load_keys(config: &Config, known_seeds: &[String]) -> Result<LoadedKeys, Vec<SetupError>> {
+    let keys = &config.verifier.keys;
+    let (mut loaded, mut errors) = (Vec::new(), Vec::new());
     for environment in Environment::ALL {
         for kind in ProofKind::ALL {
-            let key = match environment {
-                Environment::Production => production_key(kind, config.verifier.keys.production.of(kind), simulators)?,
-                Environment::Staging => staging_key(kind, config.verifier.keys.staging.of(kind), simulators)?,
+            let path = match (environment, keys.production.of(kind), keys.staging.of(kind)) {
+                (Environment::Production, ProductionKey::File(path), _)
+                | (Environment::Staging, _, StagingKey::Real(ProductionKey::File(path))) => path,
+                (Environment::Staging, _, StagingKey::Simulator) => {
+                    loaded.push((environment, kind, LoadedKey::Simulator));
+                    continue;
+                }
+                (Environment::Production, ProductionKey::Builtin, _)
+                | (Environment::Staging, _, StagingKey::Real(ProductionKey::Builtin)) => {
+                    loaded.push((environment, kind, LoadedKey::Builtin));
+                    continue;
+                }
             };
-            keys.push(ConfiguredKey { environment, kind, key });
+            let is_simulated = |key: &VerificationKey| {
+                let is_of = |seed: &String| is_simulator_key(key, kind, seed);
+                environment == Environment::Production && known_seeds.iter().any(is_of)
+            };
+            match from_file(environment, kind, path) {
+                Ok(key) if is_simulated(&key) => errors.push(SetupError::SimulatorKey { kind, path: path.clone() }),
+                Ok(key) => loaded.push((environment, kind, LoadedKey::OfFile(Box::new(key)))),
+                Err(error) => errors.push(error),
+            }
         }
     }
-    Ok(keys)
+    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
 
-/// Refuses a simulator's key: every client that knows its seed can make proofs for it.
-fn production_key(
-    kind: ProofKind,
-    source: &ProductionKey,
-    simulators: Simulators,
-) -> Result<Arc<PreparedKey>, SetupError> {
-    let ProductionKey::File(path) = source else { return Ok(builtin(kind)) };
-    let key = from_file(Environment::Production, kind, path)?;
-    if simulators.known_seeds.iter().any(|seed| is_simulator_key(&key, kind, seed)) {
-        return Err(SetupError::SimulatorKey { kind, path: path.clone() });
-    }
-    tracing::warn!(kind = kind.name(), path = %path.display(), "proofs of production are checked with a key from a file");
-    Ok(Arc::new(PreparedKey::new(&key)))
-}
-
-fn staging_key(kind: ProofKind, source: &StagingKey, simulators: Simulators) -> Result<Arc<PreparedKey>, SetupError> {
-    let key = match source {
-        StagingKey::Real(ProductionKey::Builtin) => return Ok(builtin(kind)),
-        StagingKey::Real(ProductionKey::File(path)) => from_file(Environment::Staging, kind, path)?,
-        StagingKey::Simulator => simulator_key(kind, simulators.seed),
-    };
-    Ok(Arc::new(PreparedKey::new(&key)))
+/// The kinds of proofs of production that are checked with a key from a file, and the file.
+pub fn production_key_files(config: &Config) -> impl Iterator<Item = (ProofKind, &Path)> {
+    let keys = &config.verifier.keys.production;
+    ProofKind::ALL.into_iter().filter_map(|kind| match keys.of(kind) {
+        ProductionKey::File(path) => Some((kind, path.as_path())),
+        ProductionKey::Builtin => None,
+    })
 }
 
 fn simulator_key(kind: ProofKind, seed: &str) -> VerificationKey {

@@ -105,6 +105,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the disk is full. RocksDB gives the operating system's reason as text only.
+    pub fn is_out_of_space(&self) -> bool {
+        let text = match self {
+            Self::Database(error) => error.as_ref(),
+            Self::Open { reason, .. } => reason.as_str(),
+            _ => return false,
+        };
+        text.contains("No space left on device") || text.contains("Disk quota exceeded")
+    }
+
     /// Whether a retry may help: the cause is not known to lie in the stored data.
     pub fn is_transient(&self) -> bool {
         match self {

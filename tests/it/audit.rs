@@ -77,6 +77,14 @@ async fn calls_of_the_operator_have_one_event_each() {
             json!({}),
         ),
         ("early", post("/keys/rotate", json!({})).bearer_auth(&token), "keys_rotated", "refused", json!({})),
+        ("reload", post("/reload", json!({})).bearer_auth(&token), "configuration_reloaded", "success", json!({})),
+        (
+            "strange",
+            post("/reload", json!({})).bearer_auth(SECRET),
+            "configuration_reloaded",
+            "refused",
+            json!({"status": 401}),
+        ),
         // What the operator pastes into the wrong place may be the token.
         (
             "time",

@@ -257,7 +257,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
 
 /// The program `selfsame` without variables of the tests, which it would refuse as unknown
 /// settings.
-fn program() -> Command {
+pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS");
     command.env_remove("SELFSAME_OVERLOAD_SECONDS").env_remove("SELFSAME_OUTAGE_SECONDS");

@@ -50,6 +50,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["http", "chain"],
             &["config", "health", "openapi", "secret_file"],
             &["chains", "operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
+            &["prepared"],
             &["daemon", "cli"],
             &["commands"],
         ],

@@ -102,7 +102,7 @@ struct DaemonOptions {
     #[arg(long, env = "WALLET_OPERATOR", value_name = "URL", default_value = "http://127.0.0.1:8084")]
     operator: String,
     /// The daemon's data folder, which holds the operator's token.
-    #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+    #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
     data: PathBuf,
 }
 

@@ -434,6 +434,14 @@ impl VerificationHandle {
         self.inner.roots.published()
     }
 
+    /// Replaces the roots of the configuration. A root that was removed by command stays removed.
+    ///
+    /// # Errors
+    /// The stored decisions cannot be read; the old roots stay.
+    pub fn set_configured_roots(&self, roots: Vec<TrustedRoot>) -> Result<(), StoreError> {
+        self.inner.roots.set_configured(roots)
+    }
+
     /// Trusts a root from now on, durably. A root that is trusted already gets the new time and the
     /// new identifiers. The work is spawned, so it continues when the caller is cancelled.
     pub async fn trust_root(&self, root: TrustedRoot) -> Result<(), StoreError> {

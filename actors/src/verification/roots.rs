@@ -1,7 +1,7 @@
 //! The roots that proofs may be made against: the registry's own, those of the configuration, those
 //! that the operator added and did not remove, and those that are followed from chains.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::chain::contracts::FollowedKey;
@@ -23,9 +23,11 @@ use crate::registry::handle::RegistryHandle;
 
 /// The trusted roots: those of the configuration, as changed by the operator's stored decisions.
 pub(super) struct RootList {
-    configured: Vec<TrustedRoot>,
+    configured: ArcSwap<Vec<TrustedRoot>>,
     records: Arc<VerificationRecords>,
     published: ArcSwap<TrustedRoots>,
+    /// Held while a list is made and published: the one that is made last has everything.
+    publishing: std::sync::Mutex<()>,
     /// Held while a decision is written, so that a newer list is not replaced by an older one.
     deciding: Mutex<()>,
 }
@@ -33,10 +35,23 @@ pub(super) struct RootList {
 impl RootList {
     /// Reads the stored decisions.
     pub fn load(configured: Vec<TrustedRoot>, records: Arc<VerificationRecords>) -> Result<Self, StoreError> {
-        let list = Self { configured, records, published: ArcSwap::default(), deciding: Mutex::default() };
-        list.publish_stored()?;
-        for TrustedRoot { key, .. } in list.configured.iter().filter(|root| !list.published.load().contains(&root.key))
-        {
+        let list = Self {
+            configured: ArcSwap::default(),
+            records,
+            published: ArcSwap::default(),
+            publishing: std::sync::Mutex::default(),
+            deciding: Mutex::default(),
+        };
+        list.set_configured(configured)?;
+        Ok(list)
+    }
+
+    /// Replaces the roots of the configuration. The operator's decisions stay.
+    pub fn set_configured(&self, configured: Vec<TrustedRoot>) -> Result<(), StoreError> {
+        let old = self.configured.swap(Arc::new(configured));
+        self.publish_stored().inspect_err(|_| self.configured.store(old))?;
+        let (configured, published) = (self.configured.load(), self.published.load());
+        for TrustedRoot { key, .. } in configured.iter().filter(|root| !published.contains(&root.key)) {
             let RootKey { environment, kind, root } = key;
             tracing::warn!(
                 root = %number::canonical(*root),
@@ -46,7 +61,7 @@ impl RootList {
                  configuration, or add it by command again"
             );
         }
-        Ok(list)
+        Ok(())
     }
 
     /// The trusted roots.
@@ -59,7 +74,8 @@ impl RootList {
     pub async fn add(&self, root: TrustedRoot, now: UnixSeconds, window: u64) -> Result<(), StoreError> {
         let _deciding = self.deciding.lock().await;
         let published = self.published();
-        let is_configured = |key: &RootKey| self.configured.iter().any(|configured| configured.key == *key);
+        let configured = self.configured.load();
+        let is_configured = |key: &RootKey| configured.iter().any(|configured| configured.key == *key);
         let outdated = |key: &RootKey| published.is_outdated(key, now, window) && !is_configured(key);
         let stored = self.records.root_decisions()?.into_iter().map(|(key, _)| key);
         let outdated: Vec<RootKey> = stored.filter(|key| outdated(key)).collect();
@@ -86,8 +102,9 @@ impl RootList {
     }
 
     fn publish_stored(&self) -> Result<(), StoreError> {
+        let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = self.records.root_decisions()?;
-        self.published.store(Arc::new(TrustedRoots::new(self.configured.iter().cloned(), decisions)));
+        self.published.store(Arc::new(TrustedRoots::new(self.configured.load().iter().cloned(), decisions)));
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod chains;
 mod dev;
 mod documentation;
+mod dump;
 mod lists;
 mod networks;
 mod reload;

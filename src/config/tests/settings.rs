@@ -94,10 +94,17 @@ fn relying_party_ids_are_derived_from_applications() {
 fn errors_in_a_file_name_the_key_and_the_accepted_values() {
     let cases: &[(&str, &[&str])] = &[
         ("data_dir = ''", &["data_dir: ", "path of a folder"]),
-        ("data_dir = 5", &["data_dir: ", "integer `5` is not a text in quotes", "selfsame.toml)"]),
-        ("dtaa_dir = 'x'", &["dtaa_dir: is not a known key", "data_dir, listen", "selfsame.toml)"]),
+        ("data_dir = 5", &["data_dir: ", "integer `5` is not a text in quotes", "selfsame.toml, line 1, column 12)"]),
+        (
+            "dtaa_dir = 'x'",
+            &["dtaa_dir: is not a known key (did you mean data_dir?)", "data_dir, listen", "line 1, column 1)"],
+        ),
         ("dev = true", &["dev: is not a known key"]),
-        ("[listen]\ngatway = 1", &["listen.gatway: ", "gateway, indexer"]),
+        (
+            "[listen]\ngatway = 1",
+            &["listen.gatway: ", "(did you mean gateway?)", "gateway, indexer", "line 2, column 1)"],
+        ),
+        ("zzz = 1", &["zzz: is not a known key; the keys here are data_dir"]),
         ("listen = 5", &["listen: ", "a table of keys"]),
         ("listen.gateway = 'localhost:80'", &["listen.gateway: \"localhost:80\" is not an IP address and port"]),
         ("listen.gateway = 8082", &["listen.gateway: "]),
@@ -205,4 +212,59 @@ fn all_problems_are_reported_at_once() {
     ];
     assert_eq!(keys.into_iter().collect::<Vec<_>>(), expected, "{message}");
     assert_eq!(message.lines().count(), expected.len(), "{message}");
+}
+
+/// The places in a file, where a person looks for what is wrong.
+#[test]
+fn problems_in_a_file_name_line_and_column() {
+    let text = "data_dir = 'x'
+[limits]
+  per_source = { requests = 0, window = '1m' }
+queue_length = 'many'
+[[apps]]
+id = 'app_a'
+# The table of an entry is its heading.
+[[apps]]
+id = 'app_b'
+redirect_uris = ['https://b.example/', 'http://b.example/']
+[[issuers]]
+id = 5
+public_keyy = 1
+[cors]
+allowed_origins = [
+    'https://é.example', 'https://a.example/',
+]
+";
+    let message = load(text).unwrap_err().to_string();
+    let place = |key: &str| {
+        let line = message
+            .lines()
+            .find(|line| line.starts_with(&format!("{key}: ")))
+            .unwrap_or_else(|| panic!("{key}: {message}"));
+        line.split_once("selfsame.toml, ").unwrap_or_else(|| panic!("{line}")).1.trim_end_matches(')').to_owned()
+    };
+    assert_eq!(place("limits.queue_length"), "line 4, column 16");
+    assert_eq!(place("limits.per_source.requests"), "line 3, column 29");
+    assert_eq!(place("apps[1].redirect_uris[1]"), "line 10, column 40");
+    assert_eq!(place("issuers[0].public_keyy"), "line 13, column 1");
+    assert_eq!(place("cors.allowed_origins[0]"), "line 16, column 5");
+    assert_eq!(place("cors.allowed_origins[1]"), "line 16, column 26");
+    assert_eq!(message.lines().count(), 6, "{message}");
+    // What is missing is missing in its section.
+    let missing = "
+[[apps]]
+id = 'app_a'
+[[apps]]
+id = 'app_b'
+redirect_uris = ['https://b.example/']
+";
+    check_problems(load(missing), &[&["apps[1].client_secret_hash: is missing", "selfsame.toml, line 4, column 1)"]]);
+    check_problems(
+        load("registry.create_account = 'token'"),
+        &[&["registry.create_account_token_hash: is missing", "line 1, column 1)"]],
+    );
+    check_problems(
+        load("x = 99999999999999999999"),
+        &[&["selfsame.toml: line 1, column 5: the number is out of range"]],
+    );
 }

@@ -55,17 +55,48 @@ fn variables_are_parsed_by_the_type_of_their_setting() {
     assert_eq!(config.apps.iter().map(|app| app.id.as_str()).collect::<Vec<_>>(), ["app_variable"]);
 }
 
+/// The variables that Kubernetes documents for Services, and nothing else.
 #[test]
 fn variables_of_kubernetes_are_not_settings() {
     let variables = [
         ("SELFSAME_PORT", "tcp://10.0.0.1:8080"),
+        ("SELFSAME_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
         ("SELFSAME_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("SELFSAME_PORT_8080_TCP_PORT", "8080"),
+        ("SELFSAME_PORT_8080_TCP_PROTO", "tcp"),
+        ("SELFSAME_PORT_53_UDP", "udp://10.0.0.1:53"),
+        ("SELFSAME_PORT_5000_SCTP_PROTO", "sctp"),
         ("SELFSAME_SERVICE_HOST", "10.0.0.1"),
         ("SELFSAME_SERVICE_PORT", "8080"),
         ("SELFSAME_SERVICE_PORT_HTTP", "8080"),
+        ("SELFSAME_SERVICE_PORT_SIGN_IN", "8080"),
+        // A Service named selfsame-sign-in.
+        ("SELFSAME_SIGN_IN_SERVICE_HOST", "10.0.0.2"),
+        ("SELFSAME_SIGN_IN_SERVICE_PORT", "8080"),
+        ("SELFSAME_SIGN_IN_SERVICE_PORT_HTTP", "8080"),
+        ("SELFSAME_SIGN_IN_PORT", "tcp://10.0.0.2:8080"),
+        ("SELFSAME_SIGN_IN_PORT_8080_TCP", "tcp://10.0.0.2:8080"),
+        ("SELFSAME_SIGN_IN_PORT_8080_TCP_ADDR", "10.0.0.2"),
     ];
     assert_eq!(load_with("", &variables, false).unwrap(), defaults());
-    check_problems(load_with("", &[("SELFSAME_PORTS", "1")], false), &[&["ports: is not a known key"]]);
+    for (name, text) in [
+        ("SELFSAME_PORTS", "1"),
+        ("SELFSAME_PORT", "8080"),
+        ("SELFSAME_LISTEN_PORT", "8080"),
+        ("SELFSAME_LISTEN__PORT", "tcp://10.0.0.1:8080"),
+        ("SELFSAME_PORT_HTTP", "8080"),
+        ("SELFSAME_PORT_8080", "8080"),
+        ("SELFSAME_PORT_8080_QUIC", "8080"),
+        ("SELFSAME_PORT_8080_TCP_HOST", "8080"),
+        ("SELFSAME_PORT_8080_TCP_ADDR_X", "8080"),
+        ("SELFSAME_PORT_808080_TCP", "8080"),
+        ("SELFSAME_SERVICE_PORT_", "8080"),
+        ("SELFSAME_SERVICE_PORTS", "8080"),
+        ("SELFSAME_SERVICE", "x"),
+        ("SELFSAME__SERVICE_HOST", "x"),
+    ] {
+        check_problems(load_with("", &[(name, text)], false), &[&["is not a known key", name]]);
+    }
 }
 
 #[test]
@@ -81,8 +112,17 @@ fn the_command_line_overrides_variables_and_file() {
 fn errors_in_variables_name_the_variable() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("SELFSAME_", "1", &["is not a known key"]),
-        ("SELFSAME_LISTEN__GATWAY", "1", &["listen.gatway: ", "gateway, indexer"]),
-        ("SELFSAME_LISTEN_GATEWAY", "1", &["listen_gateway: is not a known key"]),
+        (
+            "SELFSAME_LISTEN__GATWAY",
+            "1",
+            &["listen.gatway: ", "(did you mean SELFSAME_LISTEN__GATEWAY?)", "gateway, indexer"],
+        ),
+        (
+            "SELFSAME_LISTEN_GATEWAY",
+            "1",
+            &["listen_gateway: is not a known key (did you mean SELFSAME_LISTEN__GATEWAY?)"],
+        ),
+        ("SELFSAME_SIGN_IN_KEY_ROTATION", "1d", &["is not a known key (did you mean SELFSAME_SIGN_IN__KEY_ROTATION?)"]),
         ("SELFSAME_listen__gateway", "127.0.0.1:1", &["listen.gateway: ", "upper case"]),
         ("SELFSAME_LISTEN", "{ gateway = '127.0.0.1:1' }", &["listen: is a section", "sign_in, verify"]),
         ("SELFSAME_DATA_DIR__X", "1", &["data_dir: "]),

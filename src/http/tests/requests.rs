@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::harness::{ECHO_LIMIT, HttpTestServer, get, log_of, post, request};
 use crate::http::{
-    Cors, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError, Router, Site, json,
+    AllowedOrigins, Cors, InterfaceError, Limits, Metrics, Rejection, Request, Response, RouteError, Router, Site, json,
 };
 
 const SHORT: Duration = Duration::from_millis(50);
@@ -240,7 +240,9 @@ async fn the_source_of_a_request_is_read_from_trusted_proxies() {
 
 #[tokio::test]
 async fn allowed_origins_get_a_preflight_and_may_read_answers() {
-    let allowed = Cors::for_origins(vec![HeaderValue::from_static("https://a.example")]);
+    let origins = AllowedOrigins::default();
+    origins.replace(vec![HeaderValue::from_static("https://a.example")]);
+    let allowed = Some(Cors::Origins(origins));
     let server = HttpTestServer::start_with(Limits::default(), |gateway| vec![gateway.cors(allowed).into()]).await;
     let mut client = server.connect().await;
     let origin = "origin: https://a.example\r\naccess-control-request-method: POST\r\n";

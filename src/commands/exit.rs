@@ -1,0 +1,191 @@
+//! The exit status of the program: the one place that decides it for every error.
+//!
+//! | status | meaning |
+//! |---|---|
+//! | 0 | success |
+//! | 1 | failure, or the answer of a command that checks something is no |
+//! | 2 | the command line is wrong (by clap) |
+//! | 75 | the daemon cannot start now, and a later start may succeed (`EX_TEMPFAIL` of sysexits.h) |
+//! | 78 | the configuration is wrong; a start cannot succeed until it is changed (`EX_CONFIG`) |
+//! | 141 | the reader of the output closed its end: what a shell shows for a process that ends by SIGPIPE |
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use selfsame_actors::{ServiceError, SigningError};
+use selfsame_storage::StoreError;
+
+use super::output::OutputError;
+use crate::chains::ChainSetupError;
+use crate::config::ConfigError;
+use crate::daemon::DaemonError;
+use crate::http::UnixSocketError;
+use crate::logging::InvalidFilter;
+use crate::prepared::Problems;
+use crate::secret_file::SecretFileError;
+
+/// An error that no other status is for.
+pub const FAILURE: u8 = 1;
+/// A later start may succeed without a change.
+pub const TEMPORARY: u8 = 75;
+/// The configuration has to be changed.
+pub const CONFIGURATION: u8 = 78;
+/// The reader of the output has closed its end.
+pub const CLOSED_PIPE: u8 = 141;
+
+/// The exit status for an error of a command.
+pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
+    if let Some(error) = error.downcast_ref::<DaemonError>() {
+        of_daemon(error)
+    } else if let Some(error) = error.downcast_ref::<StoreError>() {
+        of_store(error)
+    } else if let Some(error) = error.downcast_ref::<OutputError>() {
+        if error.is_closed_pipe() { CLOSED_PIPE } else { FAILURE }
+    } else if error.is::<ConfigError>()
+        || error.is::<Problems>()
+        || error.is::<InvalidFilter>()
+        || error.is::<ChainSetupError>()
+    {
+        CONFIGURATION
+    } else {
+        of_wallet(error)
+    }
+}
+
+#[cfg(feature = "wallet")]
+fn of_wallet(error: &(dyn Error + 'static)) -> u8 {
+    use selfsame_wallet::command::CommandError;
+
+    match error.downcast_ref::<CommandError>() {
+        Some(CommandError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => CLOSED_PIPE,
+        _ => FAILURE,
+    }
+}
+
+#[cfg(not(feature = "wallet"))]
+fn of_wallet(_: &(dyn Error + 'static)) -> u8 {
+    FAILURE
+}
+
+fn of_daemon(error: &DaemonError) -> u8 {
+    match error {
+        DaemonError::Prepare(_) => CONFIGURATION,
+        DaemonError::Store(error) => of_store(error),
+        DaemonError::Service(error) => of_service(error),
+        DaemonError::Socket(error) => of_socket(error),
+        DaemonError::DataFolder { error, .. }
+        | DaemonError::Listen { error, .. }
+        | DaemonError::Secret(SecretFileError { error, .. }) => of_io(error),
+        DaemonError::Routes(_) | DaemonError::Server(_) => FAILURE,
+    }
+}
+
+fn of_store(error: &StoreError) -> u8 {
+    match error {
+        StoreError::InUse { .. } => TEMPORARY,
+        StoreError::OtherRegistry { .. } => CONFIGURATION,
+        StoreError::Database(_) | StoreError::Open { .. } if error.is_out_of_space() => TEMPORARY,
+        StoreError::Database(_)
+        | StoreError::Open { .. }
+        | StoreError::Empty { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::Missing { .. }
+        | StoreError::SchemaVersion { .. }
+        | StoreError::UnfitBlock { .. }
+        | StoreError::StaleCommit { .. }
+        | StoreError::Panicked
+        | StoreError::Closing => FAILURE,
+        #[cfg(feature = "fault-injection")]
+        StoreError::Injected { .. } => FAILURE,
+    }
+}
+
+fn of_service(error: &ServiceError) -> u8 {
+    match error {
+        ServiceError::Store(error) => of_store(error),
+        // The file of the key that the stored keys were encrypted with is not the configured one.
+        ServiceError::SigningKeys(SigningError::Encrypted(_) | SigningError::Decrypt(_)) => CONFIGURATION,
+        ServiceError::SigningKeys(_)
+        | ServiceError::Start { .. }
+        | ServiceError::GaveUp { .. }
+        | ServiceError::Stuck { .. } => FAILURE,
+    }
+}
+
+fn of_socket(error: &UnixSocketError) -> u8 {
+    match error {
+        UnixSocketError::Path(_) | UnixSocketError::NotASocket { .. } => CONFIGURATION,
+        UnixSocketError::InUse { .. } => TEMPORARY,
+        UnixSocketError::Refused { error, .. } => of_io(error),
+    }
+}
+
+/// An address that is in use is given up by another process, one that is not there yet comes with
+/// its network, and room on a disk can be made.
+fn of_io(error: &io::Error) -> u8 {
+    match error.kind() {
+        ErrorKind::AddrInUse
+        | ErrorKind::AddrNotAvailable
+        | ErrorKind::StorageFull
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::ResourceBusy
+        | ErrorKind::OutOfMemory => TEMPORARY,
+        _ => FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use selfsame_protocol::Address;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_status() {
+        let path = PathBuf::from("x");
+        let listen = |kind: ErrorKind| DaemonError::Listen {
+            interface: "gateway",
+            address: ([127, 0, 0, 1], 1).into(),
+            error: kind.into(),
+        };
+        let folder = |kind: ErrorKind| DaemonError::DataFolder { path: path.clone(), error: kind.into() };
+        let other = StoreError::OtherRegistry {
+            stored_chain_id: 1,
+            stored_contract: Address::ZERO,
+            chain_id: 2,
+            contract: Address::ZERO,
+        };
+        let full = StoreError::Open { path: path.clone(), reason: "IO error: No space left on device: x".to_owned() };
+        let damaged = StoreError::Open { path: path.clone(), reason: "Corruption: x".to_owned() };
+        let signing = |error| DaemonError::Service(ServiceError::SigningKeys(error));
+        let unreadable = ConfigError::Unreadable { file: path.clone(), error: ErrorKind::NotFound.into() };
+        let cases: Vec<(Box<dyn Error>, u8)> = vec![
+            (Box::new(unreadable), 78),
+            (Box::new(ConfigError::Invalid(Vec::new())), 78),
+            (Box::new(ChainSetupError::TooFewNodes { chain: String::new(), agree: 2, nodes: 1 }), 78),
+            (Box::new(listen(ErrorKind::AddrInUse)), 75),
+            (Box::new(listen(ErrorKind::AddrNotAvailable)), 75),
+            (Box::new(listen(ErrorKind::PermissionDenied)), 1),
+            (Box::new(folder(ErrorKind::StorageFull)), 75),
+            (Box::new(folder(ErrorKind::PermissionDenied)), 1),
+            (Box::new(DaemonError::Store(StoreError::InUse { path: path.clone() })), 75),
+            (Box::new(StoreError::InUse { path: path.clone() }), 75),
+            (Box::new(DaemonError::Store(other)), 78),
+            (Box::new(DaemonError::Store(full)), 75),
+            (Box::new(DaemonError::Store(damaged)), 1),
+            (Box::new(DaemonError::Socket(UnixSocketError::InUse { path: path.clone() })), 75),
+            (Box::new(DaemonError::Socket(UnixSocketError::NotASocket { path })), 78),
+            (Box::new(signing(SigningError::Decrypt("k".to_owned()))), 78),
+            (Box::new(signing(SigningError::Unreadable("k".to_owned()))), 1),
+            (Box::new(DaemonError::Server(None)), 1),
+            (Box::new(OutputError(ErrorKind::BrokenPipe.into())), 141),
+            (Box::new(OutputError(ErrorKind::StorageFull.into())), 1),
+            (Box::new(io::Error::other("anything else")), 1),
+        ];
+        for (error, status) in cases {
+            assert_eq!(status_of(&*error), status, "{error}");
+        }
+    }
+}

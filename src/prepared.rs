@@ -1,0 +1,245 @@
+//! What a start needs besides the store and the addresses: the configuration, and the files that it
+//! names. `serve`, `config check` and a reload read it with the same functions, so they refuse the
+//! same.
+
+use std::fmt::{self, Display};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use selfsame_actors::KeyCipher;
+use selfsame_protocol::operator::TOKEN_FILE;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::ProofKind;
+use tokio_rustls::TlsAcceptor;
+
+use crate::chains::{ChainSetupError, FollowedChain, followed_chain};
+use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
+use crate::http::{Certificate, TlsError};
+use crate::logging::{self, InvalidFilter};
+use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
+use crate::sign_in::setup::unprotected_clients;
+use crate::verification::setup::LoadedKeys;
+use crate::{sign_in, verification};
+
+/// Where a configuration is read from, besides the variables.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConfigSource {
+    /// Configuration file (TOML); every setting is also a variable, SELFSAME_LISTEN__GATEWAY for
+    /// listen.gateway
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Data folder: the store and the operator's token
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Add example applications and public test keys; loopback only
+    #[arg(long)]
+    pub dev: bool,
+}
+
+impl ConfigSource {
+    /// Reads the configuration with the variables of this process.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not TOML. Settings that are wrong are a part of the result.
+    pub fn load(&self) -> Result<Loaded, ConfigError> {
+        Config::load_with_errors(self.config.as_deref(), settings_of_this_process(), self.dev, self.data.clone())
+    }
+
+    /// Reads the configuration and what it names.
+    ///
+    /// # Errors
+    /// All problems of the settings, of the files that good settings name, and of `RUST_LOG`.
+    pub fn prepare(&self, now: UnixSeconds) -> Result<(Config, Prepared), Problems> {
+        let Loaded { config, errors, .. } = self.load().map_err(|error| Problems::from(Problem::Config(error)))?;
+        let mut problems = Vec::new();
+        // A chain with a wrong setting would be a problem twice.
+        let has_bad_chain = errors.iter().any(|error| error.key.starts_with("chains"));
+        if !errors.is_empty() {
+            problems.push(Problem::Config(ConfigError::Invalid(errors)));
+        }
+        problems.extend(logging::check_filter().err().map(Problem::Log));
+        match Prepared::read(&config, now) {
+            Ok(prepared) if problems.is_empty() => return Ok((config, prepared)),
+            Ok(_) => {}
+            Err(Problems(found)) => {
+                problems.extend(found.into_iter().filter(|problem| !(has_bad_chain && problem.is_of_a_chain())));
+            }
+        }
+        Err(Problems(problems))
+    }
+}
+
+/// What the configuration names, read and checked.
+pub struct Prepared {
+    /// The certificate of the listeners, and how they speak TLS with it; `None` for plain HTTP.
+    pub tls: Option<(Arc<Certificate>, TlsAcceptor)>,
+    /// The verification keys.
+    pub keys: LoadedKeys,
+    /// The key that encrypts the signing keys.
+    pub key_cipher: Option<Arc<KeyCipher>>,
+    /// The chains that are followed. Their nodes are not asked yet.
+    pub chains: Vec<FollowedChain>,
+}
+
+impl Prepared {
+    /// Reads what a configuration names. Creates no file, opens no store and no connection.
+    ///
+    /// # Errors
+    /// All problems at once.
+    pub fn read(config: &Config, now: UnixSeconds) -> Result<Self, Problems> {
+        let mut problems = Vec::new();
+        let is_something_else = config.data_dir.exists() && !config.data_dir.is_dir();
+        if is_something_else {
+            problems.push(Problem::DataFolder { path: config.data_dir.clone() });
+        }
+        let tls = config.tls.as_ref().map(|tls| {
+            let certificate = Certificate::load(&tls.certificate, &tls.private_key)?;
+            let acceptor = certificate.acceptor()?;
+            Ok((certificate, acceptor))
+        });
+        let tls = take(tls.transpose().map_err(Problem::Tls), &mut problems).flatten();
+        let mut known_seeds = Vec::from_iter(config.verifier.simulator_seed.clone());
+        for name in [TOKEN_FILE, AUDIT_KEY, SIMULATOR_SEED] {
+            if is_something_else || (name == SIMULATOR_SEED && !needs_stored_seed(config)) {
+                continue;
+            }
+            let found = existing_secret(&config.data_dir.join(name)).map_err(Problem::Secret);
+            let found = take(found, &mut problems).flatten();
+            known_seeds.extend(found.filter(|_| name == SIMULATOR_SEED));
+        }
+        let keys = verification::setup::load_keys(config, &known_seeds).unwrap_or_else(|errors| {
+            problems.extend(errors.into_iter().map(Problem::Verifier));
+            Vec::new()
+        });
+        problems.extend(verification::setup::check_roots(config, now).into_iter().map(Problem::Verifier));
+        let key_cipher = take(sign_in::setup::key_cipher(config).map_err(Problem::SignIn), &mut problems).flatten();
+        let chains = config.chains.iter().map(|chain| followed_chain(config, chain).map_err(Problem::Chain));
+        let chains = chains.filter_map(|chain| take(chain, &mut problems)).collect();
+        if problems.is_empty() { Ok(Self { tls, keys, key_cipher, chains }) } else { Err(Problems(problems)) }
+    }
+}
+
+/// Whether the seed in the data folder matters: a key of staging is derived from it, or no key of
+/// production may be.
+fn needs_stored_seed(config: &Config) -> bool {
+    let staging = &config.verifier.keys.staging;
+    let is_simulated = ProofKind::ALL.into_iter().any(|kind| *staging.of(kind) == StagingKey::Simulator);
+    let is_derived = is_simulated && config.verifier.simulator_seed.is_none();
+    is_derived || verification::setup::production_key_files(config).next().is_some()
+}
+
+fn take<T>(result: Result<T, Problem>, problems: &mut Vec<Problem>) -> Option<T> {
+    result.map_err(|problem| problems.push(problem)).ok()
+}
+
+/// Something that a start would be refused for.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    /// Settings are wrong, or the file cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// `RUST_LOG` is not a log filter.
+    #[error(transparent)]
+    Log(#[from] InvalidFilter),
+    /// Something other than a folder is at the path of the data folder.
+    #[error("data_dir: {} is not a folder", path.display())]
+    DataFolder {
+        /// The path of the data folder.
+        path: PathBuf,
+    },
+    /// TLS cannot be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A file of secrets in the data folder cannot be read.
+    #[error(transparent)]
+    Secret(#[from] SecretFileError),
+    /// A verification key or a root cannot be used.
+    #[error(transparent)]
+    Verifier(#[from] verification::setup::SetupError),
+    /// Sign-in cannot be set up.
+    #[error(transparent)]
+    SignIn(#[from] sign_in::setup::SetupError),
+    /// A chain cannot be followed as it is configured.
+    #[error(transparent)]
+    Chain(#[from] ChainSetupError),
+}
+
+impl Problem {
+    fn is_of_a_chain(&self) -> bool {
+        matches!(self, Self::Chain(_))
+    }
+}
+
+/// Everything that a start would be refused for. The message has a line for each problem.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// A line for each problem.
+    pub fn lines(&self) -> Vec<String> {
+        self.to_string().lines().map(str::to_owned).collect()
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+/// Something that a start is not refused for, and an operator should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// These applications may ask for codes with neither `code_challenge` nor `nonce`.
+    UnprotectedClients(Vec<String>),
+    /// Proofs of production are checked with a key from a file.
+    ProductionKeyFile {
+        /// The kind of the proofs.
+        kind: ProofKind,
+        /// Path of the file.
+        path: PathBuf,
+    },
+}
+
+impl Warning {
+    /// The warnings about a configuration.
+    pub fn all(config: &Config) -> Vec<Self> {
+        let files = verification::setup::production_key_files(config);
+        let mut warnings: Vec<_> =
+            files.map(|(kind, path)| Self::ProductionKeyFile { kind, path: path.to_owned() }).collect();
+        let unprotected: Vec<_> = unprotected_clients(config).into_iter().map(str::to_owned).collect();
+        if !unprotected.is_empty() {
+            warnings.push(Self::UnprotectedClients(unprotected));
+        }
+        warnings
+    }
+
+    /// Logs the warning.
+    pub fn log(&self) {
+        match self {
+            Self::UnprotectedClients(applications) => {
+                let applications = applications.join(", ");
+                tracing::warn!(applications, "{UNPROTECTED_CLIENTS}");
+            }
+            Self::ProductionKeyFile { kind, path } => {
+                tracing::warn!(kind = kind.name(), path = %path.display(), "{PRODUCTION_KEY_FILE}");
+            }
+        }
+    }
+}
+
+const UNPROTECTED_CLIENTS: &str = "these applications may ask for codes without code_challenge and nonce; set \
+                                   require_pkce = true where they use PKCE";
+const PRODUCTION_KEY_FILE: &str = "proofs of production are checked with a key from a file";
+
+impl Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnprotectedClients(applications) => write!(f, "{UNPROTECTED_CLIENTS}: {}", applications.join(", ")),
+            Self::ProductionKeyFile { kind, path } => {
+                write!(f, "{PRODUCTION_KEY_FILE}: {} proofs, {}", kind.name(), path.display())
+            }
+        }
+    }
+}
