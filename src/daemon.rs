@@ -17,14 +17,16 @@ use selfsame_actors::{
     Settings, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{Restored, Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
+use selfsame_storage::{EmbeddedLedger, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use utoipa::OpenApi;
 
+use crate::backup::jobs::Backups;
+use crate::backup::make::{Original, time_text};
 use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
@@ -102,6 +104,7 @@ pub struct Daemon {
     addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
     reloading: Reloading,
+    backups: Arc<Backups>,
 }
 
 /// The settings that can change while the daemon runs.
@@ -183,6 +186,7 @@ impl Daemon {
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let store = open_store(config, random.as_ref())?;
+        let restored = store.restoration()?.as_ref().map(restored);
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
@@ -201,6 +205,8 @@ impl Daemon {
         let followed = chains::followed_chains(config)?;
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
+        let original = Original { store: store.clone(), data: config.data_dir.clone() };
+        let backups = Arc::new(Backups::new(original, Arc::clone(&clock)));
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
@@ -214,10 +220,12 @@ impl Daemon {
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
+            backups: Arc::clone(&backups),
+            restored,
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
-        Ok(Self { service, servers, addresses, shutdown, reloading })
+        Ok(Self { service, servers, addresses, shutdown, reloading, backups })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -252,7 +260,7 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, .. } = self;
+        let Self { service, servers, shutdown, reloading, backups, .. } = self;
         drop(reloading);
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
@@ -270,6 +278,8 @@ impl Daemon {
                 tracing::error!(%error, "a server ended abnormally");
             }
         }
+        // A backup holds the store.
+        backups.stop().await;
         match Arc::try_unwrap(service) {
             Ok(service) => service.stop().await,
             // A handler that outlived the grace time still holds the service and may read the
@@ -311,6 +321,15 @@ fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError>
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
     }
     Ok(store)
+}
+
+/// What `/status` says about a restored store; also logged.
+fn restored(mark: &Restoration) -> Restored {
+    let Restoration { height, block_hash, backup_made_at, restored_at, confirmation, .. } = *mark;
+    let is_loss_accepted = confirmation.is_some_and(|confirmation| confirmation.is_loss_accepted);
+    let (backup_made_at, restored_at) = (time_text(backup_made_at), time_text(restored_at));
+    tracing::warn!(height, %block_hash, backup_made_at, restored_at, is_loss_accepted, "the store was restored from a backup");
+    Restored { height, block_hash, backup_made_at, restored_at, is_loss_accepted }
 }
 
 /// The seed of the simulator's secrets; `None` when no verification key is the simulator's.

@@ -1,10 +1,12 @@
 //! The commands of `selfsame`.
 
 mod app;
+mod backup;
 mod chain;
 mod error;
 mod keys;
 mod registry;
+mod restore;
 mod roots;
 mod serve;
 mod status;
@@ -24,6 +26,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, CommandError> {
         Command::Chain(command) => block_on(chain::run(command)),
         Command::Roots(command) => block_on(roots::run(command)),
         Command::Keys(command) => block_on(keys::run(command)),
+        Command::Backup(command) => backup::run(command),
+        Command::Restore(options) => restore::run(options),
         Command::Status(options) => block_on(status::run(options)),
         #[cfg(feature = "wallet")]
         Command::Wallet(command) => wallet(command),

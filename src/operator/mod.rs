@@ -9,12 +9,14 @@
 //! | `status.rs` | `GET /status` |
 //! | `roots.rs` | `GET` and `POST /roots` |
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
+//! | `backups.rs` | `GET` and `POST /backups`, `GET /backups/{id}` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
 
 mod access;
 mod actors;
+mod backups;
 mod chain_metrics;
 mod error;
 mod keys;
@@ -61,6 +63,10 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .audited("keys_rotated")
         .route(Method::POST, "/keys/revoke", with_token(keys::revoke))
         .audited("key_revoked")
+        .route(Method::GET, "/backups", with_token(backups::list))
+        .route(Method::POST, "/backups", with_token(backups::begin))
+        .audited("backup_begun")
+        .route_within(backups::TIME_LIMIT, Method::GET, "/backups/{id}", with_token(backups::one))
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

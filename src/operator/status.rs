@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
+use selfsame_protocol::operator::{Backup, Restored};
 use serde::Serialize;
 
 use super::actors::{Actor, all_actors};
@@ -22,6 +23,10 @@ struct Status {
     verifier: VerifierStatistics,
     /// What is followed from chains; empty when nothing is.
     chains: Vec<ChainStatus>,
+    /// The last backups since the start, the newest last.
+    backups: Vec<Backup>,
+    /// That the store was restored from a backup; null when it was not.
+    restored: Option<Restored>,
     actors: Vec<Actor>,
 }
 
@@ -36,6 +41,8 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         registry: operator.service.registry().statistics(),
         verifier: operator.service.verification().statistics(),
         chains: operator.service.chain().status(operator.clock.unix_seconds()),
+        backups: operator.backups.known(),
+        restored: operator.restored.clone(),
         actors: all_actors(&operator),
     };
     Ok(json(StatusCode::OK, &status))
