@@ -85,6 +85,13 @@ pub enum Registry {
         #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
         data: PathBuf,
     },
+    /// Make accounts, tree, roots and everything else that follows from the blocks of a stopped
+    /// store again, from the blocks
+    Rebuild {
+        /// Data folder: the store and the operator's token
+        #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+        data: PathBuf,
+    },
     /// Compare two signed heads, as GET /head of the gateway answers; exit status 1 if they prove
     /// that the registry has two histories, 2 if they cannot be compared
     CompareHeads {

@@ -1,4 +1,4 @@
-//! `selfsame registry replay`, `selfsame registry fsck` and `selfsame registry compare-heads`.
+//! `selfsame registry replay`, `fsck`, `rebuild` and `compare-heads`.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
-use selfsame_storage::{Store, StoreError, fsck};
+use selfsame_storage::{Store, StoreError, fsck, rebuild};
 
 use super::error::CommandError;
 use crate::cli::Registry;
@@ -16,6 +16,9 @@ use crate::daemon::store_folder;
 
 /// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
+
+/// Blocks from one line of a rebuild's progress to the next.
+const BLOCKS_PER_LINE: u64 = 1000;
 
 /// The longest file of a signed head, in bytes.
 const MAX_HEAD: u64 = 64 * 1024;
@@ -28,6 +31,7 @@ pub fn run(command: Registry) -> Result<ExitCode, CommandError> {
     let is_good = match command {
         Registry::Replay { file } => run_replay(&file)?,
         Registry::Fsck { data } => run_fsck(&data)?,
+        Registry::Rebuild { data } => run_rebuild(&data)?,
         Registry::CompareHeads { first, second } => return Ok(run_compare_heads(&first, &second)),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -63,6 +67,12 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
     for finding in &report.findings {
         println!("{finding}");
     }
+    if !report.findings.is_empty() {
+        println!(
+            "`selfsame registry rebuild` mends what follows from the blocks; for anything else restore a backup with \
+             `selfsame restore`"
+        );
+    }
     println!(
         "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
         report.blocks,
@@ -73,6 +83,22 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
         report.findings.len()
     );
     Ok(report.findings.is_empty())
+}
+
+fn run_rebuild(data: &Path) -> Result<bool, CommandError> {
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+    println!("rebuilding; the old store stays until the new one is complete");
+    let report = rebuild(&store_folder(data), FSCK_CACHE, |height, last| {
+        if height % BLOCKS_PER_LINE == 0 || height == last {
+            println!("block {height} of {last}");
+        }
+    })?;
+    println!(
+        "{} blocks with {} operations, {} accounts, {} requests queued; the store is rebuilt",
+        report.blocks, report.operations, report.accounts, report.queued
+    );
+    Ok(true)
 }
 
 /// Prints what two heads say about each other.
