@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use selfsame_actors::{
     AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
     Settings, SignInHandle, VerificationHandle,
@@ -27,6 +29,7 @@ use utoipa::OpenApi;
 
 use crate::backup::jobs::Backups;
 use crate::backup::make::{Original, time_text};
+use crate::backup::schedule::Schedule;
 use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
@@ -105,6 +108,8 @@ pub struct Daemon {
     shutdown: ShutdownTrigger,
     reloading: Reloading,
     backups: Arc<Backups>,
+    /// The scheduled backups, if there are any; they end with the shutdown.
+    scheduled_backups: Option<BoxFuture<'static, ()>>,
 }
 
 /// The settings that can change while the daemon runs.
@@ -206,10 +211,14 @@ impl Daemon {
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let original = Original { store: store.clone(), data: config.data_dir.clone() };
+        let domain = store.domain();
         let backups = Arc::new(Backups::new(original, Arc::clone(&clock)));
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
+        let schedule = backup_schedule(config, domain);
+        let scheduled_backups = schedule
+            .map(|schedule| schedule.run(Arc::clone(&backups), Arc::clone(&clock), when_shutdown.clone()).boxed());
         let reloading = Reloading::new(config, &service, simulator_seed)?;
         let operator = operator::Setup {
             service: Arc::clone(&service),
@@ -225,7 +234,7 @@ impl Daemon {
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
-        Ok(Self { service, servers, addresses, shutdown, reloading, backups })
+        Ok(Self { service, servers, addresses, shutdown, reloading, backups, scheduled_backups })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -260,16 +269,19 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, backups, .. } = self;
+        let Self { service, servers, shutdown, reloading, backups, scheduled_backups, .. } = self;
         drop(reloading);
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
         }
+        if let Some(scheduled_backups) = scheduled_backups {
+            serving.spawn(scheduled_backups);
+        }
         let outcome = tokio::select! {
             () = stop => Ok(()),
             error = service.failed() => Err(error.into()),
-            // A server ends before the shutdown only when it panics.
+            // A server, and the schedule of backups, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
         shutdown.trigger();
@@ -321,6 +333,15 @@ fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError>
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
     }
     Ok(store)
+}
+
+/// When backups are made; `None` when the configuration does not say it.
+fn backup_schedule(config: &Config, domain: RegistryDomain) -> Option<Schedule> {
+    let section = &config.backup;
+    let (every, folder) = (section.every?, section.folder.as_ref()?);
+    // The path of an existing folder can be made absolute; another one is refused at each backup.
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+    Some(Schedule { every, keep: section.keep, folder, domain })
 }
 
 /// What `/status` says about a restored store; also logged.

@@ -8,6 +8,7 @@
 //! | `verify.rs` | compares a backup with its manifest |
 //! | `restore.rs` | makes a data folder from a backup |
 //! | `jobs.rs` | the backups of a running daemon, one at a time |
+//! | `schedule.rs` | backups at regular times |
 //!
 //! A backup has `store/`, a copy of the store, and `audit.key` and `simulator.seed` if the data
 //! folder has them: without them, the restored daemon could not continue the audit trail, and its
@@ -24,6 +25,7 @@ pub mod jobs;
 pub mod make;
 mod manifest;
 pub mod restore;
+pub mod schedule;
 pub mod verify;
 
 use std::io;

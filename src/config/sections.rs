@@ -226,6 +226,25 @@ pub struct Operator {
     pub ready_needs_chains: bool,
 }
 
+/// `[backup]`: backups at regular times.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Backup {
+    /// Time from one backup to the next; `None` makes none.
+    #[serde(deserialize_with = "values::optional_duration")]
+    pub every: Option<Duration>,
+    /// How many are kept.
+    pub keep: usize,
+    /// The folder that they are made in.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Self { every: None, keep: 7, folder: None }
+    }
+}
+
 /// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

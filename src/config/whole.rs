@@ -41,6 +41,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[operator]`.
     pub operator: Operator,
+    /// `[backup]`.
+    pub backup: Backup,
     /// Whether clients on other machines may be served plain HTTP.
     pub insecure_http: bool,
     /// `[cors]`.
@@ -75,6 +77,7 @@ impl Default for Config {
             batcher: Batcher::default(),
             limits: Limits::default(),
             operator: Operator::default(),
+            backup: Backup::default(),
             insecure_http: false,
             cors: Cors::default(),
             sign_in: SignIn::default(),
@@ -183,6 +186,7 @@ impl Config {
         });
         compare!(batcher: Batcher { max_operations, max_wait });
         compare!(operator: Operator { hosts, allow_public, socket, ready_needs_chains });
+        compare!(backup: Backup { every, keep, folder });
         compare!(insecure_http);
         compare!(cors: Cors { allowed_origins });
         compare!(sign_in: SignIn {

@@ -3,11 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `making.rs` | what a backup has, under load and with kills at each step; where none is made |
+//! | `scheduled.rs` | backups at regular times, and which of them are kept |
 //! | `verifying.rs` | damaged backups, each with its message |
 //! | `restoring.rs` | restores and their refusals; what a restored store has forgotten on purpose |
 
 mod making;
 mod restoring;
+mod scheduled;
 mod verifying;
 
 use std::collections::BTreeMap;
