@@ -30,6 +30,7 @@ use utoipa::OpenApi;
 use crate::backup::jobs::Backups;
 use crate::backup::make::{Original, time_text};
 use crate::backup::schedule::Schedule;
+use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
@@ -58,6 +59,9 @@ pub enum DaemonError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The data folder is a backup, or was not completed.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// The store or its ledger cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -188,6 +192,7 @@ impl Daemon {
     /// Opens the store, binds the addresses and starts the actors. When this returns, clients can
     /// connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
+        check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let store = open_store(config, random.as_ref())?;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Store, StoreError};
+use selfsame_storage::Store;
 
 use super::folder::{UnfinishedFolder, check_target, copy, digest, list, make_private};
 use super::manifest::{MANIFEST, Manifest};
@@ -82,16 +82,9 @@ pub fn make(original: &Original, target: &Path, now: UnixSeconds, stop: &AtomicB
     let path = folder.join(MANIFEST);
     let text = manifest.text().map_err(|error| at(&path)(error.into()))?;
     make_file(&path, &text).map_err(at(&path))?;
-    pass_manifest_fault_point()?;
+    fault_point!(BackupManifest);
     unfinished.finish()?;
     Ok(manifest)
-}
-
-/// Passes the fault point `backup.manifest`.
-fn pass_manifest_fault_point() -> Result<(), StoreError> {
-    #[cfg(feature = "fault-injection")]
-    selfsame_storage::faults::pass_blocking(selfsame_storage::faults::FaultPoint::BackupManifest)?;
-    Ok(())
 }
 
 /// A time as RFC 3339 text.

@@ -20,6 +20,15 @@
 //! A backup is complete when it has its manifest, which is written last, and its name, which it
 //! gets after that.
 
+/// Passes a fault point in code that may block. Expands to nothing without the feature
+/// `fault-injection`.
+macro_rules! fault_point {
+    ($point:ident) => {
+        #[cfg(feature = "fault-injection")]
+        selfsame_storage::faults::pass_blocking(selfsame_storage::faults::FaultPoint::$point)?;
+    };
+}
+
 mod folder;
 pub mod jobs;
 pub mod make;
@@ -74,6 +83,20 @@ pub enum BackupError {
     /// The daemon is stopping.
     #[error("the daemon stopped before the backup was complete")]
     Stopped,
+}
+
+/// Checks that a folder can be the data folder of a daemon: it is not a backup, and not what is
+/// left of an unfinished one. Using a backup as it is would change it, and go around what
+/// [`restore::restore`] makes sure of.
+pub fn check_data_folder(data: &Path) -> Result<(), BackupError> {
+    let refused = |problem: &str| Err(BackupError::Target { path: data.to_owned(), problem: problem.to_owned() });
+    if data.join(MANIFEST).exists() {
+        return refused("it is a backup; check it with `selfsame backup verify`, restore it with `selfsame restore`");
+    }
+    if data.as_os_str().to_string_lossy().trim_end_matches('/').ends_with(UNFINISHED) {
+        return refused("it is what is left of a backup or a restore that was not completed");
+    }
+    Ok(())
 }
 
 /// Names the file that an operating system's error is about.

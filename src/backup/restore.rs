@@ -135,7 +135,9 @@ pub fn restore(backup: &Path, data: &Path, statement: Statement, now: UnixSecond
     };
     let unfinished = UnfinishedFolder::make(data)?;
     copy_files(backup, &manifest, unfinished.path())?;
+    fault_point!(RestoreCopied);
     make_restored(&unfinished.path().join(STORE), &mark, now)?;
+    fault_point!(RestoreMarked);
     unfinished.finish()?;
     Ok(Restored { manifest, mark, is_new: true })
 }

@@ -8,6 +8,7 @@ use selfsame_protocol::operator::{Key, Revoke, Rotate};
 use selfsame_storage::Store;
 
 use super::error::CommandError;
+use crate::backup::check_data_folder;
 use crate::cli::Keys;
 use crate::daemon::store_folder;
 
@@ -36,6 +37,7 @@ pub async fn run(command: Keys) -> Result<ExitCode, CommandError> {
 /// Removes all keys from the store of a stopped daemon. A daemon does not start with keys that it
 /// cannot decrypt, so this is the way on when the encryption key is lost.
 fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool) -> Result<(), CommandError> {
+    check_data_folder(data)?;
     let store = Store::open_existing(&store_folder(data), CACHE)?;
     let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions, registry_key)?;
     match removed.is_empty() {

@@ -11,6 +11,7 @@ use selfsame_protocol::trace::{Trace, replay};
 use selfsame_storage::{Store, StoreError, fsck, rebuild};
 
 use super::error::CommandError;
+use crate::backup::check_data_folder;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 
@@ -49,6 +50,7 @@ fn run_replay(file: &Path) -> Result<bool, CommandError> {
 }
 
 fn run_fsck(data: &Path) -> Result<bool, CommandError> {
+    check_data_folder(data)?;
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
@@ -88,6 +90,7 @@ fn run_fsck(data: &Path) -> Result<bool, CommandError> {
 fn run_rebuild(data: &Path) -> Result<bool, CommandError> {
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+    check_data_folder(data)?;
     println!("rebuilding; the old store stays until the new one is complete");
     let report = rebuild(&store_folder(data), FSCK_CACHE, |height, last| {
         if height % BLOCKS_PER_LINE == 0 || height == last {

@@ -20,6 +20,8 @@ these were ended, because the backup does not know whether they were used or rev
 
 /// Runs the command.
 pub fn run(options: Restore) -> Result<ExitCode, CommandError> {
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let Restore { backup, data, clients_have_seen, accept_loss } = options;
     let statement = Statement { clients_have_seen, accepts_loss: accept_loss };
     let Restored { manifest, mark, is_new } = restore(&backup, &data, statement, SystemClock.unix_seconds())?;

@@ -120,6 +120,10 @@ fault_points! {
     CheckpointAfter = "checkpoint.after",
     /// The manifest of a backup is durable; the backup does not have its name yet.
     BackupManifest = "backup.manifest",
+    /// A restore has copied the files of the backup; the copy is not marked.
+    RestoreCopied = "restore.copied",
+    /// The copy is marked, and does not have its name yet.
+    RestoreMarked = "restore.marked",
     /// A rebuild has applied a block.
     RebuildBlock = "rebuild.block",
     /// A rebuilt store is durable and does not have its name yet.

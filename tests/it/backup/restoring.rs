@@ -205,6 +205,55 @@ async fn a_restored_daemon_seals_the_requests_that_waited() {
     daemon.kill();
 }
 
+/// A backup that is used as a data folder would be changed, and would not be confirmed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_not_used_as_a_data_folder() {
+    let workplace = BackupWorkplace::new();
+    let daemon = workplace.start("data");
+    workplace.back_up("data", "backup");
+    daemon.kill();
+    std::fs::create_dir(workplace.path("other.unfinished")).expect("a folder");
+    let made = contents(&workplace.path("backup"));
+    let expected = "it is a backup; check it with `selfsame backup verify`, restore it with `selfsame restore`";
+    assert!(refused_start(&workplace.path("backup"), &[]).await.contains(expected));
+    for command in [&["registry", "fsck"][..], &["registry", "rebuild"], &["keys", "revoke", "--all"]] {
+        workplace.expect_refused(&[command, &["--data", "@backup"]].concat(), expected);
+        let expected = "it is what is left of a backup or a restore that was not completed";
+        workplace.expect_refused(&[command, &["--data", "@other.unfinished"]].concat(), expected);
+        assert!(refused_start(&workplace.path("other.unfinished"), &[]).await.contains(expected));
+    }
+    assert_eq!(contents(&workplace.path("backup")), made);
+    assert_eq!(std::fs::read_dir(workplace.path("other.unfinished")).expect("a folder").count(), 0);
+}
+
+/// A restore that is killed leaves no data folder, and the next one begins again.
+#[cfg(feature = "fault-injection")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_was_killed_leaves_no_data_folder() {
+    let workplace = BackupWorkplace::new();
+    let http = reqwest::Client::new();
+    let daemon = workplace.start("data");
+    create(&http, &daemon, 0..1).await;
+    workplace.back_up("data", "backup");
+    daemon.kill();
+    let (backup, restored) = (workplace.text("backup"), workplace.text("restored"));
+    for point in ["restore.copied", "restore.marked"] {
+        let arguments = ["restore", &backup, "--data", &restored, "--clients-have-seen", "1"];
+        let plan = format!("{point}=return(crash)");
+        let (success, text) = crate::harness::run_with(&arguments, &[("FAILPOINTS", &plan)]);
+        assert!(!success, "{point}: {text}");
+        assert_eq!(workplace.names(), ["backup", "data", "restored.unfinished"], "{point}");
+        let message = refused_start(&workplace.path("restored.unfinished"), &[]).await;
+        assert!(message.contains("a restore that was not completed"), "{point}: {message}");
+        let (success, text) = crate::harness::run_with(&arguments, &[]);
+        assert!(success, "{point}: {text}");
+        let daemon = workplace.start("restored");
+        assert_eq!(height(&http, &daemon.indexer).await, 1);
+        daemon.kill();
+        std::fs::remove_dir_all(&restored).expect("removed");
+    }
+}
+
 /// A restore that was cut off leaves nothing under the data folder's name; the next one removes
 /// what is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
