@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::{BackupWorkplace, contents, expect_final, height, submit};
-use crate::harness::{DaemonProcess, operator_token};
+use crate::harness::operator_token;
 
 fn mode(path: &std::path::Path) -> u32 {
     std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -101,36 +101,37 @@ async fn a_backup_on_another_file_system_is_a_copy() {
 }
 
 /// What was acknowledged before a backup began is in it, while others write, and when the daemon is
-/// killed right after.
+/// killed between and after the backups.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_before_a_backup_is_in_it() {
     const BACKUPS: usize = 4;
     let workplace = BackupWorkplace::new();
     let http = reqwest::Client::new();
-    let daemon = workplace.start("data");
     let (next, acknowledged) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
-    let clients: Vec<_> = (0..8)
-        .map(|_| {
-            let (http, gateway) = (http.clone(), daemon.gateway.clone());
-            let (next, acknowledged) = (Arc::clone(&next), Arc::clone(&acknowledged));
-            tokio::spawn(async move {
-                while let Some(id) = submit(&http, &gateway, next.fetch_add(1, Ordering::Relaxed)).await {
-                    acknowledged.lock().await.push(id);
-                }
-            })
-        })
-        .collect();
     let mut expected = Vec::new();
     for number in 0..BACKUPS {
-        while acknowledged.lock().await.len() < 100 * (number + 1) {
+        let daemon = workplace.start("data");
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let (http, gateway) = (http.clone(), daemon.gateway.clone());
+                let (next, acknowledged) = (Arc::clone(&next), Arc::clone(&acknowledged));
+                tokio::spawn(async move {
+                    while let Some(id) = submit(&http, &gateway, next.fetch_add(1, Ordering::Relaxed)).await {
+                        acknowledged.lock().await.push(id);
+                    }
+                })
+            })
+            .collect();
+        let enough = acknowledged.lock().await.len() + 100;
+        while acknowledged.lock().await.len() < enough {
             tokio::task::yield_now().await;
         }
         expected.push(acknowledged.lock().await.clone());
         workplace.back_up("data", &format!("backup-{number}"));
-    }
-    daemon.kill();
-    for client in clients {
-        client.await.expect("the client does not panic");
+        daemon.kill();
+        for client in clients {
+            client.await.expect("the client does not panic");
+        }
     }
     let mut heights = Vec::new();
     for (number, expected) in expected.iter().enumerate() {
@@ -162,7 +163,7 @@ async fn a_backup_that_was_cut_off_is_removed_by_the_next_one() {
     let steps = [("checkpoint.before", true), ("checkpoint.after", true), ("backup.manifest", false)];
     for (number, (point, lacks_manifest)) in steps.into_iter().enumerate() {
         let plan = format!("{point}=return(crash)");
-        let daemon = DaemonProcess::start(&workplace.path("data"), &[], &[("FAILPOINTS", &plan)]);
+        let daemon = crate::harness::DaemonProcess::start(&workplace.path("data"), &[], &[("FAILPOINTS", &plan)]);
         let request_id = submit(&http, &daemon.gateway, number as u64).await.expect("accepted");
         expect_final(&http, &daemon.gateway, &request_id).await;
         let (status, text) = workplace.run(&["backup", "@backup", "--data", "@data"]);
@@ -190,7 +191,7 @@ async fn a_backup_that_was_cut_off_is_removed_by_the_next_one() {
 async fn a_backup_that_fails_leaves_nothing_and_is_counted() {
     let workplace = BackupWorkplace::new();
     let variables = [("FAILPOINTS", "checkpoint.after=1*return(error)->1*return(panic)->off")];
-    let daemon = DaemonProcess::start(&workplace.path("data"), &[], &variables);
+    let daemon = crate::harness::DaemonProcess::start(&workplace.path("data"), &[], &variables);
     let command = ["backup", "@backup", "--data", "@data"];
     workplace.expect_refused(&command, "the backup was not made: a fault was injected at checkpoint.after");
     assert_eq!(workplace.names(), ["data"]);

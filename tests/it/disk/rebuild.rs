@@ -8,7 +8,7 @@ use selfsame_storage::Store;
 use tempfile::TempDir;
 
 use super::{DiskTestDaemon, assert_sound, copy, flip, fsck, store_files};
-use crate::harness::{folder, refused_start, run, run_with};
+use crate::harness::{folder, run};
 
 const ACCOUNTS: u64 = 12;
 
@@ -79,6 +79,8 @@ async fn a_rebuild_mends_the_store_or_says_that_it_needs_a_backup() {
 #[cfg(feature = "fault-injection")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rebuild_that_was_killed_begins_again() {
+    use crate::harness::{refused_start, run_with};
+
     let (lived, request_ids) = data_with_accounts().await;
     for plan in ["rebuild.block=3*off->return(crash)", "rebuild.swap=return(crash)"] {
         let copied = copy(lived.path());
