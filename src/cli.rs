@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use selfsame_protocol::verification::LegacyIdentifier;
 
+use crate::backup::restore::SeenBlock;
 use crate::operator_client::OperatorOptions;
 use crate::prepared::ConfigSource;
 
@@ -52,6 +53,11 @@ pub enum Command {
         #[command(flatten)]
         options: OperatorOptions,
     },
+    /// Make a backup of a running daemon, or check one
+    #[command(args_conflicts_with_subcommands = true)]
+    Backup(Backup),
+    /// Make a data folder from a backup
+    Restore(Restore),
     /// How a running daemon is doing; exit status 1 when it is not ready
     Status {
         /// Print JSON
@@ -136,6 +142,13 @@ pub enum Registry {
         #[arg(long)]
         json: bool,
     },
+    /// Make accounts, tree, roots and everything else that follows from the blocks of a stopped
+    /// store again, from the blocks
+    Rebuild {
+        /// Data folder: the store and the operator's token
+        #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
+        data: PathBuf,
+    },
     /// Compare two signed heads, as GET /head of the gateway answers; exit status 1 if they prove
     /// that the registry has two histories, 2 if they cannot be compared
     CompareHeads {
@@ -147,6 +160,61 @@ pub enum Registry {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `selfsame backup`.
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// Another thing to do than to make a backup.
+    #[command(subcommand)]
+    pub command: Option<BackupCommand>,
+    /// The folder that the daemon makes the backup in: a folder of the daemon's machine, missing or
+    /// empty, best on another disk; a relative path counts from here
+    #[arg(value_name = "DIR", required = true)]
+    pub folder: Option<PathBuf>,
+    /// Address of the operator interface, and the folder of its token
+    #[command(flatten)]
+    pub options: OperatorOptions,
+}
+
+/// What else there is to do with backups.
+#[derive(Debug, Subcommand)]
+pub enum BackupCommand {
+    /// Compare a backup with its manifest, and read its store; exit status 1 if anything differs.
+    /// Changes nothing, and needs no running daemon
+    Verify {
+        /// The backup's folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Also rebuild accounts, tree and roots from the blocks of the backup and compare, as
+        /// `registry fsck` does
+        #[arg(long)]
+        deep: bool,
+        /// For --deep: where a second store is made, as large as the first, and removed; by default
+        /// the folder that the backup is in
+        #[arg(long, value_name = "DIR", requires = "deep")]
+        scratch: Option<PathBuf>,
+    },
+}
+
+/// `selfsame restore`.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The backup's folder
+    #[arg(value_name = "DIR")]
+    pub backup: PathBuf,
+    /// The new data folder, missing or empty; or one that was restored from the same backup, to
+    /// confirm it
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Height or hash of the last block that clients have seen: the daemon does not start before
+    /// this is said
+    #[arg(long, value_name = "HEIGHT")]
+    pub clients_have_seen: Option<SeenBlock>,
+    /// Restore even when clients have seen blocks that the backup lacks: leaf indexes are given out
+    /// again, removed authenticators are valid again, nullifiers are accepted again
+    #[arg(long, requires = "clients_have_seen")]
+    pub accept_loss: bool,
 }
 
 /// `selfsame roots`.

@@ -12,23 +12,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hyper::header::HeaderValue;
 use selfsame_actors::{
     AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
     Settings, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::operator::{Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{Restored, Simulation, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Store, StoreError};
+use selfsame_storage::{EmbeddedLedger, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 
+use crate::backup::jobs::Backups;
+use crate::backup::make::{Original, time_text};
+use crate::backup::schedule::Schedule;
+use crate::backup::{BackupError, check_data_folder};
 use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
@@ -60,6 +66,9 @@ pub enum DaemonError {
         /// The operating system's error.
         error: io::Error,
     },
+    /// The data folder is a backup, or was not completed.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// The store or its ledger cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -101,6 +110,9 @@ pub struct Daemon {
     shutdown: ShutdownTrigger,
     reloading: Reloading,
     reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
+    backups: Arc<Backups>,
+    /// The scheduled backups, if there are any; they end with the shutdown.
+    scheduled_backups: Option<BoxFuture<'static, ()>>,
 }
 
 /// The settings that can change while the daemon runs.
@@ -216,9 +228,11 @@ impl Daemon {
         random: Arc<dyn Random>,
     ) -> Result<Self, DaemonError> {
         let Prepared { tls, keys, key_cipher, chains: followed } = prepared;
+        check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
         let store = open_store(config, random.as_ref())?;
+        let restored = store.restoration()?.as_ref().map(restored);
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
@@ -235,12 +249,18 @@ impl Daemon {
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
+        let original = Original { store: store.clone(), data: config.data_dir.clone() };
+        let domain = store.domain();
+        let backups = Arc::new(Backups::new(original, Arc::clone(&clock)));
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let reloading = Reloading::new(config, &service, simulator_seed, certificate, clock.unix_seconds());
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
+        let schedule = backup_schedule(config, domain);
+        let scheduled_backups = schedule
+            .map(|schedule| schedule.run(Arc::clone(&backups), Arc::clone(&clock), when_shutdown.clone()).boxed());
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -252,10 +272,13 @@ impl Daemon {
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
             reloads,
             reload_status: reloading.status.clone(),
+            backups: Arc::clone(&backups),
+            restored,
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
-        Ok(Self { service, servers, addresses, shutdown, reloading, reload_requests: Some(reload_requests) })
+        let reload_requests = Some(reload_requests);
+        Ok(Self { service, servers, addresses, shutdown, reloading, reload_requests, backups, scheduled_backups })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -296,16 +319,19 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, reload_requests, .. } = self;
+        let Self { service, servers, shutdown, reloading, reload_requests, backups, scheduled_backups, .. } = self;
         drop((reloading, reload_requests));
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
         }
+        if let Some(scheduled_backups) = scheduled_backups {
+            serving.spawn(scheduled_backups);
+        }
         let outcome = tokio::select! {
             () = stop => Ok(()),
             error = service.failed() => Err(error.into()),
-            // A server ends before the shutdown only when it panics.
+            // A server, and the schedule of backups, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
         shutdown.trigger();
@@ -314,6 +340,8 @@ impl Daemon {
                 tracing::error!(%error, "a server ended abnormally");
             }
         }
+        // A backup holds the store.
+        backups.stop().await;
         match Arc::try_unwrap(service) {
             Ok(service) => service.stop().await,
             // A handler that outlived the grace time still holds the service and may read the
@@ -355,6 +383,24 @@ fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError>
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
     }
     Ok(store)
+}
+
+/// When backups are made; `None` when the configuration does not say it.
+fn backup_schedule(config: &Config, domain: RegistryDomain) -> Option<Schedule> {
+    let section = &config.backup;
+    let (every, folder) = (section.every?, section.folder.as_ref()?);
+    // The path of an existing folder can be made absolute; another one is refused at each backup.
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+    Some(Schedule { every, keep: section.keep, folder, domain })
+}
+
+/// What `/status` says about a restored store; also logged.
+fn restored(mark: &Restoration) -> Restored {
+    let Restoration { height, block_hash, backup_made_at, restored_at, confirmation, .. } = *mark;
+    let is_loss_accepted = confirmation.is_some_and(|confirmation| confirmation.is_loss_accepted);
+    let (backup_made_at, restored_at) = (time_text(backup_made_at), time_text(restored_at));
+    tracing::warn!(height, %block_hash, backup_made_at, restored_at, is_loss_accepted, "the store was restored from a backup");
+    Restored { height, block_hash, backup_made_at, restored_at, is_loss_accepted }
 }
 
 /// The seed of the simulator's secrets; `None` when no verification key is the simulator's.

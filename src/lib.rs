@@ -3,6 +3,7 @@
 //! [`daemon::Daemon`] starts the parts and serves the interfaces. [`interface::Interface`] lists
 //! the interfaces; each has a folder with a file for each endpoint.
 
+pub mod backup;
 pub mod chain;
 pub mod chains;
 pub mod cli;

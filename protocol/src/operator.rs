@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::U256;
 use crate::commitment::PublicKey;
 use crate::number;
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
+use crate::{B256, U256};
 
 /// Name of the file in the data folder that holds the operator token. Every call needs it but those
 /// for probes, `GET /metrics`, `GET /simulator` and the page.
@@ -205,4 +205,73 @@ pub struct Key {
     pub state: String,
     /// The time since when the key is published (RFC 3339).
     pub published_at: String,
+}
+
+/// The body of `POST /backups`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewBackup {
+    /// The folder that the backup is made in: an absolute path on the daemon's machine, of a folder
+    /// that is missing or empty.
+    pub folder: String,
+}
+
+/// A backup, in the answers of `/backups`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// Its number since the start of the daemon, from 1 on.
+    pub id: u64,
+    /// Its folder, on the daemon's machine.
+    pub folder: String,
+    /// `operator` or `schedule`.
+    pub begun_by: String,
+    /// When it was begun (RFC 3339). Everything that was acknowledged before is in it.
+    pub begun_at: String,
+    /// How far it is.
+    pub state: BackupState,
+    /// Why it failed; null otherwise.
+    pub message: Option<String>,
+    /// What it has; null while it is not complete.
+    pub content: Option<BackupContent>,
+}
+
+/// How far a backup is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackupState {
+    /// It is being made.
+    Running,
+    /// It is complete and durable.
+    Complete,
+    /// It could not be made; nothing of it is left.
+    Failed,
+}
+
+/// What a complete backup has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupContent {
+    /// Height of its last block; 0 when it has none.
+    pub ledger_height: u64,
+    /// Hash of that block; zeros when there is none.
+    pub last_block_hash: B256,
+    /// Number of files besides the manifest.
+    pub files: u64,
+    /// The sum of their lengths, in bytes.
+    pub size: u64,
+    /// How long it took to make, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// That the store of a daemon was restored from a backup, in the answer of `/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// Height of the last block of the backup.
+    pub height: u64,
+    /// Hash of that block.
+    pub block_hash: B256,
+    /// When the backup was made (RFC 3339).
+    pub backup_made_at: String,
+    /// When the store was restored (RFC 3339).
+    pub restored_at: String,
+    /// Whether the operator has accepted that blocks which clients have seen are lost.
+    pub is_loss_accepted: bool,
 }

@@ -16,6 +16,7 @@ use selfsame_actors::{ServiceError, SigningError};
 use selfsame_storage::StoreError;
 
 use super::output::OutputError;
+use crate::backup::BackupError;
 use crate::chains::ChainSetupError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
@@ -69,7 +70,9 @@ fn of_wallet(_: &(dyn Error + 'static)) -> u8 {
 
 fn of_daemon(error: &DaemonError) -> u8 {
     match error {
-        DaemonError::Prepare(_) => CONFIGURATION,
+        // The configured data folder is a backup.
+        DaemonError::Prepare(_) | DaemonError::Backup(BackupError::Target { .. }) => CONFIGURATION,
+        DaemonError::Backup(_) => FAILURE,
         DaemonError::Store(error) => of_store(error),
         DaemonError::Service(error) => of_service(error),
         DaemonError::Socket(error) => of_socket(error),
@@ -90,6 +93,10 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Empty { .. }
         | StoreError::Damaged { .. }
         | StoreError::Missing { .. }
+        | StoreError::Gap { .. }
+        | StoreError::RebuildInterrupted { .. }
+        | StoreError::NotRebuildable { .. }
+        | StoreError::Unconfirmed { .. }
         | StoreError::SchemaVersion { .. }
         | StoreError::UnfitBlock { .. }
         | StoreError::StaleCommit { .. }

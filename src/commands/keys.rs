@@ -9,6 +9,7 @@ use selfsame_storage::Store;
 
 use super::error::CommandError;
 use super::output::Output;
+use crate::backup::check_data_folder;
 use crate::cli::Keys;
 use crate::daemon::store_folder;
 
@@ -41,6 +42,7 @@ pub async fn run(command: Keys, out: &mut Output) -> Result<ExitCode, CommandErr
 /// Removes all keys from the store of a stopped daemon. A daemon does not start with keys that it
 /// cannot decrypt, so this is the way on when the encryption key is lost.
 fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool, out: &mut Output) -> Result<(), CommandError> {
+    check_data_folder(data)?;
     let store = Store::open_existing(&store_folder(data), CACHE)?;
     let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions, registry_key)?;
     match removed.is_empty() {

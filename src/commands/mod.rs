@@ -1,6 +1,7 @@
 //! The commands of `selfsame`.
 
 mod app;
+mod backup;
 mod chain;
 mod chain_check;
 mod config;
@@ -11,6 +12,7 @@ mod keys;
 mod output;
 mod registry;
 mod reload;
+mod restore;
 mod roots;
 mod serve;
 mod status;
@@ -59,6 +61,8 @@ fn run(arguments: Arguments, out: &mut Output) -> Result<ExitCode, CommandError>
         Command::Roots(command) => block_on(roots::run(command, out)),
         Command::Keys(command) => block_on(keys::run(command, out)),
         Command::Reload { json, options } => block_on(reload::run(json, options, out)),
+        Command::Backup(command) => backup::run(command, out),
+        Command::Restore(options) => restore::run(options, out),
         Command::Status { json, options } => block_on(status::run(json, options, out)),
         Command::Completions { shell } => help::print_completions(shell, out),
         Command::Man { folder } => help::write_man_pages(&folder),

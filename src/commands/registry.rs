@@ -1,4 +1,4 @@
-//! `selfsame registry replay`, `selfsame registry fsck` and `selfsame registry compare-heads`.
+//! `selfsame registry replay`, `fsck`, `rebuild` and `compare-heads`.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,16 +8,20 @@ use std::process::ExitCode;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
-use selfsame_storage::{FsckReport, Store, StoreError, fsck};
+use selfsame_storage::{FsckReport, Store, StoreError, fsck, rebuild};
 use serde_json::{Value, json};
 
 use super::error::CommandError;
 use super::output::Output;
+use crate::backup::check_data_folder;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
 
 /// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
+
+/// Blocks from one line of a rebuild's progress to the next.
+const BLOCKS_PER_LINE: u64 = 1000;
 
 /// The longest file of a signed head, in bytes.
 const MAX_HEAD: u64 = 64 * 1024;
@@ -30,6 +34,7 @@ pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError
     let is_good = match command {
         Registry::Replay { file, json } => run_replay(&file, json, out)?,
         Registry::Fsck { data, json } => run_fsck(&data, json, out)?,
+        Registry::Rebuild { data } => run_rebuild(&data, out)?,
         Registry::CompareHeads { first, second, json } => return run_compare_heads(&first, &second, json, out),
     };
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -52,6 +57,7 @@ fn run_replay(file: &Path, json: bool, out: &mut Output) -> Result<bool, Command
 }
 
 fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
+    check_data_folder(data)?;
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
@@ -77,6 +83,13 @@ fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandEr
     for finding in &report.findings {
         writeln!(out, "{finding}")?;
     }
+    if !report.findings.is_empty() {
+        writeln!(
+            out,
+            "`selfsame registry rebuild` mends what follows from the blocks; for anything else restore a backup with \
+             `selfsame restore`"
+        )?;
+    }
     writeln!(
         out,
         "{} blocks, {} applied with {} operations, {} accounts, {} requests queued, {} findings",
@@ -97,6 +110,25 @@ fn fsck_json(report: &FsckReport) -> Value {
         "blocks": blocks, "applied": applied, "operations": operations, "accounts": accounts, "queued": queued,
         "findings": findings,
     })
+}
+
+fn run_rebuild(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
+    check_data_folder(data)?;
+    writeln!(out, "rebuilding; the old store stays until the new one is complete")?;
+    let report = rebuild(&store_folder(data), FSCK_CACHE, |height, last| {
+        if height % BLOCKS_PER_LINE == 0 || height == last {
+            // A reader that wants no more does not stop the rebuild.
+            let _ = writeln!(out, "block {height} of {last}");
+        }
+    })?;
+    writeln!(
+        out,
+        "{} blocks with {} operations, {} accounts, {} requests queued; the store is rebuilt",
+        report.blocks, report.operations, report.accounts, report.queued
+    )?;
+    Ok(true)
 }
 
 /// Prints what two heads say about each other.

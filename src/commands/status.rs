@@ -18,7 +18,8 @@ pub async fn run(json: bool, options: OperatorOptions, out: &mut Output) -> Resu
     Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The printed text: readiness, the numbers of registry and verifier, a line for each actor.
+/// The printed text: readiness, the numbers of registry and verifier, the last backup, a line for
+/// each actor.
 fn text(status: &Value) -> String {
     let mut lines = Vec::new();
     let reasons: Vec<&str> = status["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -28,6 +29,11 @@ fn text(status: &Value) -> String {
         for (name, value) in status[part].as_object().into_iter().flatten() {
             lines.push(format!("  {:<24}{value}", name.replace('_', " ")));
         }
+    }
+    if let Some(backup) = status["backups"].as_array().and_then(|backups| backups.last()) {
+        let text = |name: &str| backup[name].as_str().unwrap_or_default().to_owned();
+        lines.push(format!("last backup\n  {} of {} in {}", text("state"), text("begun_at"), text("folder")));
+        lines.extend(backup["message"].as_str().map(|message| format!("  {message}")));
     }
     lines.push("actors".to_owned());
     for actor in status["actors"].as_array().into_iter().flatten() {
@@ -51,10 +57,14 @@ mod tests {
     fn the_status_is_rendered_as_text() {
         let status = json!({
             "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
+            "backups": [
+                {"state": "complete", "begun_at": "2027-01-01T00:00:00Z", "folder": "/b/1", "message": null},
+                {"state": "failed", "begun_at": "2027-01-01T01:00:00Z", "folder": "/b/2", "message": "the disk is full"},
+            ],
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
             "reload": {"outcome": "refused", "time": "2026-07-01T00:00:00Z", "problems": ["x"]},
         });
-        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\nconfiguration last read again 2026-07-01T00:00:00Z: refused\n";
+        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nlast backup\n  failed of 2027-01-01T01:00:00Z in /b/2\n  the disk is full\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\nconfiguration last read again 2026-07-01T00:00:00Z: refused\n";
         assert_eq!(text(&status), expected);
     }
 }

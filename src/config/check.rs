@@ -75,6 +75,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
+        ("backup.keep", Some(config.backup.keep), 10_000),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]
@@ -107,6 +108,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
+        ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
         ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
         ("sign_in.session_lifetime", sign_in.session_lifetime, SECOND, TEN_YEARS),
@@ -215,6 +217,10 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
             config.registry.create_account == CreateAccount::Token
                 && config.registry.create_account_token_hash.is_none(),
             invalid_setting("registry.create_account_token_hash", "is missing; create_account = \"token\" needs it"),
+        ),
+        (
+            config.backup.every.is_some() && config.backup.folder.is_none(),
+            invalid_setting("backup.folder", "is missing; backup.every needs it: a folder that exists, best on another disk"),
         ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]

@@ -236,6 +236,25 @@ pub struct Log {
     pub format: LogFormat,
 }
 
+/// `[backup]`: backups at regular times.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Backup {
+    /// Time from one backup to the next; `None` makes none.
+    #[serde(deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    pub every: Option<Duration>,
+    /// How many are kept.
+    pub keep: usize,
+    /// The folder that they are made in.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for Backup {
+    fn default() -> Self {
+        Self { every: None, keep: 7, folder: None }
+    }
+}
+
 /// `[cors]`: the origins from which browsers may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]

@@ -42,6 +42,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[operator]`.
     pub operator: Operator,
+    /// `[backup]`.
+    pub backup: Backup,
     /// Whether clients on other machines may be served plain HTTP.
     pub insecure_http: bool,
     /// `[log]`.
@@ -78,6 +80,7 @@ impl Default for Config {
             batcher: Batcher::default(),
             limits: Limits::default(),
             operator: Operator::default(),
+            backup: Backup::default(),
             insecure_http: false,
             log: Log::default(),
             cors: Cors::default(),
@@ -204,6 +207,7 @@ impl Config {
         });
         compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
         compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains });
+        compare!(needs_restart, backup: Backup { every, keep, folder });
         compare!(needs_restart, insecure_http);
         compare!(needs_restart, log: Log { format });
         compare!(needs_restart, sign_in: SignIn {

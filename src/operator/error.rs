@@ -5,8 +5,11 @@ use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::SignInError;
 use selfsame_protocol::json::BodyError;
 use selfsame_protocol::sign_in::records::{KeyTooYoung, UnknownKey};
+use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
 
+use crate::backup::BackupError;
+use crate::backup::jobs::BeginError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the operator interface.
@@ -65,6 +68,15 @@ pub enum OperatorError {
     /// The daemon is stopping, or the process that it is a part of reads no configuration.
     #[error("the configuration is not read again: the daemon is stopping, or is part of another program")]
     NoReload,
+    /// A backup cannot be begun.
+    #[error(transparent)]
+    Backup(#[from] BeginError),
+    /// The daemon does not know the backup.
+    #[error("the daemon knows no backup {id}; it forgets them when it is restarted")]
+    UnknownBackup {
+        /// The id in the path.
+        id: String,
+    },
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
@@ -84,6 +96,8 @@ impl InterfaceError for OperatorError {
             Self::OtherHost { .. } => "the host is another name".to_owned(),
             Self::Body(error) => error.reason(),
             Self::Field { name, .. } => format!("{name} is not valid"),
+            Self::Backup(_) => "the backup cannot be begun".to_owned(),
+            Self::UnknownBackup { .. } => "no backup has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
             other @ (Self::OtherOrigin
             | Self::KeyTooYoung(_)
@@ -110,8 +124,21 @@ impl InterfaceError for OperatorError {
             Self::Body(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
             }
-            Self::NoSimulator | Self::UnknownRoot { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
             Self::NoReload => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::Backup(BeginError::Busy(_)) => answer(StatusCode::CONFLICT, "conflict"),
+            Self::Backup(BeginError::Refused(BackupError::Target { .. } | BackupError::File { .. })) => {
+                answer(StatusCode::BAD_REQUEST, "bad_request")
+            }
+            Self::Backup(BeginError::Refused(BackupError::Stopped)) => {
+                ErrorCodes::OPERATOR.respond(&Rejection::Unavailable { retry_after: RetryAfter::SOON })
+            }
+            Self::Backup(BeginError::Refused(error)) => {
+                tracing::error!(%error, "a backup cannot be begun");
+                ErrorCodes::OPERATOR.respond(&Rejection::Internal)
+            }
+            Self::NoSimulator | Self::UnknownRoot { .. } | Self::UnknownBackup { .. } => {
+                answer(StatusCode::NOT_FOUND, "not_found")
+            }
             Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
                 answer(StatusCode::FORBIDDEN, "forbidden")
             }

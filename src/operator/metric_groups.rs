@@ -8,6 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{RegistryStatistics, Service, SignInStatistics, VerifierStatistics};
 
+use crate::backup::jobs::BackupStatistics;
 use crate::http::Metrics;
 use crate::interface::Interface;
 
@@ -124,6 +125,49 @@ impl SignInMetrics {
     pub fn set(&self, statistics: &SignInStatistics) {
         let counted = statistics.unprotected_code_requests;
         self.unprotected_code_requests.inner().fetch_max(counted, Ordering::Relaxed);
+    }
+}
+
+/// The numbers of the backups.
+pub struct BackupMetrics {
+    made: Counter,
+    failed: Counter,
+    last_time: Gauge<u64, AtomicU64>,
+    last_duration: Gauge<f64, AtomicU64>,
+    last_size: Gauge<u64, AtomicU64>,
+}
+
+impl BackupMetrics {
+    /// Makes the metrics and names them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let registry = registry.sub_registry_with_prefix("selfsame_backup");
+        let metrics = Self {
+            made: Counter::default(),
+            failed: Counter::default(),
+            last_time: Gauge::default(),
+            last_duration: Gauge::default(),
+            last_size: Gauge::default(),
+        };
+        registry.register("made", "Backups that were made", metrics.made.clone());
+        registry.register("failed", "Backups that could not be made", metrics.failed.clone());
+        let help = "When the last good backup since the start was begun; 0 before the first";
+        registry.register("last_timestamp_seconds", help, metrics.last_time.clone());
+        let help = "How long the last good backup took to make";
+        registry.register("last_duration_seconds", help, metrics.last_duration.clone());
+        let help = "Length of all files of the last good backup";
+        registry.register("last_size_bytes", help, metrics.last_size.clone());
+        metrics
+    }
+
+    /// Takes over the present numbers.
+    pub fn set(&self, statistics: &BackupStatistics) {
+        self.made.inner().fetch_max(statistics.made, Ordering::Relaxed);
+        self.failed.inner().fetch_max(statistics.failed, Ordering::Relaxed);
+        if let Some((begun_at, took, size)) = statistics.last {
+            self.last_time.set(begun_at.0);
+            self.last_duration.set(took.as_secs_f64());
+            self.last_size.set(size);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub async fn metrics(operator: Arc<Operator>, _: Request) -> Result<Response, Op
     operator.sign_in_metrics.set(&operator.service.sign_in().statistics());
     operator.source_limit_metrics.set(&operator.service);
     operator.chain_metrics.set(&operator.service.chain().status(operator.clock.unix_seconds()));
+    operator.backup_metrics.set(&operator.backups.statistics());
     let mut text = String::new();
     encode(&mut text, &operator.metrics)?;
     Ok(content(StatusCode::OK, CONTENT_TYPE, text))

@@ -10,12 +10,14 @@
 //! | `roots.rs` | `GET` and `POST /roots` |
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
 //! | `reload.rs` | `POST /reload` |
+//! | `backups.rs` | `GET` and `POST /backups`, `GET /backups/{id}` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
 
 mod access;
 mod actors;
+mod backups;
 mod chain_metrics;
 mod error;
 mod keys;
@@ -67,6 +69,10 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .audited("key_revoked")
         .route(Method::POST, "/reload", with_token(reload::reload))
         .audited("configuration_reloaded")
+        .route(Method::GET, "/backups", with_token(backups::list))
+        .route(Method::POST, "/backups", with_token(backups::begin))
+        .audited("backup_begun")
+        .route_within(backups::TIME_LIMIT, Method::GET, "/backups/{id}", with_token(backups::one))
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

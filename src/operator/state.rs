@@ -6,14 +6,15 @@ use arc_swap::ArcSwapOption;
 use hyper::header::AUTHORIZATION;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
-use selfsame_protocol::operator::Simulation;
+use selfsame_protocol::operator::{Restored, Simulation};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::chain_metrics::{ChainMetrics, FollowedNode};
 use super::error::OperatorError;
-use super::metric_groups::{RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
+use super::metric_groups::{BackupMetrics, RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
 use super::reload_status::{ReloadRequests, ReloadStatus};
+use crate::backup::jobs::Backups;
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
@@ -38,6 +39,10 @@ pub struct Setup {
     pub reloads: ReloadRequests,
     /// What came of the last one.
     pub reload_status: ReloadStatus,
+    /// The daemon's backups.
+    pub backups: Arc<Backups>,
+    /// That the store was restored from a backup; `None` when it was not.
+    pub restored: Option<Restored>,
 }
 
 /// What the operator's handlers share.
@@ -62,6 +67,10 @@ pub struct Operator {
     pub reloads: ReloadRequests,
     /// What came of the last one.
     pub reload_status: ReloadStatus,
+    /// The daemon's backups.
+    pub backups: Arc<Backups>,
+    /// That the store was restored from a backup; `None` when it was not.
+    pub restored: Option<Restored>,
     /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
     /// it is called.
     pub metrics: Registry,
@@ -71,6 +80,8 @@ pub struct Operator {
     pub verifier_metrics: VerifierMetrics,
     /// The part of `metrics` about sign-in.
     pub sign_in_metrics: SignInMetrics,
+    /// The part of `metrics` about backups.
+    pub backup_metrics: BackupMetrics,
     /// The part of `metrics` about limits of one source.
     pub source_limit_metrics: SourceLimitMetrics,
     /// The part of `metrics` about what is followed from chains.
@@ -81,11 +92,12 @@ impl Operator {
     /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
-        let Setup { nodes, reloads, reload_status, .. } = setup;
+        let Setup { nodes, reloads, reload_status, backups, restored, .. } = setup;
         reload_status.register(&mut metrics);
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
         let sign_in_metrics = SignInMetrics::register(&mut metrics);
+        let backup_metrics = BackupMetrics::register(&mut metrics);
         let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
         let chain_metrics = ChainMetrics::register(&mut metrics, nodes);
         let token_hash = Sha256::digest(token).into();
@@ -99,10 +111,13 @@ impl Operator {
             ready_needs_chains,
             reloads,
             reload_status,
+            backups,
+            restored,
             metrics,
             registry_metrics,
             verifier_metrics,
             sign_in_metrics,
+            backup_metrics,
             source_limit_metrics,
             chain_metrics,
         }

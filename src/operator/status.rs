@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
-use selfsame_protocol::operator::ReloadReport;
+use selfsame_protocol::operator::{Backup, ReloadReport, Restored};
 use serde::Serialize;
 
 use super::actors::{Actor, all_actors};
@@ -23,6 +23,10 @@ struct Status {
     verifier: VerifierStatistics,
     /// What is followed from chains; empty when nothing is.
     chains: Vec<ChainStatus>,
+    /// The last backups since the start, the newest last.
+    backups: Vec<Backup>,
+    /// That the store was restored from a backup; null when it was not.
+    restored: Option<Restored>,
     actors: Vec<Actor>,
     /// What came of the last reload of the configuration; null before the first one.
     reload: Option<ReloadReport>,
@@ -39,6 +43,8 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         registry: operator.service.registry().statistics(),
         verifier: operator.service.verification().statistics(),
         chains: operator.service.chain().status(operator.clock.unix_seconds()),
+        backups: operator.backups.known(),
+        restored: operator.restored.clone(),
         actors: all_actors(&operator),
         reload: operator.reload_status.last().as_deref().cloned(),
     };

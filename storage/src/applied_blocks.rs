@@ -40,6 +40,40 @@ impl BlockWriter {
     /// [`StoreError::StaleCommit`] when another block was committed after the effects were
     /// computed.
     pub fn commit(&self, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
+        let mut changes = Changes::default();
+        self.finish_requests(&mut changes, block, effects)?;
+        self.commit_with(changes, effects)
+    }
+
+    /// Commits a block that was applied before, in a store whose accounts, addresses, tree, roots
+    /// and results end before it, with further changes. Of its requests, only those that have a
+    /// record get a final state: the records of the others have expired.
+    pub(crate) fn commit_again(
+        &self,
+        block: &Block,
+        effects: &BlockEffects,
+        mut changes: Changes,
+    ) -> Result<(), StoreError> {
+        let mut last_sequence = self.store.finished_sequence()?;
+        for (position, entry) in block.entries.iter().enumerate() {
+            let Some(record) = self.store.request(&entry.request_id)? else { continue };
+            let state = final_state(effects, position);
+            if record.sequence != 0 {
+                changes.delete(&family::QUEUE, &record.sequence);
+            }
+            last_sequence = last_sequence.max(record.sequence);
+            let record = RequestRecord { kind: entry.operation.kind(), final_state: Some(state), ..record };
+            changes.put(&family::REQUESTS, &entry.request_id, &record);
+            changes.put(&family::FINAL_REQUESTS, &(effects.tip.seal.time, entry.request_id), &());
+        }
+        if last_sequence > 0 {
+            changes.put(&family::FINISHED_SEQUENCE, &(), &last_sequence);
+        }
+        self.commit_with(changes, effects)
+    }
+
+    /// Commits the effects of a block and further changes.
+    fn commit_with(&self, mut changes: Changes, effects: &BlockEffects) -> Result<(), StoreError> {
         let _one_at_a_time = self.store.block_commit().lock().unwrap_or_else(PoisonError::into_inner);
         let applied: AppliedTip = self.store.database().get(&family::APPLIED, &())?.unwrap_or_default();
         let seal = effects.tip.seal;
@@ -48,7 +82,6 @@ impl BlockWriter {
             let (height, applied) = (seal.height, applied.tip.seal.height);
             return Err(StoreError::StaleCommit { height, computed_on: height - 1, applied });
         }
-        let mut changes = Changes::default();
         for (leaf_index, account) in &effects.accounts {
             changes.put(&family::ACCOUNTS, leaf_index, account);
         }
@@ -62,7 +95,6 @@ impl BlockWriter {
             changes.put(&family::TREE_PAGES, id, page);
         }
         put_roots(&mut changes, &applied.tip, &effects.tip);
-        self.finish_requests(&mut changes, block, effects)?;
         let result = AppliedBlock { result: effects.result.clone(), outcomes: effects.outcomes.clone() };
         changes.put(&family::RESULTS, &seal.height, &result);
         let tip = AppliedTip { tip: effects.tip, next_leaf_index: effects.next_leaf_index };
@@ -78,7 +110,7 @@ impl BlockWriter {
     fn finish_requests(&self, changes: &mut Changes, block: &Block, effects: &BlockEffects) -> Result<(), StoreError> {
         let seal = &effects.tip.seal;
         let mut last_sequence = 0;
-        for (position, (entry, outcome)) in block.entries.iter().zip(&effects.outcomes).enumerate() {
+        for (position, entry) in block.entries.iter().enumerate() {
             // A block that came from elsewhere may carry requests that were never admitted here.
             let sequence = self.store.request(&entry.request_id)?.map_or(0, |record| record.sequence);
             last_sequence = last_sequence.max(sequence);
@@ -88,10 +120,8 @@ impl BlockWriter {
             for lock in entry.operation.locks() {
                 changes.delete(&family::LOCKS, &lock);
             }
-            let message = effects.messages.get(&position).cloned().unwrap_or_default();
-            let final_state =
-                FinalState { height: seal.height, block_hash: seal.hash, outcome: outcome.clone(), message };
-            let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: Some(final_state) };
+            let final_state = Some(final_state(effects, position));
+            let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state };
             changes.put(&family::REQUESTS, &entry.request_id, &record);
             changes.put(&family::FINAL_REQUESTS, &(seal.time, entry.request_id), &());
         }
@@ -100,6 +130,13 @@ impl BlockWriter {
         }
         Ok(())
     }
+}
+
+/// How the request at a position of a block ended.
+fn final_state(effects: &BlockEffects, position: usize) -> FinalState {
+    let seal = &effects.tip.seal;
+    let message = effects.messages.get(&position).cloned().unwrap_or_default();
+    FinalState { height: seal.height, block_hash: seal.hash, outcome: effects.outcomes[position].clone(), message }
 }
 
 /// Writes the time of replacement to the replaced root's record. The newest root gets a record

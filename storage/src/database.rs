@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
     DBRecoveryMode, IteratorMode, Options, WriteBatch, WriteOptions,
@@ -48,48 +49,74 @@ impl Database {
         environment: Option<&rocksdb::Env>,
     ) -> Result<Self, StoreError> {
         let torn = if environment.is_none() { log_check::check(path)? } else { Vec::new() };
-        let refused = |error: rocksdb::Error| {
-            let (path, reason) = (PathBuf::from(path), error.into_string());
-            if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
-        };
-        let mut options = Options::default();
+        let mut options = options();
         options.create_if_missing(create);
         // RocksDB creates families one after the other: an interrupted first start leaves some
         // missing.
         options.create_missing_column_families(true);
-        options.increase_parallelism(2);
-        // No limit, as is RocksDB's default. With a limit, RocksDB checks only the first 16 files
-        // when it opens the store, and does not notice that a later one is missing.
-        options.set_max_open_files(-1);
-        options.set_max_total_wal_size(512 << 20);
-        options.set_keep_log_file_num(4);
-        options.set_bytes_per_sync(1 << 20);
-        // In this mode RocksDB drops an incomplete last write, which was never answered, and
-        // refuses to open a log that is damaged anywhere else: the records behind the damage were
-        // acknowledged. Its default mode would drop them silently.
-        options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
-        // Without this option, RocksDB does not notice that a log before the last one is missing or
-        // short.
-        options.set_track_and_verify_wals_in_manifest(true);
         if let Some(environment) = environment {
             options.set_env(environment);
         }
         let cache = Cache::new_lru_cache(block_cache);
-        let families = || family::ALL.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
-        let db = match DB::open_cf_descriptors(&options, path, families()) {
+        let db = match DB::open_cf_descriptors(&options, path, families(&cache)) {
             Err(error) if !torn.is_empty() && !is_locked(error.as_ref()) => {
                 torn.iter().try_for_each(TornLog::cut).map_err(|error| StoreError::Open {
                     path: path.to_owned(),
                     reason: format!("a log with a write that was cut off cannot be cut: {error}"),
                 })?;
-                DB::open_cf_descriptors(&options, path, families())
+                DB::open_cf_descriptors(&options, path, families(&cache))
             }
             opened => opened,
         };
-        let db = db.map_err(refused)?;
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+    }
+
+    /// Opens a database that exists, and changes none of its files. Records that are only in its
+    /// log are read into memory. A process that has it open for writing does not notice.
+    pub(crate) fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        log_check::check(path)?;
+        let cache = Cache::new_lru_cache(block_cache);
+        let db = DB::open_cf_descriptors_read_only(&options(), path, families(&cache), false);
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+    }
+
+    /// Opens a database that exists, in which RocksDB may not be able to read every record: it
+    /// reads none by itself. Not for a database in use, which needs its compactions.
+    pub(crate) fn open_without_compaction(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        log_check::check(path)?;
+        let cache = Cache::new_lru_cache(block_cache);
+        let families = family::ALL.map(|name| {
+            let mut options = family_options(name, &cache);
+            options.set_disable_auto_compactions(true);
+            ColumnFamilyDescriptor::new(name, options)
+        });
+        let db = DB::open_cf_descriptors(&options(), path, families);
+        Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+    }
+
+    /// Empties families without reading them, so also when their files are damaged.
+    pub(crate) fn clear(&mut self, families: &[&'static str], block_cache: usize) -> Result<(), StoreError> {
+        let cache = Cache::new_lru_cache(block_cache);
+        for name in families {
+            self.db.drop_cf(name)?;
+            self.db.create_cf(name, &family_options(name, &cache))?;
+        }
+        Ok(())
+    }
+
+    fn from_rocksdb(db: DB) -> Self {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        Ok(Self { db, synced, unsynced: WriteOptions::default() })
+        Self { db, synced, unsynced: WriteOptions::default() }
+    }
+
+    /// Makes a copy of the database as it is now in a new folder, while others read and write: what
+    /// was written before the call is in it. RocksDB first writes the records of its log into
+    /// files of records. These never change, so the copy has hard links to them (copies on another
+    /// file system), and copies of what RocksDB still writes: the list of the files, and the rest
+    /// of the log up to the end of a write.
+    pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
+        Ok(Checkpoint::new(&self.db)?.create_checkpoint(folder)?)
     }
 
     /// Whether the database holds no record.
@@ -106,6 +133,12 @@ impl Database {
     #[cfg(test)]
     pub(crate) fn flush(&self, family: &'static str) {
         self.db.flush_cf(self.handle(family).expect("a family")).expect("flushed");
+    }
+
+    /// Deletes one record.
+    #[cfg(test)]
+    pub(crate) fn delete_raw(&self, family: &'static str, key: &[u8]) {
+        self.db.delete_cf(self.handle(family).expect("a family"), key).expect("deleted");
     }
 
     fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
@@ -181,6 +214,35 @@ impl Database {
         let mut records = self.db.iterator_cf(self.handle(family.name)?, IteratorMode::End);
         records.next().map(|record| decode_record(family.name, record)).transpose()
     }
+}
+
+/// How every store is opened.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.increase_parallelism(2);
+    // No limit, as is RocksDB's default. With a limit, RocksDB checks only the first 16 files when
+    // it opens the store, and does not notice that a later one is missing.
+    options.set_max_open_files(-1);
+    options.set_max_total_wal_size(512 << 20);
+    options.set_keep_log_file_num(4);
+    options.set_bytes_per_sync(1 << 20);
+    // In this mode RocksDB drops an incomplete last write, which was never answered, and refuses to
+    // open a log that is damaged anywhere else: the records behind the damage were acknowledged.
+    // Its default mode would drop them silently.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // Without this option, RocksDB does not notice that a log before the last one is missing or
+    // short.
+    options.set_track_and_verify_wals_in_manifest(true);
+    options
+}
+
+fn families(cache: &Cache) -> impl Iterator<Item = ColumnFamilyDescriptor> {
+    family::ALL.into_iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, cache)))
+}
+
+fn open_error(path: &Path, error: rocksdb::Error) -> StoreError {
+    let (path, reason) = (PathBuf::from(path), error.into_string());
+    if is_locked(&reason) { StoreError::InUse { path } } else { StoreError::Open { path, reason } }
 }
 
 /// Whether RocksDB's error text says that another process, or this one, has the store open. RocksDB

@@ -1,9 +1,14 @@
 //! Errors of the store.
 
 use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
 
 use selfsame_protocol::Address;
 use selfsame_protocol::encoding::DecodeError;
+use selfsame_protocol::time::UnixSeconds;
+
+use crate::schema::family::REBUILT;
+use crate::schema::restoration::Restoration;
 
 /// An error of the store. Cloneable, because one failed group commit answers many requests.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -32,7 +37,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A record does not decode.
-    #[error("a record of {family} is damaged ({reason}); check the store with `selfsame registry fsck`")]
+    #[error("a record of {family} is damaged ({reason}); {}", remedy(family))]
     Damaged {
         /// Name of the record's column family.
         family: &'static str,
@@ -40,12 +45,33 @@ pub enum StoreError {
         reason: DecodeError,
     },
     /// A record, or another part that the store must have, is missing.
-    #[error("{family} lacks {what}; check the store with `selfsame registry fsck`")]
+    #[error("{family} lacks {what}; {}", remedy(family))]
     Missing {
         /// Name of the column family that is incomplete.
         family: &'static str,
         /// The missing part; completes "the column family lacks …".
         what: String,
+    },
+    /// The result of an applied block is missing.
+    #[error(
+        "the store lacks the result of block {height}, though later blocks were applied; it follows from the blocks: \
+         run `selfsame registry rebuild`"
+    )]
+    Gap {
+        /// Height of the block.
+        height: u64,
+    },
+    /// A rebuild of the store was interrupted.
+    #[error("the rebuild of the store in {} was interrupted; run `selfsame registry rebuild` again", path.display())]
+    RebuildInterrupted {
+        /// The store's folder, which has no store at present.
+        path: PathBuf,
+    },
+    /// The store cannot be rebuilt from its blocks.
+    #[error("the store cannot be rebuilt from its blocks: {reason}; restore it from a backup with `selfsame restore`")]
+    NotRebuildable {
+        /// What is missing or damaged that does not follow from the blocks.
+        reason: String,
     },
     /// The store was written by another version of the program.
     #[error("the store has schema version {found}, this program reads version {known}; use the program that wrote it")]
@@ -54,6 +80,24 @@ pub enum StoreError {
         found: u32,
         /// [`crate::SCHEMA_VERSION`] of this program.
         known: u32,
+    },
+    /// The store was restored from a backup, and the operator has not confirmed which blocks
+    /// clients have seen.
+    #[error(
+        "the store in {} was restored on {} from the backup of {}, which ends at block {} ({:#x}), and it is not \
+         confirmed which block clients have seen last; run `selfsame restore BACKUP --data DIR --clients-have-seen \
+         HEIGHT`, with the same backup and this data folder",
+        path.display(),
+        time_text(restoration.restored_at),
+        time_text(restoration.backup_made_at),
+        restoration.height,
+        restoration.block_hash
+    )]
+    Unconfirmed {
+        /// The store's folder.
+        path: PathBuf,
+        /// The mark in the store.
+        restoration: Box<Restoration>,
     },
     /// The store belongs to another registry.
     #[error(
@@ -102,6 +146,20 @@ pub enum StoreError {
     /// The thread that commits has ended.
     #[error("the store is closing")]
     Closing,
+}
+
+/// What an operator can do about a damaged family.
+fn remedy(family: &str) -> &'static str {
+    match REBUILT.contains(&family) {
+        true => "it follows from the blocks: stop the daemon and run `selfsame registry rebuild`",
+        false => "check the store with `selfsame registry fsck`",
+    }
+}
+
+fn time_text(time: UnixSeconds) -> humantime::Rfc3339Timestamp {
+    // A damaged record may have a time that no text can show.
+    let time = UNIX_EPOCH.checked_add(time.since_epoch()).unwrap_or(UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time)
 }
 
 impl StoreError {

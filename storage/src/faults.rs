@@ -114,6 +114,20 @@ fault_points! {
     SweepBefore = "sweep.before",
     /// Expired records are deleted.
     SweepAfter = "sweep.after",
+    /// A copy of the store is about to be made.
+    CheckpointBefore = "checkpoint.before",
+    /// A copy of the store is made; the backup that it is for has no manifest.
+    CheckpointAfter = "checkpoint.after",
+    /// The manifest of a backup is durable; the backup does not have its name yet.
+    BackupManifest = "backup.manifest",
+    /// A restore has copied the files of the backup; the copy is not marked.
+    RestoreCopied = "restore.copied",
+    /// The copy is marked, and does not have its name yet.
+    RestoreMarked = "restore.marked",
+    /// A rebuild has applied a block.
+    RebuildBlock = "rebuild.block",
+    /// A rebuilt store is durable and does not have its name yet.
+    RebuildSwap = "rebuild.swap",
     /// The request tracker starts.
     RequestTrackerStart = "request-tracker.start",
     /// The request tracker has taken a message from its mailbox.

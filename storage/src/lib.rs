@@ -28,6 +28,7 @@ macro_rules! fault_point {
 }
 
 mod applied_blocks;
+mod backup;
 mod chain;
 mod database;
 mod embedded_ledger;
@@ -38,6 +39,7 @@ mod fsck;
 mod group_commit;
 mod ledger;
 mod log_check;
+mod rebuild;
 mod records;
 mod requests;
 mod schema;
@@ -48,6 +50,7 @@ mod tests;
 mod verification;
 
 pub use applied_blocks::BlockWriter;
+pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
@@ -56,12 +59,14 @@ pub use fsck::{FsckReport, fsck};
 pub use group_commit::{Committer, ManualOutcome};
 pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
 pub use ledger::{Ledger, LedgerError, LedgerReader};
+pub use rebuild::{RebuildReport, rebuild};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
 pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};
+pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::Snapshot;
 #[cfg(feature = "fault-injection")]
 pub use store::MemoryDisk;

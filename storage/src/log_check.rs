@@ -70,7 +70,8 @@ pub(crate) fn check(path: &Path) -> Result<Vec<TornLog>, StoreError> {
             return Ok(Vec::new());
         }
         return Err(refuse(
-            "the file CURRENT, which names the list of the store's files, is missing; restore it from a backup"
+            "the file CURRENT, which names the list of the store's files, is missing; restore the store from a \
+             backup with `selfsame restore`"
                 .to_owned(),
         ));
     }
@@ -78,7 +79,8 @@ pub(crate) fn check(path: &Path) -> Result<Vec<TornLog>, StoreError> {
     let manifest = String::from_utf8_lossy(&manifest).trim().to_owned();
     if logs.is_empty() && manifest != FIRST_MANIFEST {
         return Err(refuse(
-            "its write-ahead log (*.log) is missing, with what was acknowledged last; restore it from a backup"
+            "its write-ahead log (*.log) is missing, with what was acknowledged last; restore the store from a \
+             backup with `selfsame restore`"
                 .to_owned(),
         ));
     }
@@ -97,7 +99,7 @@ pub(crate) fn check(path: &Path) -> Result<Vec<TornLog>, StoreError> {
             LogEnd::Torn(at) | LogEnd::Damaged(at) => {
                 return Err(refuse(format!(
                     "Corruption: {} is damaged at byte {at}, and the records after it were acknowledged; restore the \
-                     store from a backup",
+                     store from a backup with `selfsame restore`",
                     log.display()
                 )));
             }

@@ -3,7 +3,7 @@
 //! The functions that read one kind of record are defined beside its writer:
 //! [`crate::RequestWriter`], [`crate::BlockWriter`], [`crate::VerificationRecords`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use selfsame_protocol::eip712::RegistryDomain;
@@ -14,12 +14,14 @@ use crate::error::StoreError;
 use crate::log_check;
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
+use crate::schema::restoration::Restoration;
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.
 pub const SCHEMA_VERSION: u32 = 4;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
+const RESTORATION_KEY: &[u8] = b"restoration";
 
 /// Number of the last applied blocks whose results are looked up when a store is opened. Sealing a
 /// block syncs every commit before it, and at most two blocks are sealed ahead of the applied ones,
@@ -106,11 +108,19 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`],
-    /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], and [`StoreError::Missing`]
-    /// when the result of an applied block is missing.
+    /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], [`StoreError::Unconfirmed`]
+    /// when it was restored from a backup, [`StoreError::RebuildInterrupted`], and
+    /// [`StoreError::Gap`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
+        check_no_rebuild(path)?;
         let database = Database::open(path, options.block_cache, true, options.environment())?;
         let domain = bind_to_registry(&database, options)?;
+        match meta::<Restoration>(&database, RESTORATION_KEY)? {
+            Some(restoration) if restoration.confirmation.is_none() => {
+                return Err(StoreError::Unconfirmed { path: path.to_owned(), restoration: Box::new(restoration) });
+            }
+            _ => {}
+        }
         check_for_gaps(&database)?;
         Ok(Self::from_database(database, domain))
     }
@@ -119,9 +129,11 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Empty`] when the store's first start ended before anything was written;
-    /// [`StoreError::Open`], [`StoreError::InUse`] and [`StoreError::SchemaVersion`];
-    /// [`StoreError::Missing`] when the store does not name its registry.
+    /// [`StoreError::Open`], [`StoreError::InUse`], [`StoreError::SchemaVersion`] and
+    /// [`StoreError::RebuildInterrupted`]; [`StoreError::Missing`] when the store does not name its
+    /// registry.
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        check_no_rebuild(path)?;
         // RocksDB would create the folder.
         if !path.exists() {
             return Err(StoreError::Open { path: path.to_owned(), reason: "there is no such folder".to_owned() });
@@ -137,6 +149,19 @@ impl Store {
         if database.is_empty()? {
             return Err(empty());
         }
+        Self::from_existing(database)
+    }
+
+    /// Opens a store that must exist, and changes none of its files.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`], [`StoreError::SchemaVersion`], and [`StoreError::Missing`] when the
+    /// store does not name its registry.
+    pub fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        Self::from_existing(Database::open_read_only(path, block_cache)?)
+    }
+
+    pub(crate) fn from_existing(database: Database) -> Result<Self, StoreError> {
         check_schema_version(&database)?;
         let domain = stored_domain(&database)?.ok_or_else(|| StoreError::Missing {
             family: family::META,
@@ -154,6 +179,11 @@ impl Store {
         self.inner.domain
     }
 
+    /// That the store was restored from a backup; `None` when it was not.
+    pub fn restoration(&self) -> Result<Option<Restoration>, StoreError> {
+        meta(self.database(), RESTORATION_KEY)
+    }
+
     pub(crate) fn database(&self) -> &Database {
         &self.inner.database
     }
@@ -162,6 +192,27 @@ impl Store {
     /// starts cannot interleave their commits.
     pub(crate) fn block_commit(&self) -> &Mutex<()> {
         &self.inner.block_commit
+    }
+}
+
+/// Where a rebuild keeps the old store: beside its folder.
+pub(crate) fn replaced_store(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".replaced");
+    PathBuf::from(name)
+}
+
+/// Whether a folder has a store. RocksDB writes CURRENT last.
+pub(crate) fn has_store(path: &Path) -> bool {
+    path.join("CURRENT").exists()
+}
+
+/// Refuses a folder without a store while a rebuild keeps the old one beside it: a new store would
+/// take its place.
+fn check_no_rebuild(path: &Path) -> Result<(), StoreError> {
+    match !has_store(path) && has_store(&replaced_store(path)) {
+        true => Err(StoreError::RebuildInterrupted { path: path.to_owned() }),
+        false => Ok(()),
     }
 }
 
@@ -209,6 +260,11 @@ fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<Option<Value
     decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
 }
 
+/// Marks a store as restored; replaces an earlier mark.
+pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
+    changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));
+}
+
 /// Refuses a store that lacks the result of one of the last applied blocks although a later block
 /// was applied.
 ///
@@ -219,8 +275,7 @@ fn check_for_gaps(database: &Database) -> Result<(), StoreError> {
     let height = applied.tip.seal.height;
     for height in height.saturating_sub(RECENT_BLOCKS) + 1..=height {
         if database.get(&family::RESULTS, &height)?.is_none() {
-            let what = format!("block {height}, though later ones were applied; restore the store from a backup");
-            return Err(StoreError::Missing { family: family::RESULTS.name, what });
+            return Err(StoreError::Gap { height });
         }
     }
     Ok(())

@@ -135,7 +135,10 @@ fn a_store_with_another_schema_version_is_refused() {
         Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused"),
         Store::open_existing(folder.path(), 1 << 20).err().expect("the store is refused"),
     ] {
-        assert!(matches!(error, StoreError::SchemaVersion { found: 4, known: 3 }), "{error}");
+        assert!(
+            matches!(error, StoreError::SchemaVersion { found, known: SCHEMA_VERSION } if found == SCHEMA_VERSION + 1),
+            "{error}"
+        );
     }
 }
 
@@ -362,7 +365,10 @@ fn a_store_that_lacks_a_block_before_the_last_applied_one_is_refused() {
     drop(store);
     let refused =
         Store::open(folder.path(), &OpenOptions::new(DOMAIN)).err().expect("the store is refused").to_string();
-    assert!(refused.contains("results lacks block 2"), "{refused}");
+    assert!(
+        refused.contains("the store lacks the result of block 2") && refused.contains("registry rebuild"),
+        "{refused}"
+    );
     assert!(Store::open_existing(folder.path(), 1 << 20).is_ok(), "fsck can open the store");
 }
 

@@ -76,6 +76,13 @@ async fn calls_of_the_operator_have_one_event_each() {
             "success",
             json!({}),
         ),
+        (
+            "backup",
+            post("/backups", json!({"folder": "here"})).bearer_auth(&token),
+            "backup_begun",
+            "refused",
+            json!({"concerns": "here", "reason": "the backup cannot be begun", "status": 400}),
+        ),
         ("early", post("/keys/rotate", json!({})).bearer_auth(&token), "keys_rotated", "refused", json!({})),
         ("reload", post("/reload", json!({})).bearer_auth(&token), "configuration_reloaded", "success", json!({})),
         (

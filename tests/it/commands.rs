@@ -65,9 +65,19 @@ async fn fsck_tells_good_stores_from_damaged_ones() {
     let summary = "2 blocks, 2 applied with 2 operations, 2 accounts, 0 requests queued, 0 findings\n";
     assert_eq!((success, text.as_str()), (true, summary));
 
-    // Two queued requests hold one lock, which the daemon never admits: only the second one holds
-    // it.
-    let store = Store::open_existing(&selfsame::daemon::store_folder(folder.path()), 1 << 20).expect("the store opens");
+    queue_two_requests_with_one_lock(folder.path());
+    let (success, text) = run(&["registry", "fsck", "--data", &data]);
+    assert!(!success && text.contains("does not hold the lock on"), "{text}");
+    assert!(text.ends_with("2 requests queued, 2 findings\n"), "{text}");
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("fsck")), "{left:?}");
+}
+
+/// Queues two requests in the store of a stopped daemon that hold one lock, which the daemon never
+/// admits: only the second one holds it.
+pub fn queue_two_requests_with_one_lock(data: &Path) {
+    let store = Store::open_existing(&selfsame::daemon::store_folder(data), 1 << 20).expect("the store opens");
     let (group_commit, committing) = GroupCommit::start(store.clone()).expect("it starts");
     let operation = create_account(&[key("three").authenticator()], key("agent").address()).operation;
     let requests = RequestWriter::new(store, group_commit);
@@ -77,12 +87,6 @@ async fn fsck_tells_good_stores_from_damaged_ones() {
     }
     drop(requests);
     committing.join().expect("it ends");
-    let (success, text) = run(&["registry", "fsck", "--data", &data]);
-    assert!(!success && text.contains("does not hold the lock on"), "{text}");
-    assert!(text.ends_with("2 requests queued, 2 findings\n"), "{text}");
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
-    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("fsck")), "{left:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //! | `failing.rs` | writes and reads that fail for a while, through fault points |
 //! | `log.rs` | a write-ahead log that is cut off or damaged |
 //! | `damage.rs` | damage in RocksDB's other files |
+//! | `rebuild.rs` | what `selfsame registry rebuild` mends |
 //! | `missing.rs` | files that are missing or cannot be opened |
 
 mod damage;
@@ -18,6 +19,7 @@ mod damage;
 mod failing;
 mod log;
 mod missing;
+mod rebuild;
 mod space;
 
 use std::collections::BTreeSet;

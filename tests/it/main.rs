@@ -7,6 +7,7 @@ mod account_creation;
 mod account_flows;
 mod anvil;
 mod audit;
+mod backup;
 mod bad_input;
 mod bodies;
 mod certification;

@@ -100,6 +100,20 @@ pub(crate) const META: &str = "meta";
 pub(crate) const DERIVED: [&str; 6] =
     [ACCOUNTS.name, ADDRESSES.name, TREE_PAGES.name, ROOTS.name, RESULTS.name, APPLIED.name];
 
+/// The families that can be made from the blocks and the queue again: those of [`DERIVED`], the
+/// indexes of the ledger, and the locks of the queued requests.
+pub(crate) const REBUILT: [&str; 9] = [
+    ACCOUNTS.name,
+    ADDRESSES.name,
+    TREE_PAGES.name,
+    ROOTS.name,
+    RESULTS.name,
+    APPLIED.name,
+    BLOCK_HASHES.name,
+    PLACES.name,
+    LOCKS.name,
+];
+
 /// Every family.
 pub(crate) const ALL: [&str; 27] = [
     ACCOUNTS.name,

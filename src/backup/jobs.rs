@@ -1,0 +1,242 @@
+//! The backups of a running daemon: one at a time, on a thread of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use selfsame_actors::Clock;
+use selfsame_protocol::operator::{Backup, BackupContent, BackupState};
+use selfsame_protocol::time::UnixSeconds;
+use tokio::sync::watch;
+
+use super::make::{Original, check, make, time_text};
+use super::{BackupError, Manifest};
+use crate::http::AUDIT_TARGET;
+
+/// How many backups the daemon remembers.
+const REMEMBERED: usize = 16;
+
+/// How long a stopping daemon waits for the end of a backup.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// Why a backup does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// One is being made.
+    #[error("a backup is being made in {}; wait until it has ended", .0.display())]
+    Busy(PathBuf),
+    /// It cannot be made there.
+    #[error(transparent)]
+    Refused(#[from] BackupError),
+}
+
+/// Who began a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BegunBy {
+    /// A call of the operator.
+    Operator,
+    /// `backup.every`.
+    Schedule,
+}
+
+impl BegunBy {
+    /// Its name on the wire and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Schedule => "schedule",
+        }
+    }
+}
+
+/// Numbers about the backups since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BackupStatistics {
+    /// Complete ones.
+    pub made: u64,
+    /// Failed ones.
+    pub failed: u64,
+    /// The last complete one: when it began, how long it took, and its size in bytes.
+    pub last: Option<(UnixSeconds, Duration, u64)>,
+}
+
+/// Makes the backups of a daemon.
+pub struct Backups {
+    /// `None` once the daemon is stopping, so that the store can be closed.
+    original: Mutex<Option<Original>>,
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
+    /// Changes when a backup begins or ends.
+    changes: Arc<watch::Sender<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last backups, the newest last.
+    known: Vec<Backup>,
+    begun: u64,
+    statistics: BackupStatistics,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Backups {
+    /// No backup yet.
+    pub fn new(original: Original, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            original: Mutex::new(Some(original)),
+            clock,
+            state: Arc::default(),
+            changes: Arc::new(watch::Sender::new(())),
+            stop: Arc::default(),
+        }
+    }
+
+    /// Begins a backup in `target`, and returns at once. Needs a Tokio runtime.
+    pub fn begin(&self, target: &Path, begun_by: BegunBy) -> Result<Backup, BeginError> {
+        let original = lock(&self.original).clone().ok_or(BackupError::Stopped)?;
+        check(&original, target)?;
+        let now = self.clock.unix_seconds();
+        let backup = {
+            let mut state = lock(&self.state);
+            if let Some(busy) = state.known.iter().find(|backup| backup.state == BackupState::Running) {
+                return Err(BeginError::Busy(PathBuf::from(&busy.folder)));
+            }
+            state.add(target, begun_by, now)
+        };
+        self.changes.send_replace(());
+        let (state, changes, stop) = (Arc::clone(&self.state), Arc::clone(&self.changes), Arc::clone(&self.stop));
+        let (id, target) = (backup.id, target.to_owned());
+        let making = tokio::task::spawn_blocking({
+            let target = target.clone();
+            move || {
+                let started = Instant::now();
+                let made = make(&original, &target, now, &stop);
+                (made, started.elapsed())
+            }
+        });
+        tokio::spawn(async move {
+            let (made, took) = match making.await {
+                Ok((made, took)) => (made.map_err(|error| error.to_string()), took),
+                Err(_) => (Err("making it panicked; see the log for the place".to_owned()), Duration::ZERO),
+            };
+            log(&target, begun_by, &made, took);
+            lock(&state).end(id, made, now, took);
+            changes.send_replace(());
+        });
+        Ok(backup)
+    }
+
+    /// Counts and logs a backup that could not be begun, for which no caller waits.
+    pub fn note_failure(&self, target: &Path, begun_by: BegunBy, now: UnixSeconds, message: String) {
+        let made = Err(message);
+        log(target, begun_by, &made, Duration::ZERO);
+        let mut state = lock(&self.state);
+        let id = state.add(target, begun_by, now).id;
+        state.end(id, made, now, Duration::ZERO);
+    }
+
+    /// The last backups, the newest last.
+    pub fn known(&self) -> Vec<Backup> {
+        lock(&self.state).known.clone()
+    }
+
+    /// The numbers since the start.
+    pub fn statistics(&self) -> BackupStatistics {
+        lock(&self.state).statistics
+    }
+
+    /// Waits until a backup has ended; returns at once when it is not running, or not known.
+    pub async fn wait_until_ended(&self, id: u64) {
+        let mut changes = self.changes.subscribe();
+        let is_running = || lock(&self.state).known.iter().any(|b| b.id == id && b.state == BackupState::Running);
+        while is_running() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends a running backup early, waits for its end, and lets no other one begin. The store can
+    /// be closed then. Waits for at most [`STOP_WAIT`]: RocksDB does not stop while it copies files
+    /// to another file system. The process may end nevertheless, and leaves an unfinished folder.
+    pub async fn stop(&self) {
+        lock(&self.original).take();
+        self.stop.store(true, Ordering::Relaxed);
+        let running = self.known().into_iter().find(|backup| backup.state == BackupState::Running);
+        if let Some(running) = running {
+            let ended = tokio::time::timeout(STOP_WAIT, self.wait_until_ended(running.id)).await;
+            if ended.is_err() {
+                tracing::warn!(folder = running.folder, "a backup is still being made; it is left unfinished");
+            }
+        }
+    }
+}
+
+impl State {
+    /// Adds a running backup, and forgets the oldest when there are many.
+    fn add(&mut self, target: &Path, begun_by: BegunBy, now: UnixSeconds) -> Backup {
+        self.begun += 1;
+        let backup = Backup {
+            id: self.begun,
+            folder: target.display().to_string(),
+            begun_by: begun_by.name().to_owned(),
+            begun_at: time_text(now),
+            state: BackupState::Running,
+            message: None,
+            content: None,
+        };
+        if self.known.len() == REMEMBERED {
+            self.known.remove(0);
+        }
+        self.known.push(backup.clone());
+        backup
+    }
+
+    fn end(&mut self, id: u64, made: Result<Manifest, String>, begun_at: UnixSeconds, took: Duration) {
+        match &made {
+            Ok(manifest) => {
+                self.statistics.made += 1;
+                self.statistics.last = Some((begun_at, took, manifest.total_size()));
+            }
+            Err(_) => self.statistics.failed += 1,
+        }
+        let Some(backup) = self.known.iter_mut().find(|backup| backup.id == id) else { return };
+        match made {
+            Ok(manifest) => {
+                backup.state = BackupState::Complete;
+                backup.content = Some(BackupContent {
+                    ledger_height: manifest.ledger_height,
+                    last_block_hash: manifest.last_block_hash,
+                    files: manifest.files.len() as u64,
+                    size: manifest.total_size(),
+                    took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                });
+            }
+            Err(message) => {
+                backup.state = BackupState::Failed;
+                backup.message = Some(message);
+            }
+        }
+    }
+}
+
+fn log(target: &Path, begun_by: BegunBy, made: &Result<Manifest, String>, took: Duration) {
+    let (folder, begun_by) = (target.display().to_string(), begun_by.name());
+    let outcome = match made {
+        Ok(manifest) => {
+            let (height, size) = (manifest.ledger_height, manifest.total_size());
+            tracing::info!(folder, begun_by, height, size, took_ms = took.as_millis() as u64, "a backup was made");
+            "success"
+        }
+        Err(error) => {
+            tracing::error!(folder, begun_by, error, "a backup could not be made");
+            "failed"
+        }
+    };
+    tracing::info!(target: AUDIT_TARGET, event = "backup_made", outcome, concerns = folder, reason = made.as_ref().err());
+}

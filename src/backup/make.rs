@@ -1,0 +1,94 @@
+//! Makes a backup of a running daemon.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use selfsame_protocol::B256;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::Store;
+
+use super::folder::{UnfinishedFolder, check_target, copy, digest, list, make_private};
+use super::manifest::{MANIFEST, Manifest};
+use super::{BackupError, LOOK_CACHE, OTHER_FILES, STORE, at};
+use crate::durable_fs::{make_file, parent_dir, sync_folder};
+
+/// What is backed up.
+#[derive(Clone)]
+pub struct Original {
+    /// The store, which others use meanwhile.
+    pub store: Store,
+    /// The data folder, which has the other files.
+    pub data: PathBuf,
+}
+
+/// Checks that a backup can be made in `target`, which is missing or empty.
+pub fn check(original: &Original, target: &Path) -> Result<(), BackupError> {
+    let refused = |problem: String| Err(BackupError::Target { path: target.to_owned(), problem });
+    if !target.is_absolute() {
+        return refused("it must be an absolute path on the daemon's machine".to_owned());
+    }
+    check_target(target)?;
+    let (parent, store) = (parent_dir(target), original.data.join(STORE));
+    let parent = parent.canonicalize().map_err(at(parent))?;
+    if parent.starts_with(store.canonicalize().map_err(at(&store))?) {
+        return refused("it is inside the store; name a folder elsewhere, best on another disk".to_owned());
+    }
+    Ok(())
+}
+
+/// Makes a backup in `target`, which is missing or empty. Everything that was acknowledged before
+/// the call is in it. When this fails or the process ends, `target` is as it was. Blocks the
+/// thread; `stop` ends it early.
+pub fn make(original: &Original, target: &Path, now: UnixSeconds, stop: &AtomicBool) -> Result<Manifest, BackupError> {
+    check(original, target)?;
+    let unfinished = UnfinishedFolder::make(target)?;
+    let folder = unfinished.path();
+    let store = folder.join(STORE);
+    original.store.checkpoint(&store)?;
+    make_private(&store)?;
+    for name in OTHER_FILES {
+        let (from, to) = (original.data.join(name), folder.join(name));
+        if from.is_file() {
+            copy(&from, &to, stop)?;
+        }
+    }
+    // What the copy holds is read from the copy: the daemon goes on meanwhile.
+    let summary = {
+        let copied = Store::open_read_only(&store, LOOK_CACHE)?;
+        copied.summary()?
+    };
+    let mut manifest = Manifest {
+        format: 0,
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        schema_version: summary.schema_version,
+        chain_id: summary.domain.chain_id,
+        verifying_contract: summary.domain.verifying_contract,
+        ledger_height: summary.head.height,
+        last_block_hash: summary.head.hash,
+        applied_height: summary.applied_height,
+        made_at: time_text(now),
+        files: Default::default(),
+        digest: B256::ZERO,
+    };
+    for name in list(folder)?.files.into_keys() {
+        let path = folder.join(&name);
+        manifest.files.insert(name, digest(&path, stop)?);
+        // RocksDB does not sync the applied blocks at the end of a log, and the copy may have them.
+        File::open(&path).and_then(|file| file.sync_all()).map_err(at(&path))?;
+    }
+    sync_folder(&store).map_err(at(&store))?;
+    let manifest = manifest.sealed();
+    let path = folder.join(MANIFEST);
+    let text = manifest.text().map_err(|error| at(&path)(error.into()))?;
+    make_file(&path, &text).map_err(at(&path))?;
+    fault_point!(BackupManifest);
+    unfinished.finish()?;
+    Ok(manifest)
+}
+
+/// A time as RFC 3339 text.
+pub fn time_text(time: UnixSeconds) -> String {
+    let time = std::time::UNIX_EPOCH.checked_add(time.since_epoch()).unwrap_or(std::time::UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time).to_string()
+}

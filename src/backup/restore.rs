@@ -1,0 +1,243 @@
+//! Makes a data folder from a backup.
+//!
+//! A restored registry has forgotten what was acknowledged after the backup was made. It would give
+//! out leaf indexes again and accept nullifiers a second time, silently. So the restored store
+//! carries a mark, and a daemon does not start on it before the operator has said which block
+//! clients have seen last. When the backup lacks that block, the operator has to accept the loss in
+//! words.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::time::UNIX_EPOCH;
+
+use selfsame_actors::revoke_stored_keys;
+use selfsame_protocol::B256;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Confirmation, EmbeddedLedger, LedgerReader, Restoration, Store, StoreError};
+
+use super::folder::{UnfinishedFolder, check_target, copy};
+use super::manifest::Manifest;
+use super::verify::verify;
+use super::{BackupError, LOOK_CACHE, STORE, at};
+use crate::durable_fs::{make_folder, sync_folder};
+
+/// The last block that clients have seen, as an operator names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeenBlock {
+    /// By its height; 0 when clients have seen none.
+    Height(u64),
+    /// By its hash.
+    Hash(B256),
+}
+
+impl FromStr for SeenBlock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = match text.strip_prefix("0x") {
+            Some(_) => text.parse().ok().map(Self::Hash),
+            None => text.parse().ok().filter(|_| !text.starts_with('+')).map(Self::Height),
+        };
+        parsed.ok_or_else(|| "neither a height, such as 12, nor a block hash: 0x and 64 hex digits".to_owned())
+    }
+}
+
+/// What the operator says about a restore.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statement {
+    /// The last block that clients have seen; `None` to say it later.
+    pub clients_have_seen: Option<SeenBlock>,
+    /// Whether blocks that clients have seen may be lost.
+    pub accepts_loss: bool,
+}
+
+/// Why a data folder is not made from a backup.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// A folder or a file cannot be used, or the backup cannot be read.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The backup is damaged or incomplete.
+    #[error("the backup in {} is not restored, because it is not as it was made:\n{}", backup.display(), problems.join("\n"))]
+    Damaged {
+        /// The backup's folder.
+        backup: PathBuf,
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// Clients have seen blocks that the backup lacks.
+    #[error(
+        "clients have seen {seen}, and the backup ends at block {height} ({block_hash:#x}). Of the blocks that are missing: \
+         accounts made in them lose their leaf indexes, which the registry gives to other accounts; an authenticator \
+         that was removed in them is valid again; operations in them can be sent again. Nullifiers used since the backup \
+         are accepted a second time. Look for a later backup. To lose all this: --accept-loss"
+    )]
+    WouldLose {
+        /// The block that clients have seen, as the operator named it.
+        seen: String,
+        /// Height of the backup's last block.
+        height: u64,
+        /// Its hash.
+        block_hash: B256,
+    },
+    /// The target has a data folder that was not restored from this backup, or is confirmed.
+    #[error("{} is not confirmed: {problem}", data.display())]
+    NotConfirmable {
+        /// The data folder.
+        data: PathBuf,
+        /// Why, and what would be right.
+        problem: String,
+    },
+}
+
+impl From<StoreError> for RestoreError {
+    fn from(error: StoreError) -> Self {
+        Self::Backup(error.into())
+    }
+}
+
+/// What a restore did.
+#[derive(Debug)]
+pub struct Restored {
+    /// The manifest of the backup.
+    pub manifest: Manifest,
+    /// The mark in the restored store.
+    pub mark: Restoration,
+    /// Whether the data folder was made now; `false` when it was there, and only confirmed.
+    pub is_new: bool,
+}
+
+/// Makes the data folder `data`, which is missing or empty, from a backup. When `data` was made
+/// from the same backup and is not confirmed, only confirms it. When this fails or the process
+/// ends, `data` is as it was. Blocks the thread.
+pub fn restore(backup: &Path, data: &Path, statement: Statement, now: UnixSeconds) -> Result<Restored, RestoreError> {
+    if statement.clients_have_seen.is_some() && data.join(STORE).is_dir() {
+        return confirm(backup, data, statement, now);
+    }
+    check_target(data)?;
+    let verification = verify(backup);
+    let manifest = match verification.manifest {
+        Some(manifest) if verification.problems.is_empty() => manifest,
+        _ => return Err(RestoreError::Damaged { backup: backup.to_owned(), problems: verification.problems }),
+    };
+    let confirmation = {
+        let store = Store::open_read_only(&backup.join(STORE), LOOK_CACHE)?;
+        confirmation(&store, &manifest, statement, now)?
+    };
+    let mark = Restoration {
+        backup: manifest.digest,
+        backup_made_at: parse_time(&manifest.made_at),
+        height: manifest.ledger_height,
+        block_hash: manifest.last_block_hash,
+        restored_at: now,
+        confirmation,
+    };
+    let unfinished = UnfinishedFolder::make(data)?;
+    copy_files(backup, &manifest, unfinished.path())?;
+    fault_point!(RestoreCopied);
+    make_restored(&unfinished.path().join(STORE), &mark, now)?;
+    fault_point!(RestoreMarked);
+    unfinished.finish()?;
+    Ok(Restored { manifest, mark, is_new: true })
+}
+
+/// Copies every file of a backup, and compares what was copied with the manifest.
+fn copy_files(backup: &Path, manifest: &Manifest, folder: &Path) -> Result<(), RestoreError> {
+    let never = AtomicBool::new(false);
+    let store = folder.join(STORE);
+    make_folder(&store).map_err(at(&store))?;
+    for (name, expected) in &manifest.files {
+        let to = folder.join(name);
+        if let Some(parent) = to.parent() {
+            make_folder(parent).map_err(at(parent))?;
+        }
+        if copy(&backup.join(name), &to, &never)? != *expected {
+            let problems = vec![format!("{name} was changed while it was copied")];
+            return Err(RestoreError::Damaged { backup: backup.to_owned(), problems });
+        }
+    }
+    Ok(sync_folder(&store).map_err(at(&store))?)
+}
+
+/// Marks the copy of a store, and takes away what must not be used again: the copy does not know
+/// which codes were redeemed and which keys were revoked since the backup was made.
+fn make_restored(path: &Path, mark: &Restoration, now: UnixSeconds) -> Result<(), RestoreError> {
+    let store = Store::open_existing(path, LOOK_CACHE)?;
+    store.mark_as_restored(mark)?;
+    revoke_stored_keys(&store, now, false, false)?;
+    drop(store);
+    Ok(sync_folder(path).map_err(at(path))?)
+}
+
+/// Confirms a data folder that was restored from this backup before.
+fn confirm(backup: &Path, data: &Path, statement: Statement, now: UnixSeconds) -> Result<Restored, RestoreError> {
+    let refused =
+        |problem: &str| Err(RestoreError::NotConfirmable { data: data.to_owned(), problem: problem.to_owned() });
+    let manifest = Manifest::read(backup).map_err(BackupError::from)?;
+    let store = Store::open_existing(&data.join(STORE), LOOK_CACHE)?;
+    let mark = match store.restoration()? {
+        None => {
+            return refused("its store was not restored from a backup; restore into a folder that is missing or empty");
+        }
+        Some(mark) if mark.backup != manifest.digest => return refused("its store was restored from another backup"),
+        Some(mark) if mark.confirmation.is_some() => return refused("it is confirmed already; start the daemon"),
+        Some(mark) => mark,
+    };
+    let confirmation = confirmation(&store, &manifest, statement, now)?;
+    if let Some(confirmation) = confirmation {
+        store.confirm_restoration(confirmation)?;
+    }
+    Ok(Restored { manifest, mark: Restoration { confirmation, ..mark }, is_new: false })
+}
+
+/// What the operator's statement means for a store with the blocks of the backup; `None` when the
+/// operator says nothing.
+fn confirmation(
+    store: &Store,
+    manifest: &Manifest,
+    statement: Statement,
+    now: UnixSeconds,
+) -> Result<Option<Confirmation>, RestoreError> {
+    let Some(seen) = statement.clients_have_seen else { return Ok(None) };
+    let (height, text) = match seen {
+        SeenBlock::Height(height) => (Some(height), format!("block {height}")),
+        SeenBlock::Hash(hash) if hash == manifest.last_block_hash => (Some(manifest.ledger_height), String::new()),
+        SeenBlock::Hash(hash) => {
+            let ledger = EmbeddedLedger::open(store.clone())?;
+            (ledger.height_of(&hash)?, format!("the block {hash:#x}, which it does not have"))
+        }
+    };
+    let is_in_backup = height.is_some_and(|height| height <= manifest.ledger_height);
+    if !is_in_backup && !statement.accepts_loss {
+        return Err(RestoreError::WouldLose {
+            seen: text,
+            height: manifest.ledger_height,
+            block_hash: manifest.last_block_hash,
+        });
+    }
+    Ok(Some(Confirmation { clients_have_seen: height, is_loss_accepted: !is_in_backup, confirmed_at: now }))
+}
+
+/// The time of a manifest; the epoch when its text is not a time, which a manifest with its digest
+/// does not have.
+fn parse_time(text: &str) -> UnixSeconds {
+    let time = humantime::parse_rfc3339(text).ok();
+    let since_epoch = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    UnixSeconds(since_epoch.unwrap_or_default().as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seen_block_is_a_height_or_a_hash() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        assert_eq!(hash.parse(), Ok(SeenBlock::Hash(B256::repeat_byte(0xab))));
+        assert_eq!("12".parse(), Ok(SeenBlock::Height(12)));
+        for text in ["", "+1", "-1", "0x", "0x12", "1.5", "ab"] {
+            assert!(text.parse::<SeenBlock>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a backup needs of a store: a copy while others use it, what the copy holds, and the changes
+//! without which a restored copy would be dangerous.
+
+use std::path::Path;
+
+use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::Seal;
+
+use crate::database::{Changes, RecordSource};
+use crate::error::StoreError;
+use crate::schema::family;
+use crate::schema::records::RecordKind;
+use crate::schema::registry::AppliedTip;
+use crate::schema::restoration::{Confirmation, Restoration};
+use crate::store::{SCHEMA_VERSION, Store, put_restoration};
+
+/// Records that a restored copy must not keep. Each stands for something that is used once or can
+/// be ended; the copy does not know whether that has happened since.
+const ENDED_BY_A_RESTORE: [RecordKind; 4] =
+    [RecordKind::Transaction, RecordKind::AuthorizationCode, RecordKind::AccessToken, RecordKind::BrowserSession];
+
+/// Records that are deleted in one write.
+const BATCH: usize = 10_000;
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreSummary {
+    /// Version of the records' layout.
+    pub schema_version: u32,
+    /// The registry that the store belongs to.
+    pub domain: RegistryDomain,
+    /// The last block of the ledger; the default when there is none.
+    pub head: Seal,
+    /// Height of the last applied block.
+    pub applied_height: u64,
+}
+
+impl Store {
+    /// Makes a copy of the store as it is now in `folder`, which must not exist, while others read
+    /// and write: everything that was acknowledged before the call is in it. The copy is a store
+    /// of its own. Blocks the thread.
+    ///
+    /// Files that never change are hard links, or copies when `folder` is on another file system.
+    /// A file that changes its content on the disk by itself is damaged in both.
+    pub fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
+        fault_point!(CheckpointBefore);
+        self.database().checkpoint(folder)?;
+        fault_point!(CheckpointAfter);
+        Ok(())
+    }
+
+    /// What the store holds.
+    pub fn summary(&self) -> Result<StoreSummary, StoreError> {
+        let head = self.database().last(&family::BLOCKS)?;
+        let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
+        Ok(StoreSummary {
+            schema_version: SCHEMA_VERSION,
+            domain: self.domain(),
+            head: head.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header)),
+            applied_height: applied.tip.seal.height,
+        })
+    }
+
+    /// Turns a copy into a restored store: marks it, and deletes what may have been used since the
+    /// backup was made (sign-in transactions, authorization codes, access tokens and browser
+    /// sessions). Durable when it returns. No other part of the process may use the store.
+    ///
+    /// The signing keys stay; `revoke_stored_keys` of the actors removes them.
+    pub fn mark_as_restored(&self, restoration: &Restoration) -> Result<(), StoreError> {
+        let mut changes = Changes::default();
+        put_restoration(&mut changes, restoration);
+        self.database().write(changes, true)?;
+        let mut changes = Changes::default();
+        let mut waiting = 0;
+        for record in self.database().records(&family::RECORDS)? {
+            let (key, record) = record?;
+            if !ENDED_BY_A_RESTORE.contains(&key.kind) {
+                continue;
+            }
+            changes.delete(&family::RECORDS, &key);
+            changes.delete(&family::RECORD_EXPIRIES, &(record.expires_at, key));
+            waiting += 1;
+            if waiting == BATCH {
+                self.database().write(std::mem::take(&mut changes), false)?;
+                waiting = 0;
+            }
+        }
+        self.database().write(changes, true)
+    }
+
+    /// Adds the operator's confirmation to the mark of a restored store. Durable when it returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] when the store was not restored.
+    pub fn confirm_restoration(&self, confirmation: Confirmation) -> Result<(), StoreError> {
+        let restoration = self.restoration()?.ok_or_else(|| StoreError::Missing {
+            family: family::META,
+            what: "the mark of a restored store".to_owned(),
+        })?;
+        let mut changes = Changes::default();
+        put_restoration(&mut changes, &Restoration { confirmation: Some(confirmation), ..restoration });
+        self.database().write(changes, true)
+    }
+}

@@ -1,0 +1,200 @@
+//! Damaged backups, each with its message.
+
+use std::path::Path;
+
+use selfsame::backup::Manifest;
+use selfsame_protocol::B256;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{BackupWorkplace, contents, expect_final, submit};
+use crate::harness::copy_folder;
+
+/// Changes a manifest and gives it the digest of its new content.
+fn reseal(backup: &Path, change: impl FnOnce(&mut Manifest)) {
+    let mut manifest = Manifest::read(backup).expect("a manifest");
+    change(&mut manifest);
+    manifest.digest = B256::ZERO;
+    manifest.digest = B256::from_slice(&Sha256::digest(serde_json::to_vec(&manifest).expect("JSON")));
+    std::fs::write(backup.join("manifest.json"), serde_json::to_vec(&manifest).expect("JSON")).expect("written");
+}
+
+/// The first file of a backup's store with an ending.
+fn stored(backup: &Path, ending: &str) -> std::path::PathBuf {
+    let mut found: Vec<_> = std::fs::read_dir(backup.join("store"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    found.sort();
+    found.swap_remove(0)
+}
+
+fn flip_byte(path: &Path) {
+    let mut bytes = std::fs::read(path).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
+    let workplace = BackupWorkplace::new();
+    let http = reqwest::Client::new();
+    let daemon = workplace.start("data");
+    let request_id = submit(&http, &daemon.gateway, 0).await.expect("accepted");
+    expect_final(&http, &daemon.gateway, &request_id).await;
+    workplace.back_up("data", "older");
+    let request_id = submit(&http, &daemon.gateway, 1).await.expect("accepted");
+    expect_final(&http, &daemon.gateway, &request_id).await;
+    workplace.back_up("data", "good");
+    daemon.kill();
+
+    type Damage = fn(&Path);
+    let table: [(&str, Damage, &[&str]); 13] = [
+        (
+            "a missing file of the store",
+            |backup| std::fs::remove_file(stored(backup, ".sst")).expect("removed"),
+            &["store/", ".sst is missing"],
+        ),
+        (
+            "a missing secret",
+            |backup| std::fs::remove_file(backup.join("audit.key")).expect("removed"),
+            &["audit.key is missing"],
+        ),
+        (
+            "a changed byte",
+            |backup| flip_byte(&stored(backup, ".sst")),
+            &["store/", ".sst was changed: its SHA-256 is ", ", the manifest has "],
+        ),
+        (
+            "a shorter file",
+            |backup| {
+                let file = stored(backup, ".sst");
+                let bytes = std::fs::read(&file).expect("read");
+                std::fs::write(file, &bytes[1..]).expect("written");
+            },
+            &[".sst has ", " bytes, the manifest has "],
+        ),
+        (
+            "a surplus file",
+            |backup| std::fs::write(backup.join("store/999999.sst"), "x").expect("written"),
+            &["store/999999.sst is not in the manifest"],
+        ),
+        (
+            "a surplus link",
+            |backup| std::os::unix::fs::symlink("/etc/passwd", backup.join("passwd")).expect("a link"),
+            &["passwd is neither a file nor a folder"],
+        ),
+        (
+            "no manifest",
+            |backup| std::fs::remove_file(backup.join("manifest.json")).expect("removed"),
+            &["manifest.json is missing: the backup was not completed, or this is none"],
+        ),
+        (
+            "a manifest with another height",
+            |backup| {
+                let path = backup.join("manifest.json");
+                let text = std::fs::read_to_string(&path).expect("read");
+                std::fs::write(path, text.replace("\"ledger_height\": 2", "\"ledger_height\": 3")).expect("written");
+            },
+            &["manifest.json: it was changed: it does not have the digest that it names"],
+        ),
+        (
+            "a manifest that is cut off",
+            |backup| {
+                let path = backup.join("manifest.json");
+                let text = std::fs::read(&path).expect("read");
+                std::fs::write(path, &text[..text.len() / 2]).expect("written");
+            },
+            &["manifest.json: EOF while parsing"],
+        ),
+        (
+            "another format",
+            |backup| {
+                let path = backup.join("manifest.json");
+                let text = std::fs::read_to_string(&path).expect("read");
+                std::fs::write(path, text.replace("\"format\": 1", "\"format\": 2")).expect("written");
+            },
+            &["manifest.json has format 2, this program reads format 1; use the program that wrote it"],
+        ),
+        (
+            "another schema",
+            |backup| reseal(backup, |manifest| manifest.schema_version = 9),
+            &[
+                "the store of the backup has schema version 9, this program reads version 3; use selfsame 0.1.0, which made it",
+            ],
+        ),
+        (
+            "a manifest that is forged",
+            |backup| reseal(backup, |manifest| manifest.ledger_height = 7),
+            &["the store of the backup has ledger height 2, the manifest has 7"],
+        ),
+        (
+            "the store of another backup",
+            |backup| {
+                let older = backup.with_file_name("older");
+                std::fs::remove_dir_all(backup.join("store")).expect("removed");
+                copy_folder(&older.join("store"), &backup.join("store"));
+                let files = Manifest::read(&older).expect("a manifest").files;
+                reseal(backup, |manifest| manifest.files = files);
+            },
+            &[
+                "the store of the backup has ledger height 1, the manifest has 2",
+                "last block hash 0x",
+                "applied height 1",
+            ],
+        ),
+    ];
+    for (what, damage, expected) in table {
+        copy_folder(&workplace.path("good"), &workplace.path("bad"));
+        assert!(workplace.run_ok(&["backup", "verify", "@bad"]).ends_with("\n0 problems\n"), "{what}: a copy is good");
+        damage(&workplace.path("bad"));
+        let before = contents(&workplace.path("bad"));
+        let (status, text) = workplace.run(&["backup", "verify", "@bad"]);
+        assert_eq!(status, 1, "{what}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "{what}: {text:?} should contain {part:?}");
+        }
+        // The same problems keep it from being restored, and nothing is left of the attempt.
+        let (status, text) = workplace.run(&["restore", "@bad", "--data", "@restored"]);
+        assert_eq!(status, 1, "{what}: {text}");
+        for part in expected.iter().chain(&["is not restored, because it is not as it was made:\n"]) {
+            assert!(text.contains(part), "{what}: {text:?} should contain {part:?}");
+        }
+        assert_eq!(workplace.names(), ["bad", "data", "good", "older"], "{what}");
+        assert_eq!(contents(&workplace.path("bad")), before, "{what}");
+        std::fs::remove_dir_all(workplace.path("bad")).expect("removed");
+    }
+    workplace.expect_refused(&["backup", "verify", "@nowhere"], "manifest.json is missing");
+}
+
+/// `--deep` finds what the digests cannot: a store that was damaged before the backup was made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deep_check_rebuilds_the_store_of_the_backup() {
+    let workplace = BackupWorkplace::new();
+    let http = reqwest::Client::new();
+    let daemon = workplace.start("data");
+    let request_id = submit(&http, &daemon.gateway, 0).await.expect("accepted");
+    expect_final(&http, &daemon.gateway, &request_id).await;
+    daemon.kill();
+    // Two queued requests hold one lock, which a daemon never admits.
+    crate::commands::queue_two_requests_with_one_lock(&workplace.path("data"));
+    let variables = [("SELFSAME_BATCHER__MAX_WAIT", "10s")];
+    let daemon = crate::harness::DaemonProcess::start(&workplace.path("data"), &[], &variables);
+    workplace.back_up("data", "backup");
+    daemon.kill();
+    assert!(workplace.run_ok(&["backup", "verify", "@backup"]).ends_with("\n0 problems\n"));
+    std::fs::create_dir(workplace.path("scratch")).expect("a folder");
+    let before = contents(&workplace.path("backup"));
+    for more in [&[][..], &["--scratch", "@scratch"]] {
+        let (status, text) = workplace.run(&[&["backup", "verify", "@backup", "--deep"], more].concat());
+        assert!(status == 1 && text.contains("does not hold the lock on"), "{status} {text}");
+    }
+    assert_eq!(contents(&workplace.path("backup")), before);
+    assert_eq!(std::fs::read_dir(workplace.path("scratch")).expect("a folder").count(), 0);
+    assert_eq!(workplace.names(), ["backup", "data", "scratch"]);
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(workplace.path("backup/manifest.json")).expect("read")).expect("JSON");
+    assert_eq!(manifest["ledger_height"], 1, "{manifest}");
+}
