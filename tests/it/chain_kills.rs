@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chain_following::{WINDOW, legacy_proof};
 use crate::fake_contracts::manager_root;
 use crate::fake_node::{FakeChain, FakeNode};
-use crate::harness::{DaemonProcess, copy_folder, folder, operator_token, run};
+use crate::harness::{DaemonProcess, copy_folder, folder, operator_token};
 use crate::verification_client::DEV_APP;
 
 const MANAGER: Address = Address::repeat_byte(0x11);
@@ -185,7 +185,7 @@ async fn a_kill_at_any_write_loses_no_root_and_invents_none() {
             assert_eq!(scene.ask(&daemon, &scene.proof).await.expect("an answer").0, 200, "{plan}");
             assert!(daemon.terminate().success());
             let data = folder.path().join("data").display().to_string();
-            let (success, text) = run(&["registry", "fsck", "--data", &data]);
+            let (success, text) = crate::harness::run(&["registry", "fsck", "--data", &data]);
             assert!(success && text.contains(", 0 findings"), "{text}");
         }
     }
