@@ -4,8 +4,8 @@
 //! serves until its caller stops it or the actors fail; it holds every step of the shutdown, in
 //! order.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,18 @@ pub enum DaemonError {
         address: SocketAddr,
         /// The operating system's error.
         error: io::Error,
+    },
+    /// A socket that the service manager passed cannot be used.
+    #[error("a socket of the service manager cannot be used: {0}")]
+    Inherited(io::Error),
+    /// The service manager listens on an address that no interface has.
+    #[error(
+        "the service manager passes a socket at {address}, where no interface listens; set the address in [listen], or \
+         remove it from the socket unit"
+    )]
+    StraySocket {
+        /// The address of the socket.
+        address: SocketAddr,
     },
     /// The unix socket of the operator interface cannot be listened on.
     #[error("operator.socket: {0}")]
@@ -217,13 +229,15 @@ impl Daemon {
     /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         let prepared = Prepared::read(config, clock.unix_seconds())?;
-        Self::start_prepared(config, prepared, clock, random).await
+        Self::start_prepared(config, prepared, Vec::new(), clock, random).await
     }
 
-    /// The same with what [`Prepared::read`] has read for the configuration.
+    /// The same with what [`Prepared::read`] has read for the configuration, and with sockets that
+    /// the service manager listens on already, in place of those at the same addresses.
     pub async fn start_prepared(
         config: &Config,
         prepared: Prepared,
+        inherited: Vec<std::net::TcpListener>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, DaemonError> {
@@ -239,7 +253,7 @@ impl Daemon {
         let simulator_seed = simulator_seed(config, random.as_ref())?;
         let seed = simulator_seed.as_deref().unwrap_or_default();
         let verification = verification::setup::settings(config, &keys, seed);
-        let listeners = bind(&config.listen).await?;
+        let listeners = bind(&config.listen, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
         let socket = match config.operator_socket() {
             Some(path) => Some(BoundUnixSocket::bind(&path).await?),
@@ -460,17 +474,33 @@ impl Listeners {
     }
 }
 
-async fn bind(listen: &PerInterface<SocketAddr>) -> Result<Listeners, DaemonError> {
+async fn bind(
+    listen: &PerInterface<SocketAddr>,
+    inherited: Vec<std::net::TcpListener>,
+) -> Result<Listeners, DaemonError> {
+    let mut passed = HashMap::new();
+    for listener in inherited {
+        let address = listener.local_addr().map_err(DaemonError::Inherited)?;
+        listener.set_nonblocking(true).map_err(DaemonError::Inherited)?;
+        passed.insert(address, listener);
+    }
     let mut listeners = BTreeMap::new();
     for (interface, address) in listen.iter() {
         let refused = |error| DaemonError::Listen { interface: interface.listen_key(), address: *address, error };
         if let Entry::Vacant(entry) = listeners.entry(*address) {
-            let listener = TcpListener::bind(address).await.map_err(refused)?;
+            let listener = match passed.remove(address) {
+                Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
+                None => TcpListener::bind(address).await.map_err(refused)?,
+            };
             let bound = listener.local_addr().map_err(refused)?;
             entry.insert((listener, bound));
         }
     }
-    Ok(Listeners(listeners))
+    // Clients could connect to it, and nothing would answer them.
+    match passed.into_keys().min() {
+        Some(address) => Err(DaemonError::StraySocket { address }),
+        None => Ok(Listeners(listeners)),
+    }
 }
 
 /// Whether a listener speaks TLS where a certificate is configured: all do, except the operator

@@ -22,5 +22,6 @@ pub mod operator;
 pub mod operator_client;
 pub mod prepared;
 pub mod secret_file;
+pub mod service_manager;
 pub mod sign_in;
 pub mod verification;

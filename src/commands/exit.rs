@@ -24,6 +24,7 @@ use crate::http::UnixSocketError;
 use crate::logging::InvalidFilter;
 use crate::prepared::Problems;
 use crate::secret_file::SecretFileError;
+use crate::service_manager::InheritedSocketError;
 
 /// An error that no other status is for.
 pub const FAILURE: u8 = 1;
@@ -46,6 +47,7 @@ pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
         || error.is::<Problems>()
         || error.is::<InvalidFilter>()
         || error.is::<ChainSetupError>()
+        || error.is::<InheritedSocketError>()
     {
         CONFIGURATION
     } else {
@@ -72,7 +74,8 @@ fn of_daemon(error: &DaemonError) -> u8 {
     match error {
         // The configured data folder is a backup.
         DaemonError::Prepare(_) | DaemonError::Backup(BackupError::Target { .. }) => CONFIGURATION,
-        DaemonError::Backup(_) => FAILURE,
+        DaemonError::StraySocket { .. } => CONFIGURATION,
+        DaemonError::Backup(_) | DaemonError::Inherited(_) => FAILURE,
         DaemonError::Store(error) => of_store(error),
         DaemonError::Service(error) => of_service(error),
         DaemonError::Socket(error) => of_socket(error),

@@ -21,6 +21,9 @@ use crate::interface::PerInterface;
 use crate::logging;
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
+use crate::service_manager::{
+    inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
+};
 
 /// How long the process waits at its end for threads that still work.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +39,7 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
     logging::start(config.log.format)?;
+    let inherited = inherited_listeners()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -43,9 +47,10 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
-        let started = Daemon::start_prepared(&config, prepared, Arc::clone(&clock), Arc::new(SystemRandom)).await;
-        let mut daemon = started?;
+        let random = Arc::new(SystemRandom);
+        let mut daemon = Daemon::start_prepared(&config, prepared, inherited, Arc::clone(&clock), random).await?;
         announce(&config, &daemon.addresses(), out);
+        notify_ready();
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
         let sign_in = daemon.sign_in();
@@ -102,6 +107,8 @@ async fn wait_for_stop_signal(
     mut reloader: Reloader,
 ) {
     let mut watch = tokio::time::interval(CERTIFICATE_WATCH);
+    let watchdog = watchdog_interval();
+    let mut alive = tokio::time::interval(watchdog.unwrap_or(CERTIFICATE_WATCH));
     loop {
         let requested = async {
             match &mut requests {
@@ -111,6 +118,7 @@ async fn wait_for_stop_signal(
         };
         tokio::select! {
             _ = watch.tick() => reloader.reloading.reload_changed_certificate(),
+            _ = alive.tick(), if watchdog.is_some() => notify_alive(),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
@@ -124,6 +132,7 @@ async fn wait_for_stop_signal(
             }
         }
     }
+    notify_stopping();
     tracing::info!("stopping");
 }
 
@@ -140,6 +149,7 @@ impl Reloader {
     /// Reads the configuration again. One that a start would refuse changes nothing, except that
     /// a changed certificate in the old files is taken over, as it is each minute.
     fn reload(&mut self) -> ReloadReport {
+        notify_reloading();
         let now = self.clock.unix_seconds();
         let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + now.since_epoch()).to_string();
         let report = match self.try_reload(now) {
@@ -160,6 +170,7 @@ impl Reloader {
             }
         };
         self.reloading.status().record(report.clone(), now);
+        notify_ready();
         report
     }
 

@@ -46,6 +46,7 @@ mod output;
 mod overload;
 mod registry_client;
 mod reload;
+mod service_manager;
 mod sign_in;
 mod sign_in_applications;
 mod sign_in_binding;
