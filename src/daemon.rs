@@ -10,6 +10,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
@@ -120,11 +122,26 @@ pub struct Daemon {
     servers: Vec<(Server, Listener)>,
     addresses: PerInterface<SocketAddr>,
     shutdown: ShutdownTrigger,
+    drain: Drain,
     reloading: Reloading,
     reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
     backups: Arc<Backups>,
     /// The scheduled backups, if there are any; they end with the shutdown.
     scheduled_backups: Option<BoxFuture<'static, ()>>,
+}
+
+/// The time between the signal to stop and the stop, in which `/ready` says that the daemon is about
+/// to stop.
+struct Drain {
+    flag: Arc<AtomicBool>,
+    delay: Duration,
+}
+
+impl Drain {
+    async fn wait(self) {
+        self.flag.store(true, Ordering::Relaxed);
+        tokio::time::sleep(self.delay).await;
+    }
 }
 
 /// The settings that can change while the daemon runs.
@@ -275,6 +292,7 @@ impl Daemon {
         let schedule = backup_schedule(config, domain);
         let scheduled_backups = schedule
             .map(|schedule| schedule.run(Arc::clone(&backups), Arc::clone(&clock), when_shutdown.clone()).boxed());
+        let draining = Arc::<AtomicBool>::default();
         let operator = operator::Setup {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
@@ -283,6 +301,7 @@ impl Daemon {
             simulation: Arc::clone(&reloading.simulation),
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,
+            draining: Arc::clone(&draining),
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
             reloads,
             reload_status: reloading.status.clone(),
@@ -292,7 +311,18 @@ impl Daemon {
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let servers = servers(config, operator, listeners, socket, parts)?;
         let reload_requests = Some(reload_requests);
-        Ok(Self { service, servers, addresses, shutdown, reloading, reload_requests, backups, scheduled_backups })
+        let drain = Drain { flag: draining, delay: config.operator.drain_delay };
+        Ok(Self {
+            service,
+            servers,
+            addresses,
+            shutdown,
+            drain,
+            reloading,
+            reload_requests,
+            backups,
+            scheduled_backups,
+        })
     }
 
     /// The addresses that the interfaces are bound to.
@@ -333,7 +363,8 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, reloading, reload_requests, backups, scheduled_backups, .. } = self;
+        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, scheduled_backups, .. } =
+            self;
         drop((reloading, reload_requests));
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
@@ -343,7 +374,7 @@ impl Daemon {
             serving.spawn(scheduled_backups);
         }
         let outcome = tokio::select! {
-            () = stop => Ok(()),
+            () = stop.then(|()| drain.wait()) => Ok(()),
             error = service.failed() => Err(error.into()),
             // A server, and the schedule of backups, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),

@@ -103,6 +103,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.header_timeout", limits.header_timeout, MILLISECOND, HOUR),
         ("limits.idle_timeout", limits.idle_timeout, MILLISECOND, HOUR),
         ("limits.shutdown_grace", limits.shutdown_grace, Duration::ZERO, HOUR),
+        ("operator.drain_delay", config.operator.drain_delay, Duration::ZERO, HOUR),
         ("limits.idempotency_retention", limits.idempotency_retention, SECOND, TEN_YEARS),
         ("limits.per_source.window", window(&limits.per_source), SECOND, DAY),
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),

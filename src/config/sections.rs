@@ -226,6 +226,10 @@ pub struct Operator {
     pub socket: OperatorSocket,
     /// Whether the daemon is ready only while every contract of `[[chains]]` can be used.
     pub ready_needs_chains: bool,
+    /// How long the daemon goes on serving after SIGTERM while `/ready` says that it is about to
+    /// stop, so that load balancers send no more clients.
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    pub drain_delay: Duration,
 }
 
 /// `[log]`: the daemon's log.

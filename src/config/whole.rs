@@ -206,7 +206,7 @@ impl Config {
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
-        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains });
+        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, drain_delay });
         compare!(needs_restart, backup: Backup { every, keep, folder });
         compare!(needs_restart, insecure_http);
         compare!(needs_restart, log: Log { format });

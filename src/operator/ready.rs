@@ -1,6 +1,7 @@
 //! `GET /ready`: whether the daemon can do its work.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hyper::StatusCode;
 use selfsame_actors::VerifierStatistics;
@@ -31,6 +32,8 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
     let mut reasons = Vec::new();
     if request.shutdown().is_triggered() {
         reasons.push("the daemon is shutting down".to_owned());
+    } else if operator.draining.load(Ordering::Relaxed) {
+        reasons.push("the daemon is about to stop; until then it serves".to_owned());
     }
     for actor in operator.service.actors().iter().filter(|actor| !actor.is_responsive()) {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));

@@ -1,6 +1,7 @@
 //! What the handlers of the operator interface share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwapOption;
 use hyper::header::AUTHORIZATION;
@@ -33,6 +34,8 @@ pub struct Setup {
     pub is_development: bool,
     /// Whether the daemon is ready only while every followed contract can be used.
     pub ready_needs_chains: bool,
+    /// Set when the daemon is about to stop and serves on for a while.
+    pub draining: Arc<AtomicBool>,
     /// The nodes of the followed chains.
     pub nodes: Vec<FollowedNode>,
     /// Where requests to read the configuration again go.
@@ -63,6 +66,8 @@ pub struct Operator {
     pub is_development: bool,
     /// Whether the daemon is ready only while every followed contract can be used.
     pub ready_needs_chains: bool,
+    /// Set when the daemon is about to stop and serves on for a while.
+    pub draining: Arc<AtomicBool>,
     /// Where requests to read the configuration again go.
     pub reloads: ReloadRequests,
     /// What came of the last one.
@@ -92,7 +97,7 @@ impl Operator {
     /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
-        let Setup { nodes, reloads, reload_status, backups, restored, .. } = setup;
+        let Setup { draining, nodes, reloads, reload_status, backups, restored, .. } = setup;
         reload_status.register(&mut metrics);
         let registry_metrics = RegistryMetrics::register(&mut metrics);
         let verifier_metrics = VerifierMetrics::register(&mut metrics);
@@ -109,6 +114,7 @@ impl Operator {
             simulation,
             is_development,
             ready_needs_chains,
+            draining,
             reloads,
             reload_status,
             backups,

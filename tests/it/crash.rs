@@ -44,6 +44,29 @@ async fn a_stopping_daemon_sends_the_answers_in_flight() {
     assert!(matches!(state, GatewayRequestState::Finalized { .. }), "{state:?}");
 }
 
+/// Load balancers hear of the stop before it happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_says_that_it_is_about_to_stop_and_serves_on() {
+    let folder = folder();
+    let process = DaemonProcess::start(folder.path(), &[], &[("SELFSAME_OPERATOR__DRAIN_DELAY", "5s")]);
+    let get = async |url: String| {
+        let answer = reqwest::get(url).await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    };
+    assert_eq!(get(format!("{}/ready", process.operator)).await.0, 200);
+    process.ask_to_stop();
+    loop {
+        let (status, text) = get(format!("{}/ready", process.operator)).await;
+        if status == 503 {
+            assert!(text.contains("the daemon is about to stop; until then it serves"), "{text}");
+            break;
+        }
+    }
+    let step = create_account(&[key("late").authenticator()], Address::ZERO);
+    process.client().submit(&step.operation, &seed("late")).await.expect("it serves");
+    assert!(process.terminate().success());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_serves_one_registry_and_one_process() {
     let folder = folder();

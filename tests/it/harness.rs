@@ -210,6 +210,11 @@ impl DaemonProcess {
         self.signal("-HUP");
     }
 
+    /// Sends SIGTERM and does not wait.
+    pub fn ask_to_stop(&self) {
+        self.signal("-TERM");
+    }
+
     fn signal(&self, signal: &str) {
         let kill = Command::new("kill").arg(signal).arg(self.id().to_string()).status().expect("kill runs");
         assert!(kill.success());

@@ -24,7 +24,7 @@ fn everything() -> String {
         urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example" }}
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
         log.format = "json"
-        operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true }}
+        operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, drain_delay = "5s" }}
         cors.allowed_origins = ["https://wallet.example", "http://localhost:3000"]
         [registry]
         chain_id = 1
