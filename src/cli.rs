@@ -53,6 +53,9 @@ pub enum Command {
         #[command(flatten)]
         options: OperatorOptions,
     },
+    /// The store of a data folder
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Make a backup of a running daemon, or check one
     #[command(args_conflicts_with_subcommands = true)]
     Backup(Backup),
@@ -115,6 +118,21 @@ pub enum ConfigCommand {
         #[command(flatten)]
         source: ConfigSource,
         /// Print JSON: `settings`, and `origins` by the path of each key
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `selfsame store`.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// What a store holds: schema, registry, heights, and what each family of records takes. Changes
+    /// nothing, also beside a running daemon
+    Info {
+        /// Data folder: the store and the operator's token
+        #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
+        data: PathBuf,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },

@@ -16,6 +16,7 @@ mod restore;
 mod roots;
 mod serve;
 mod status;
+mod store;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -62,6 +63,7 @@ fn run(arguments: Arguments, out: &mut Output) -> Result<ExitCode, CommandError>
         Command::Keys(command) => block_on(keys::run(command, out)),
         Command::Reload { json, options } => block_on(reload::run(json, options, out)),
         Command::Backup(command) => backup::run(command, out),
+        Command::Store(command) => store::run(command, out),
         Command::Restore(options) => restore::run(options, out),
         Command::Status { json, options } => block_on(status::run(json, options, out)),
         Command::Completions { shell } => help::print_completions(shell, out),

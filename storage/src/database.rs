@@ -141,6 +141,11 @@ impl Database {
         self.db.delete_cf(self.handle(family).expect("a family"), key).expect("deleted");
     }
 
+    /// A number that RocksDB knows about a family; 0 when it does not.
+    pub(crate) fn property(&self, family: &'static str, name: &str) -> Result<u64, StoreError> {
+        Ok(self.db.property_int_value_cf(self.handle(family)?, name)?.unwrap_or_default())
+    }
+
     fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
         let missing = || StoreError::Missing { family, what: "its column family".to_owned() };
         self.db.cf_handle(family).ok_or_else(missing)

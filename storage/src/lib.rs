@@ -37,6 +37,7 @@ mod error;
 pub mod faults;
 mod fsck;
 mod group_commit;
+mod info;
 mod ledger;
 mod log_check;
 mod rebuild;
@@ -55,9 +56,10 @@ pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
-#[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome};
 pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
+#[cfg(feature = "fault-injection")]
+pub use info::FamilyInfo;
 pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use rebuild::{RebuildReport, rebuild};
 pub use records::{EmbeddedRecords, RecordWrite, Records};

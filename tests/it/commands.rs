@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use selfsame::config::Config;
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_storage::{GroupCommit, RequestWriter, Store};
+use selfsame_storage::{GroupCommit, RequestWriter, SCHEMA_VERSION, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
 use crate::harness::{DaemonProcess, folder, refused_start, run, run_with};
-use crate::test_accounts::key;
+use crate::test_accounts::{final_state, key, seed};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/protocol/vectors/registry_trace_1.json");
 
@@ -47,6 +47,34 @@ fn a_tampered_trace_fails_at_its_row() {
     assert!(!success && text.contains("row 1: "), "{text}");
     let (success, text) = run(&["registry", "replay", &folder.path().join("none.json").display().to_string()]);
     assert!(!success && text.contains("none.json"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_is_described_also_beside_its_daemon() {
+    let folder = folder();
+    let data = folder.path().display().to_string();
+    let process = DaemonProcess::start(folder.path(), &[], &[]);
+    let step = create_account(&[key("alice").authenticator()], Default::default());
+    let client = process.client();
+    let request_id = client.submit(&step.operation, &seed("key")).await.expect("accepted").request_id;
+    final_state(&client, request_id).await;
+    let describe = |data: &str| run(&["store", "info", "--data", data]);
+    let mut process = Some(process);
+    for is_running in [true, false] {
+        let (success, text) = describe(&data);
+        let first = format!("schema version {SCHEMA_VERSION} (this program reads {SCHEMA_VERSION})\n");
+        assert!(success && text.starts_with(&first), "{is_running}: {text}");
+        assert!(text.contains("on chain 31337\nblock 1 of ") && text.contains(", 1 applied\n1 accounts\n"), "{text}");
+        let (success, json) = run(&["store", "info", "--json", "--data", &data]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert!(success && json["ledger_height"] == 1 && json["accounts"] == 1, "{json}");
+        let families = json["families"].as_array().expect("a list");
+        let accounts = families.iter().find(|family| family["name"] == "accounts").expect("the family");
+        assert_eq!(accounts["records"], 1, "{accounts}");
+        assert!(process.take().is_none_or(|process| process.terminate().success()));
+    }
+    let (success, text) = describe("/nowhere");
+    assert!(!success && text.contains("/nowhere"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
