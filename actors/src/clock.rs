@@ -50,8 +50,8 @@ fn time_since_boot() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Time since the first call. A clock that is set while the machine sleeps may be taken for one that
-/// was set forward.
+/// Time since the first call, without the time that the machine slept: waking up may be taken for a
+/// clock that was set forward.
 #[cfg(not(target_os = "linux"))]
 fn time_since_boot() -> Duration {
     static FIRST: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
