@@ -130,8 +130,8 @@ pub struct Daemon {
     scheduled_backups: Option<BoxFuture<'static, ()>>,
 }
 
-/// The time between the signal to stop and the stop, in which `/ready` says that the daemon is about
-/// to stop.
+/// The time between the signal to stop and the stop. Meanwhile `/ready` says that the daemon is
+/// about to stop.
 struct Drain {
     flag: Arc<AtomicBool>,
     delay: Duration,
