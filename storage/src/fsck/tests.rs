@@ -1,0 +1,404 @@
+//! What `fsck` finds in stores that were damaged on purpose.
+
+use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
+use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
+use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::tree::Root;
+use tempfile::TempDir;
+
+use super::*;
+use crate::database::Changes;
+use crate::ledger::LedgerReader;
+use crate::requests::admission_changes;
+use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
+use crate::schema::registry::AppliedBlock;
+use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
+use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
+use crate::{EmbeddedLedger, FinalState, Place};
+
+/// The hash of the idempotency key of the queued request.
+const KEY_HASH: B256 = B256::repeat_byte(5);
+
+/// The key of the one record of sign-in.
+const CODE: RecordKey = RecordKey { kind: RecordKind::AuthorizationCode, id: B256::repeat_byte(6) };
+
+/// A store with two applied blocks, a sealed block, a queued request with an idempotency key, and a
+/// record of sign-in.
+fn populated_store() -> (TempDir, Store) {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    for (sequence, time) in [(1, 1000), (2, 2000)] {
+        admit(&store, sequence, sequence as u8);
+        let block = seal(&store, &ledger, time);
+        commit(&store, &block).expect("the block is committed");
+    }
+    admit(&store, 3, 3);
+    seal(&store, &ledger, 3000);
+    let idempotency =
+        IdempotencyRecord { request_id: request_id(4), body_hash: B256::ZERO, accepted_at: UnixSeconds(3000) };
+    let mut changes = admission_changes(4, entry(4), Some((KEY_HASH, idempotency)));
+    changes.put(&family::RECORDS, &CODE, &StoredRecord { expires_at: UnixSeconds(3600), value: vec![1] });
+    changes.put(&family::RECORD_EXPIRIES, &(UnixSeconds(3600), CODE), &());
+    store.database().write(changes, true).expect("the changes are written");
+    (folder, store)
+}
+
+fn check(store: &Store) -> FsckReport {
+    let scratch = folder();
+    fsck(store, scratch.path()).expect("fsck runs")
+}
+
+/// What is done to a store, and a part of the finding that must tell of it.
+type Damage = (&'static str, fn(&Store, &mut Changes), &'static str);
+
+/// Damages a populated store in each way by itself; returns the ways that no finding tells of, with
+/// the findings.
+fn missed(table: &[Damage]) -> Vec<(&'static str, Vec<String>)> {
+    let mut missed = Vec::new();
+    for (what, change, expected) in table {
+        let (_folder, store) = populated_store();
+        damage(&store, |changes| change(&store, changes));
+        let findings = check(&store).findings;
+        if !findings.iter().any(|finding| finding.contains(expected)) {
+            missed.push((*what, findings));
+        }
+    }
+    missed
+}
+
+fn damage(store: &Store, change: impl FnOnce(&mut Changes)) {
+    let mut changes = Changes::default();
+    change(&mut changes);
+    store.database().write(changes, true).expect("the changes are written");
+}
+
+/// Changes the first request's record.
+fn change_request(store: &Store, changes: &mut Changes, change: impl FnOnce(&mut RequestRecord)) {
+    let mut record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
+    change(&mut record);
+    changes.put(&family::REQUESTS, &request_id(1), &record);
+}
+
+fn final_state_of(record: &mut RequestRecord) -> &mut FinalState {
+    record.final_state.as_mut().expect("the request is final")
+}
+
+#[test]
+fn an_undamaged_store_has_no_findings() {
+    let (_folder, store) = populated_store();
+    let report = check(&store);
+    assert_eq!(report.findings, Vec::<String>::new());
+    let FsckReport { blocks, applied, operations, accounts, queued, .. } = report;
+    assert_eq!((blocks, applied, operations, accounts, queued), (3, 2, 2, 2, 2));
+    assert_eq!(check(&open(&folder())), FsckReport::default(), "an empty store");
+}
+
+#[test]
+fn every_damaged_record_is_a_finding() {
+    let table: &[Damage] = &[
+        ("an account is missing", |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(1)), "accounts: record"),
+        (
+            "an account has the record of another account",
+            |store, changes| {
+                let other =
+                    store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("the read succeeds");
+                changes.put(&family::ACCOUNTS, &LeafIndex(1), &other.expect("an account"));
+            },
+            "differs from the blocks",
+        ),
+        (
+            "an account has another key",
+            |store, changes| {
+                let account =
+                    store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(1))).expect("the read succeeds");
+                let mut account = account.expect("an account");
+                account.slots[0].as_mut().expect("an authenticator").public_key = CompressedKey(U256::from(9));
+                changes.put(&family::ACCOUNTS, &LeafIndex(1), &account);
+            },
+            "accounts: record 0000000000000001 differs from the blocks",
+        ),
+        (
+            "an account that no block creates",
+            |store, changes| {
+                let other =
+                    store.snapshot().and_then(|snapshot| snapshot.account(LeafIndex(2))).expect("the read succeeds");
+                changes.put(&family::ACCOUNTS, &LeafIndex(3), &other.expect("an account"));
+            },
+            "does not follow from the blocks",
+        ),
+        (
+            "an address is missing",
+            |_, changes| changes.delete(&family::ADDRESSES, &Address::repeat_byte(1)),
+            "addresses: record",
+        ),
+        (
+            "an address that no account has",
+            |_, changes| {
+                let packed = PackedAccount { recovery_counter: 0, pubkey_id: PubkeyId(0), leaf_index: LeafIndex(1) };
+                changes.put(&family::ADDRESSES, &Address::repeat_byte(9), &packed);
+            },
+            "addresses: record",
+        ),
+        (
+            "a tree page is missing",
+            |store, changes| {
+                let mut pages = store.database().records(&family::TREE_PAGES).expect("the read succeeds");
+                changes.delete(&family::TREE_PAGES, &pages.next().expect("a page").expect("the read succeeds").0);
+            },
+            "tree_pages: record",
+        ),
+        (
+            "a tree page has the content of another page",
+            |store, changes| {
+                let mut pages = store.database().records(&family::TREE_PAGES).expect("the read succeeds");
+                let mut page = || pages.next().expect("a page").expect("the read succeeds");
+                let (first, second) = (page(), page());
+                changes.put(&family::TREE_PAGES, &first.0, &second.1);
+            },
+            "tree_pages: record",
+        ),
+        (
+            "a root is missing",
+            |store, changes| {
+                let applied: AppliedBlock =
+                    store.applied_block(1).expect("the read succeeds").expect("the block is applied");
+                changes.delete(&family::ROOTS, &applied.result.root_after);
+            },
+            "is missing, but follows from the blocks",
+        ),
+        (
+            "a root has another time of replacement",
+            |store, changes| {
+                let root =
+                    store.applied_block(1).expect("the read succeeds").expect("the block is applied").result.root_after;
+                let record = store.database().get(&family::ROOTS, &root).expect("the read succeeds").expect("a root");
+                changes.put(&family::ROOTS, &root, &RootRecord { replaced_at: Some(UnixSeconds(2001)), ..record });
+            },
+            "roots: record",
+        ),
+        (
+            "a root that the tree never had",
+            |_, changes| {
+                let record = RootRecord { height: 1, replaced_at: None };
+                changes.put(&family::ROOTS, &Root(B256::repeat_byte(9)), &record);
+            },
+            "roots: record",
+        ),
+        (
+            "a result differs from the blocks",
+            |store, changes| {
+                let applied: AppliedBlock =
+                    store.applied_block(1).expect("the read succeeds").expect("the block is applied");
+                changes.put(&family::RESULTS, &2, &applied);
+            },
+            "results: record",
+        ),
+        ("a result is missing", |_, changes| changes.delete(&family::RESULTS, &2), "results: record"),
+        (
+            "the tip is missing",
+            |store, changes| {
+                let next_leaf_index = store.snapshot().expect("the read succeeds").next_leaf_index();
+                changes.put(&family::APPLIED, &(), &AppliedTip { tip: Tip::default(), next_leaf_index });
+            },
+            "applied: record",
+        ),
+        ("a block is missing", |_, changes| changes.delete(&family::BLOCKS, &1), "block 2 does not follow block 0"),
+        (
+            "the last applied block is missing",
+            |_, changes| {
+                changes.delete(&family::BLOCKS, &2);
+                changes.delete(&family::BLOCKS, &3);
+            },
+            "block 2 was applied, but the ledger ends at block 1",
+        ),
+        (
+            "a block has other operations",
+            |store, changes| {
+                let block = |height| {
+                    store.database().get(&family::BLOCKS, &height).expect("the read succeeds").expect("a block")
+                };
+                let (mut first, second): (Block, Block) = (block(1), block(2));
+                first.entries = second.entries;
+                changes.put(&family::BLOCKS, &1, &first);
+            },
+            "block 1 does not follow block 0, or its header does not fit its operations",
+        ),
+        (
+            "a block has another time",
+            |store, changes| {
+                let block = store.database().get(&family::BLOCKS, &1).expect("the read succeeds").expect("a block");
+                let mut block: Block = block;
+                block.header.time.0 += 1;
+                changes.put(&family::BLOCKS, &1, &block);
+            },
+            "block 2 does not follow block 1",
+        ),
+        (
+            "the last block has another time",
+            |store, changes| {
+                let block = store.database().get(&family::BLOCKS, &3).expect("the read succeeds").expect("a block");
+                let mut block: Block = block;
+                block.header.time.0 += 1;
+                changes.put(&family::BLOCKS, &3, &block);
+            },
+            "block 3 is not found by its hash",
+        ),
+        (
+            "a hash is not found",
+            |store, changes| {
+                let block: Block =
+                    store.database().get(&family::BLOCKS, &2).expect("the read succeeds").expect("a block");
+                changes.delete(&family::BLOCK_HASHES, &block.header.hash());
+            },
+            "block 2 is not found by its hash",
+        ),
+        (
+            "a request has another place",
+            |_, changes| {
+                let place = Place { height: 2, position: 0, block_hash: B256::ZERO };
+                changes.put(&family::PLACES, &request_id(1), &place);
+            },
+            "is operation 0 of block 1, its place is",
+        ),
+        (
+            "a request has no place",
+            |_, changes| changes.delete(&family::PLACES, &request_id(1)),
+            "is operation 0 of block 1, its place is None",
+        ),
+        (
+            "a request has another final state",
+            |store, changes| {
+                change_request(store, changes, |record| {
+                    final_state_of(record).outcome = Outcome::Applied { leaf_index: LeafIndex(9) }
+                });
+            },
+            "ended as",
+        ),
+        (
+            "a final request has the record of an open request",
+            |store, changes| {
+                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
+                changes.put(&family::REQUESTS, &request_id(1), &RequestRecord { final_state: None, ..record });
+            },
+            "its record holds None",
+        ),
+        (
+            "a queued request has the record of a final request",
+            |store, changes| {
+                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
+                changes.put(&family::REQUESTS, &request_id(4), &RequestRecord { sequence: 4, ..record });
+            },
+            "its record is not that of an open request",
+        ),
+        (
+            "a queued request has no record",
+            |_, changes| changes.delete(&family::REQUESTS, &request_id(4)),
+            "its record is not that of an open request",
+        ),
+        (
+            "a lock is missing",
+            |_, changes| changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4))),
+            "does not hold the lock on",
+        ),
+        (
+            "a lock that no request needs",
+            |_, changes| changes.put(&family::LOCKS, &Lock::LeafIndex(LeafIndex(1)), &request_id(1)),
+            "holds the lock on leaf index 0x1, but no queued operation of it needs the lock",
+        ),
+        (
+            "an acknowledged request is lost",
+            |_, changes| {
+                changes.delete(&family::QUEUE, &4);
+                changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)));
+            },
+            "was accepted as 4, but is neither in the queue nor in a block: it is lost",
+        ),
+        (
+            "a request left the queue before its block was applied",
+            |_, changes| changes.delete(&family::QUEUE, &3),
+            "is open and in block 3, but not in the queue",
+        ),
+        (
+            "a request waits in the queue under two numbers",
+            |_, changes| changes.put(&family::QUEUE, &9, &QueuedEntry { entry: entry(4) }),
+            "waits in the queue as 9, but its record is not that of an open request",
+        ),
+        (
+            "a lock is held by a final request",
+            |_, changes| changes.put(&family::LOCKS, &Lock::Address(Address::repeat_byte(1)), &request_id(1)),
+            "but no queued operation of it needs the lock",
+        ),
+        (
+            "a lock is held by another open request",
+            |_, changes| changes.put(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)), &request_id(3)),
+            "does not hold the lock on",
+        ),
+        (
+            "a request of a block that is not applied has a final state",
+            |store, changes| {
+                let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
+                changes.put(&family::REQUESTS, &request_id(3), &RequestRecord { sequence: 3, ..record });
+            },
+            "but no applied block has the request",
+        ),
+    ];
+    assert_eq!(missed(table), []);
+}
+
+#[test]
+fn every_field_of_a_final_request_is_checked() {
+    type Change = fn(&mut RequestRecord);
+    let table: [(&str, Change); 3] = [
+        ("block hash", |record| final_state_of(record).block_hash = B256::ZERO),
+        ("message", |record| final_state_of(record).message = "because".to_owned()),
+        ("kind", |record| record.kind = OperationKind::RecoverAccount),
+    ];
+    let mut missed = Vec::new();
+    for (what, change) in table {
+        let (_folder, store) = populated_store();
+        damage(&store, |changes| change_request(&store, changes, change));
+        if check(&store).findings.is_empty() {
+            missed.push(what);
+        }
+    }
+    assert_eq!(missed, Vec::<&str>::new());
+}
+
+#[test]
+fn the_list_of_findings_is_bounded() {
+    let (_folder, store) = populated_store();
+    damage(&store, |changes| {
+        for number in 0..200u64 {
+            changes.put(
+                &family::ROOTS,
+                &Root::from_number(U256::from(number)),
+                &RootRecord { height: 1, replaced_at: None },
+            );
+        }
+    });
+    assert_eq!(check(&store).findings.len(), FsckReport::MAX_FINDINGS);
+}
+
+#[test]
+fn checking_a_store_changes_nothing() {
+    let (_folder, store) = populated_store();
+    let head = EmbeddedLedger::open(store.clone()).expect("the ledger opens").head();
+    assert_eq!(check(&store), check(&store));
+    assert_eq!(EmbeddedLedger::open(store.clone()).expect("the ledger opens").head(), head);
+    assert_eq!(store.queued_after(0, 10).expect("the read succeeds").len(), 2);
+}
+
+#[test]
+fn a_lost_request_is_named() {
+    let (_folder, store) = populated_store();
+    damage(&store, |changes| {
+        changes.delete(&family::QUEUE, &4);
+        changes.delete(&family::LOCKS, &Lock::Address(Address::repeat_byte(4)));
+    });
+    let id = request_id(4);
+    let lost = format!("request {id} was accepted as 4, but is neither in the queue nor in a block: it is lost");
+    assert_eq!(check(&store).findings, [lost]);
+}
