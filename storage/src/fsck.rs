@@ -14,19 +14,23 @@ mod tests;
 use std::path::Path;
 
 use alloy_primitives::hex;
-use selfsame_protocol::ledger::{Seal, apply_block, recover_signers};
+use selfsame_protocol::B256;
+use selfsame_protocol::encoding::decode;
+use selfsame_protocol::ledger::{Block, RequestId, Seal, apply_block, recover_signers};
 
 use crate::applied_blocks::BlockWriter;
+use crate::database::{Changes, RecordSource};
+use crate::embedded_ledger::put_indexes;
 use crate::error::StoreError;
 use crate::schema::family;
-use crate::schema::registry::AppliedTip;
+use crate::schema::registry::{AppliedTip, Place};
 use crate::store::{OpenOptions, Store};
 
 use reading::{find, records, walk};
 pub use report::FsckReport;
 
-/// Reads every record of `store`, rebuilds accounts, tree and roots from its
-/// blocks in a new store in the empty directory `scratch`, compares them byte by byte, and
+/// Reads every record of `store`, rebuilds accounts, tree, roots and the ledger's indexes from
+/// its blocks in a new store in the empty directory `scratch`, compares them byte by byte, and
 /// checks that queue, locks and request states agree with each other and with the
 /// blocks. The memory that it uses does not grow with the store.
 ///
@@ -42,6 +46,7 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     // What a part of the blocks gives differs from the store everywhere, and says nothing.
     let rebuilt = rebuild(store, &rebuilt, &mut report)?.then_some(&rebuilt);
     if let Some(rebuilt) = rebuilt {
+        check_indexes(store, rebuilt, &mut report)?;
         for family in family::DERIVED {
             compare(store, rebuilt, family, &mut report)?;
         }
@@ -50,8 +55,8 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     Ok(report)
 }
 
-/// Checks each block's link, places and hash, and makes in `rebuilt` what follows from those that
-/// `store` has applied. Returns whether the blocks are one
+/// Checks that each block follows the one before it, and makes in `rebuilt` the indexes of all
+/// blocks and what follows from those that `store` has applied. Returns whether the blocks are one
 /// history; otherwise `rebuilt` has only its beginning.
 fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<bool, StoreError> {
     let block_writer = BlockWriter::new(rebuilt.clone());
@@ -71,20 +76,7 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<bo
         }
         head = Seal::of(&block.header);
         report.blocks = height;
-        if find(store, &family::BLOCK_HASHES, &head.hash)? != Some(height) {
-            report.add_finding(format!("block {height} is not found by its hash {:#x}", head.hash));
-        }
-        for (position, entry) in (0u32..).zip(&block.entries) {
-            let request_id = entry.request_id;
-            let place = find(store, &family::PLACES, &request_id)?;
-            if place
-                .is_none_or(|place| (place.height, place.position, place.block_hash) != (height, position, head.hash))
-            {
-                report.add_finding(format!(
-                    "request {request_id} is operation {position} of block {height}, its place is {place:?}"
-                ));
-            }
-        }
+        index(rebuilt, &block, &head, report)?;
         if height > report.applied {
             continue;
         }
@@ -101,6 +93,56 @@ fn rebuild(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<bo
         ));
     }
     Ok(true)
+}
+
+/// Writes the indexes of a block, none of whose requests may be in an earlier one.
+fn index(rebuilt: &Store, block: &Block, seal: &Seal, report: &mut FsckReport) -> Result<(), StoreError> {
+    for entry in &block.entries {
+        let request_id = entry.request_id;
+        if let Some(place) = rebuilt.database().get(&family::PLACES, &request_id)? {
+            report.add_finding(format!(
+                "request {request_id} is in block {} and again in block {}",
+                place.height, seal.height
+            ));
+        }
+    }
+    let mut changes = Changes::default();
+    put_indexes(&mut changes, block, seal);
+    rebuilt.database().write(changes, false)
+}
+
+/// Compares the indexes of the blocks.
+fn check_indexes(store: &Store, rebuilt: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
+    walk(store, rebuilt, family::BLOCK_HASHES.name, |key, found, expected| {
+        let Ok(hash) = decode::<B256>(key) else { return Ok(()) };
+        let height = |value: Option<&[u8]>| value.and_then(|value| decode::<u64>(value).ok());
+        match (height(found), height(expected)) {
+            (found, Some(expected)) if found != Some(expected) => {
+                report.add_finding(format!("block {expected} is not found by its hash {hash:#x}"));
+            }
+            (Some(found), None) => {
+                report.add_finding(format!("{hash:#x} is kept as the hash of block {found}, which has another one"));
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    walk(store, rebuilt, family::PLACES.name, |key, found, expected| {
+        let Ok(request_id) = decode::<RequestId>(key) else { return Ok(()) };
+        let place = |value: Option<&[u8]>| value.and_then(|value| decode::<Place>(value).ok());
+        match (place(found), place(expected)) {
+            (found, Some(expected)) if found != Some(expected) => report.add_finding(format!(
+                "request {request_id} is operation {} of block {}, its place is {found:?}",
+                expected.position, expected.height
+            )),
+            (Some(found), None) => report.add_finding(format!(
+                "request {request_id} has the place {} in block {}, but no block has it there",
+                found.position, found.height
+            )),
+            _ => {}
+        }
+        Ok(())
+    })
 }
 
 /// Compares a family of two stores record by record.

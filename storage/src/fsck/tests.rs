@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
 use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
-use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView};
+use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use tempfile::TempDir;
@@ -16,7 +16,7 @@ use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::schema::registry::AppliedBlock;
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
-use crate::{EmbeddedLedger, FinalState, Place};
+use crate::{EmbeddedLedger, FinalState, Ledger, Place};
 
 /// The hash of the idempotency key of the queued request.
 const KEY_HASH: B256 = B256::repeat_byte(5);
@@ -337,6 +337,36 @@ fn every_damaged_record_is_a_finding() {
             "does not hold the lock on",
         ),
         (
+            "a queued request has a place",
+            |store, changes| {
+                let place: Option<Place> =
+                    store.database().get(&family::PLACES, &request_id(1)).expect("the read succeeds");
+                changes.put(&family::PLACES, &request_id(4), &place.expect("a place"));
+            },
+            "but no block has it there",
+        ),
+        (
+            "an unknown request has a place",
+            |_, changes| {
+                let place = Place { height: 9, position: 0, block_hash: B256::ZERO };
+                changes.put(&family::PLACES, &request_id(9), &place);
+            },
+            "has the place 0 in block 9, but no block has it there",
+        ),
+        (
+            "a hash that no block has",
+            |_, changes| changes.put(&family::BLOCK_HASHES, &B256::repeat_byte(9), &2),
+            "0x0909090909090909090909090909090909090909090909090909090909090909 is kept as the hash of block 2",
+        ),
+        (
+            "a block is found at another height",
+            |store, changes| {
+                let block: Option<Block> = store.database().get(&family::BLOCKS, &2).expect("the read succeeds");
+                changes.put(&family::BLOCK_HASHES, &block.expect("a block").header.hash(), &1);
+            },
+            "block 2 is not found by its hash",
+        ),
+        (
             "a request of a block that is not applied has a final state",
             |store, changes| {
                 let record = store.request(&request_id(1)).expect("the read succeeds").expect("a request");
@@ -401,4 +431,16 @@ fn a_lost_request_is_named() {
     let id = request_id(4);
     let lost = format!("request {id} was accepted as 4, but is neither in the queue nor in a block: it is lost");
     assert_eq!(check(&store).findings, [lost]);
+}
+
+#[test]
+fn a_request_in_two_blocks_is_a_finding() {
+    let (_folder, store) = populated_store();
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    let again =
+        Block::seal(&ledger.head(), store.domain(), UnixSeconds(4000), RuleParameters::default(), vec![entry(1)]);
+    ledger.append(&again).expect("the block is appended");
+    let findings = check(&store).findings;
+    let expected = format!("request {} is in block 1 and again in block 4", request_id(1));
+    assert!(findings.contains(&expected), "{findings:?}");
 }
