@@ -3,8 +3,10 @@
 //! | module | what it checks |
 //! |---|---|
 //! | this one | the blocks and what follows from them |
+//! | [`decoding`] | that every record can be read and decoded |
 //! | [`requests`] | queue, locks, states, and that no accepted request is lost |
 
+mod decoding;
 mod reading;
 mod report;
 mod requests;
@@ -29,7 +31,7 @@ use crate::store::{OpenOptions, Store};
 use reading::{find, records, walk};
 pub use report::FsckReport;
 
-/// Reads every record of `store`, rebuilds accounts, tree, roots and the ledger's indexes from
+/// Decodes every record of `store`, rebuilds accounts, tree, roots and the ledger's indexes from
 /// its blocks in a new store in the empty directory `scratch`, compares them byte by byte, and
 /// checks that queue, locks and request states agree with each other and with the
 /// blocks. The memory that it uses does not grow with the store.
@@ -38,7 +40,7 @@ pub use report::FsckReport;
 /// A [`StoreError`] when a record of `store` cannot be read, or `scratch` cannot be written.
 pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
     let mut report = FsckReport::default();
-    read_all(store)?;
+    decoding::check(store, &mut report)?;
     let rebuilt = Store::open(scratch, &OpenOptions::new(store.domain()))?;
     let applied: AppliedTip = find(store, &family::APPLIED, &())?.unwrap_or_default();
     report.applied = applied.tip.seal.height;
@@ -157,15 +159,4 @@ fn compare(store: &Store, rebuilt: &Store, family: &'static str, report: &mut Fs
         report.add_finding(format!("{family}: record {} {what} the blocks", hex::encode(key)));
         Ok(())
     })
-}
-
-/// Reads every record, so that an unreadable one, or one with a wrong checksum, is an error now and
-/// not later in a running daemon.
-fn read_all(store: &Store) -> Result<(), StoreError> {
-    for family in family::ALL {
-        for record in store.database().raw_records(family)? {
-            record?;
-        }
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reads stores in memory that does not grow with them.
+//! Reads stores in which any record may be damaged, in memory that does not grow with the store.
 
 use std::cmp::Ordering;
 
@@ -9,21 +9,25 @@ use crate::error::StoreError;
 use crate::schema::family::Family;
 use crate::store::Store;
 
-/// A record; `None` when there is none.
+/// A record; `None` also when it does not decode, which is a finding of its own.
 pub(super) fn find<Key: Encoding, Value: Encoding>(
     store: &Store,
     family: &Family<Key, Value>,
     key: &Key,
 ) -> Result<Option<Value>, StoreError> {
-    store.database().get(family, key)
+    match store.database().get(family, key) {
+        Err(StoreError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
 }
 
-/// The records of a family in the order of their keys.
+/// The records of a family in the order of their keys, without those that do not decode.
 pub(super) fn records<'a, Key: Encoding + 'a, Value: Encoding + 'a>(
     store: &'a Store,
     family: &Family<Key, Value>,
 ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'a, Key, Value>, StoreError> {
-    store.database().records(family)
+    let records = store.database().records(family)?;
+    Ok(records.filter(|record| !matches!(record, Err(StoreError::Damaged { .. }))))
 }
 
 /// Walks a family of two stores in the order of the keys. `visit` gets each key with its value in

@@ -1,6 +1,7 @@
 //! What `fsck` finds in stores that were damaged on purpose.
 
 use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
 use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
 use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView, RuleParameters};
@@ -12,6 +13,7 @@ use super::*;
 use crate::database::Changes;
 use crate::ledger::LedgerReader;
 use crate::requests::admission_changes;
+use crate::schema::chain::SourceId;
 use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::schema::registry::AppliedBlock;
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
@@ -443,4 +445,42 @@ fn a_request_in_two_blocks_is_a_finding() {
     let findings = check(&store).findings;
     let expected = format!("request {} is in block 1 and again in block 4", request_id(1));
     assert!(findings.contains(&expected), "{findings:?}");
+}
+
+#[test]
+fn every_record_of_every_family_is_decoded() {
+    for family in family::ALL {
+        let (_folder, store) = populated_store();
+        damage(&store, |changes| changes.put_raw(family, vec![0xff; 3], vec![0xfe; 3]));
+        let findings = check(&store).findings;
+        let expected = format!("{family}: record ffffff does not decode: ");
+        assert!(findings.iter().any(|finding| finding.starts_with(&expected)), "{expected} {findings:?}");
+    }
+    let key = encode(&SourceId { hash: B256::ZERO });
+    let nullifier = encode(&LeafIndex(1));
+    for (family, key) in [("key_sources", key), ("accounts", nullifier)] {
+        let (_folder, store) = populated_store();
+        damage(&store, |changes| changes.put_raw(family, key.clone(), vec![0xfe; 3]));
+        let findings = check(&store).findings;
+        let expected = format!("{family}: record {} does not decode: ", hex::encode(key));
+        assert!(findings.iter().any(|finding| finding.starts_with(&expected)), "{expected} {findings:?}");
+    }
+}
+
+#[test]
+fn records_that_do_not_decode_are_counted_and_do_not_hide_other_damage() {
+    let (_folder, store) = populated_store();
+    damage(&store, |changes| {
+        for number in 0..30 {
+            changes.put_raw(family::NULLIFIERS.name, vec![number], Vec::new());
+        }
+        changes.put_raw(family::REQUESTS.name, encode(&request_id(2)), Vec::new());
+        changes.delete(&family::ADDRESSES, &Address::repeat_byte(1));
+    });
+    let findings = check(&store).findings;
+    let of = |family: &str| findings.iter().filter(|finding| finding.starts_with(family)).collect::<Vec<_>>();
+    let nullifiers = of("nullifiers: ");
+    assert_eq!(nullifiers.len(), 11, "{findings:?}");
+    assert_eq!(nullifiers[10], "nullifiers: 20 more records do not decode");
+    assert_eq!((of("requests: record").len(), of("addresses: record").len()), (1, 1), "{findings:?}");
 }
