@@ -5,8 +5,10 @@
 //! | this one | the blocks and what follows from them |
 //! | [`decoding`] | that every record can be read and decoded |
 //! | [`requests`] | queue, locks, states, and that no accepted request is lost |
+//! | [`expiries`] | the families that say when records expire |
 
 mod decoding;
+mod expiries;
 mod reading;
 mod report;
 mod requests;
@@ -33,7 +35,7 @@ pub use report::FsckReport;
 
 /// Decodes every record of `store`, rebuilds accounts, tree, roots and the ledger's indexes from
 /// its blocks in a new store in the empty directory `scratch`, compares them byte by byte, and
-/// checks that queue, locks and request states agree with each other and with the
+/// checks that queue, locks, request states and times of expiry agree with each other and with the
 /// blocks. The memory that it uses does not grow with the store.
 ///
 /// # Errors
@@ -52,8 +54,10 @@ pub fn fsck(store: &Store, scratch: &Path) -> Result<FsckReport, StoreError> {
         for family in family::DERIVED {
             compare(store, rebuilt, family, &mut report)?;
         }
+        expiries::check_final_requests(store, rebuilt, &mut report)?;
     }
     requests::check(store, rebuilt, &mut report)?;
+    expiries::check(store, &mut report)?;
     Ok(report)
 }
 

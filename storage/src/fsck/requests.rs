@@ -12,13 +12,15 @@ use crate::store::Store;
 /// Checks queue and locks, and the states of the requests: those in the blocks that were applied
 /// to `rebuilt`, and all others. Without `rebuilt` only those of open requests.
 pub(super) fn check(store: &Store, rebuilt: Option<&Store>, report: &mut FsckReport) -> Result<(), StoreError> {
-    check_queue(store, report)?;
+    let finished = find(store, &family::FINISHED_SEQUENCE, &())?.unwrap_or_default();
+    check_queue(store, finished, report)?;
     check_locks(store, report)?;
-    check_states(store, rebuilt, report)
+    check_states(store, rebuilt, finished, report)
 }
 
-/// Checks that every queued request is open and holds its locks.
-fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
+/// Checks that every queued request is open, holds its locks, and has a number that no request has
+/// left the queue with.
+fn check_queue(store: &Store, finished: u64, report: &mut FsckReport) -> Result<(), StoreError> {
     for record in records(store, &family::QUEUE)? {
         let (sequence, queued) = record?;
         report.queued += 1;
@@ -28,6 +30,11 @@ fn check_queue(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
         if !open {
             report.add_finding(format!(
                 "request {request_id} waits in the queue as {sequence}, but its record is not that of an open request"
+            ));
+        }
+        if sequence <= finished {
+            report.add_finding(format!(
+                "request {request_id} waits in the queue as {sequence}, but the numbers up to {finished} have left it"
             ));
         }
         for lock in operation.locks() {
@@ -61,10 +68,21 @@ fn check_locks(store: &Store, report: &mut FsckReport) -> Result<(), StoreError>
 
 /// Checks that every open request is in the queue, and compares every final state with that of the
 /// block that was applied again. Final states expire, so a request of a block may have none.
-fn check_states(store: &Store, rebuilt: Option<&Store>, report: &mut FsckReport) -> Result<(), StoreError> {
+fn check_states(
+    store: &Store,
+    rebuilt: Option<&Store>,
+    finished: u64,
+    report: &mut FsckReport,
+) -> Result<(), StoreError> {
     for record in records(store, &family::REQUESTS)? {
         let (request_id, record) = record?;
         let RequestRecord { kind, sequence, final_state } = record;
+        if final_state.is_some() && sequence > finished {
+            report.add_finding(format!(
+                "request {request_id} has left the queue as {sequence}, but the greatest number that left it is \
+                 {finished}"
+            ));
+        }
         let expected = rebuilt.map(|rebuilt| rebuilt.request(&request_id)).transpose()?.flatten();
         match (final_state, expected) {
             (None, None) => {

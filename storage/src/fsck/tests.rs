@@ -12,13 +12,13 @@ use tempfile::TempDir;
 use super::*;
 use crate::database::Changes;
 use crate::ledger::LedgerReader;
-use crate::requests::admission_changes;
+use crate::requests::{RequestWriter, admission_changes};
 use crate::schema::chain::SourceId;
 use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::schema::registry::AppliedBlock;
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
-use crate::{EmbeddedLedger, FinalState, Ledger, Place};
+use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, Ledger, Place, Records};
 
 /// The hash of the idempotency key of the queued request.
 const KEY_HASH: B256 = B256::repeat_byte(5);
@@ -376,6 +376,56 @@ fn every_damaged_record_is_a_finding() {
             },
             "but no applied block has the request",
         ),
+        (
+            "a final request has no time of expiry",
+            |_, changes| changes.delete(&family::FINAL_REQUESTS, &(UnixSeconds(1000), request_id(1))),
+            "became final at 1000, but final_requests lacks it: its record never expires",
+        ),
+        (
+            "a time of expiry has no request",
+            |_, changes| changes.delete(&family::REQUESTS, &request_id(1)),
+            "at 1000, but it has no record",
+        ),
+        (
+            "a final request has another time of expiry",
+            |_, changes| changes.put(&family::FINAL_REQUESTS, &(UnixSeconds(1500), request_id(1)), &()),
+            "at 1500, but no applied block of that time has it",
+        ),
+        (
+            "an idempotency key has no time of expiry",
+            |_, changes| changes.delete(&family::ACCEPTED_KEYS, &(UnixSeconds(3000), KEY_HASH)),
+            "was accepted at 3000, but accepted_keys lacks it: it never expires",
+        ),
+        (
+            "a time of expiry has no idempotency key",
+            |_, changes| changes.delete(&family::IDEMPOTENCY, &KEY_HASH),
+            "at 3000, but it has no record",
+        ),
+        (
+            "a record has no time of expiry",
+            |_, changes| changes.delete(&family::RECORD_EXPIRIES, &(UnixSeconds(3600), CODE)),
+            "expires at 3600, but record_expiries lacks it: it is never deleted",
+        ),
+        (
+            "a time of expiry has no record",
+            |_, changes| changes.delete(&family::RECORDS, &CODE),
+            "at 3600, but no record expires then",
+        ),
+        (
+            "a record has another time of expiry",
+            |_, changes| changes.put(&family::RECORD_EXPIRIES, &(UnixSeconds(10), CODE), &()),
+            "at 10, but no record expires then",
+        ),
+        (
+            "sequence numbers begin again",
+            |_, changes| changes.delete(&family::FINISHED_SEQUENCE, &()),
+            "has left the queue as 1, but the greatest number that left it is 0",
+        ),
+        (
+            "the queue is behind the requests that left it",
+            |_, changes| changes.put(&family::FINISHED_SEQUENCE, &(), &4),
+            "waits in the queue as 4, but the numbers up to 4 have left it",
+        ),
     ];
     assert_eq!(missed(table), []);
 }
@@ -483,4 +533,24 @@ fn records_that_do_not_decode_are_counted_and_do_not_hide_other_damage() {
     assert_eq!(nullifiers.len(), 11, "{findings:?}");
     assert_eq!(nullifiers[10], "nullifiers: 20 more records do not decode");
     assert_eq!((of("requests: record").len(), of("addresses: record").len()), (1, 1), "{findings:?}");
+}
+
+/// What a daemon that stops in the middle of its sweeps leaves, and a key that a client has used
+/// again after its time.
+#[test]
+fn a_half_swept_store_has_no_findings() {
+    let (_folder, store) = populated_store();
+    let (group_commit, _committing) = GroupCommit::start(store.clone()).expect("the committing thread starts");
+    let requests = RequestWriter::new(store.clone(), group_commit.clone());
+    let again = IdempotencyRecord { request_id: request_id(5), body_hash: B256::ZERO, accepted_at: UnixSeconds(9000) };
+    let changes = admission_changes(5, entry(5), Some((KEY_HASH, again)));
+    store.database().write(changes, true).expect("the changes are written");
+    assert_eq!(check(&store).findings, Vec::<String>::new(), "a key that was used again");
+    let swept = requests.sweep_requests(UnixSeconds(9000), None, 1).expect("the sweep succeeds");
+    assert!(swept.is_some());
+    requests.sweep_idempotency_keys(UnixSeconds(4000), None, 1, |_| false).expect("the sweep succeeds");
+    assert_eq!(check(&store).findings, Vec::<String>::new(), "one request of two is swept");
+    let records = EmbeddedRecords::new(store.clone(), group_commit);
+    assert_eq!(records.expire(UnixSeconds(9000), 10).expect("the sweep succeeds"), 1);
+    assert_eq!(check(&store).findings, Vec::<String>::new(), "the records are swept");
 }
