@@ -6,9 +6,11 @@
 //! | [`decoding`] | that every record can be read and decoded |
 //! | [`requests`] | queue, locks, states, and that no accepted request is lost |
 //! | [`expiries`] | the families that say when records expire |
+//! | [`head`] | that the store still has the history of a head that was kept outside of it |
 
 mod decoding;
 mod expiries;
+mod head;
 mod reading;
 mod report;
 mod requests;

@@ -1,9 +1,10 @@
 //! What `fsck` finds in stores that were damaged on purpose.
 
 use alloy_primitives::{Address, B256, U256};
+use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
-use selfsame_protocol::ledger::{Outcome, RootRecord, Tip};
+use selfsame_protocol::ledger::{Head, Outcome, RootRecord, Tip};
 use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
@@ -553,4 +554,44 @@ fn a_half_swept_store_has_no_findings() {
     let records = EmbeddedRecords::new(store.clone(), group_commit);
     assert_eq!(records.expire(UnixSeconds(9000), 10).expect("the sweep succeeds"), 1);
     assert_eq!(check(&store).findings, Vec::<String>::new(), "the records are swept");
+}
+
+#[test]
+fn a_head_shows_that_the_last_blocks_were_removed() {
+    let (_folder, store) = populated_store();
+    let head_of = |store: &Store| Head::new(store.domain(), store.snapshot().expect("a snapshot").tip());
+    let head = head_of(&store);
+    assert_eq!(head.height, 2);
+    let compare = |store: Option<&Store>, head: &Head| {
+        let mut report = store.map(check).unwrap_or_default();
+        report.compare_with_head(store, head).expect("the store is read");
+        report.findings
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(compare(Some(&store), &head), none);
+
+    let shorter_folder = folder();
+    let shorter = open(&shorter_folder);
+    let before = head_of(&shorter);
+    assert_eq!((compare(Some(&shorter), &before), compare(None, &before)), (none.clone(), none.clone()));
+    let ledger = EmbeddedLedger::open(shorter.clone()).expect("the ledger opens");
+    admit(&shorter, 1, 1);
+    let block = seal(&shorter, &ledger, 1000);
+    commit(&shorter, &block).expect("the block is committed");
+    let hash = format!("the head of block 2 has the hash {:#x}, but", head.block_hash);
+    let ends = |height| format!("{hash} the store lacks block 2; its ledger ends at block {height}");
+    assert_eq!(compare(Some(&shorter), &head), [ends(1)]);
+    assert_eq!(compare(None, &head), [ends(0)]);
+    assert_eq!(compare(Some(&store), &head_of(&shorter)), none, "an earlier head");
+
+    admit(&shorter, 2, 9);
+    let other = seal(&shorter, &ledger, 2000);
+    let found = format!("{hash} the store has the hash {:#x}", other.header.hash());
+    assert_eq!(compare(Some(&shorter), &head), [found], "another block 2");
+    let of_other_results = Head { result_hash: B256::ZERO, ..head };
+    let findings = compare(Some(&store), &of_other_results);
+    assert!(findings.len() == 1 && findings[0].starts_with("the head of block 2 has the result 0x00"), "{findings:?}");
+    let domain = RegistryDomain { chain_id: 1, ..store.domain() };
+    let findings = compare(Some(&store), &Head { domain, ..head });
+    assert_eq!(findings, ["the head of block 2 is that of another registry"]);
 }
