@@ -150,12 +150,16 @@ pub enum Registry {
         #[arg(long)]
         json: bool,
     },
-    /// Rebuild accounts, tree and roots of a stopped store from its blocks and compare; exit status
-    /// 1 if anything differs
+    /// Read every record of a stopped store, rebuild what follows from its blocks and compare; exit
+    /// status 1 if anything is wrong
     Fsck {
         /// Data folder: the store and the operator's token
         #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]
         data: PathBuf,
+        /// A signed head that the registry gave out (JSON of GET /head), kept outside of the data
+        /// folder: its history must be in the store
+        #[arg(long, value_name = "FILE")]
+        head: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,

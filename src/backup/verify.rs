@@ -54,7 +54,7 @@ pub fn verify(folder: &Path) -> Verification {
 /// the folder `scratch`, which must not exist, and which the caller removes.
 pub fn verify_deeply(folder: &Path, cache: usize, scratch: &Path) -> Result<Vec<String>, BackupError> {
     let store = Store::open_read_only(&folder.join(STORE), cache)?;
-    Ok(fsck(&store, scratch)?.findings)
+    Ok(fsck(&store, scratch)?.texts())
 }
 
 fn compare_files(folder: &Path, manifest: &Manifest, problems: &mut Vec<String>) -> Result<(), BackupError> {

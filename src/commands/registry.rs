@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use selfsame_protocol::json::from_object;
-use selfsame_protocol::ledger::{HeadComparison, SignedHead, compare_heads};
+use selfsame_protocol::ledger::{Head, HeadComparison, SignedHead, compare_heads};
 use selfsame_protocol::trace::{Trace, replay};
 use selfsame_storage::{FsckReport, Store, StoreError, fsck, rebuild};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ const NOT_COMPARABLE: u8 = 2;
 pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError> {
     let is_good = match command {
         Registry::Replay { file, json } => run_replay(&file, json, out)?,
-        Registry::Fsck { data, json } => run_fsck(&data, json, out)?,
+        Registry::Fsck { data, head, json } => run_fsck(&data, head.as_deref(), json, out)?,
         Registry::Rebuild { data } => run_rebuild(&data, out)?,
         Registry::CompareHeads { first, second, json } => return run_compare_heads(&first, &second, json, out),
     };
@@ -56,17 +56,21 @@ fn run_replay(file: &Path, json: bool, out: &mut Output) -> Result<bool, Command
     Ok(differences.is_empty())
 }
 
-fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandError> {
+fn run_fsck(data: &Path, head: Option<&Path>, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     check_data_folder(data)?;
+    let head = head.map(read_verified_head).transpose()?;
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
         // The daemon was killed during its first start: it acknowledged no request, so none is
         // missing.
         Err(error @ StoreError::Empty { .. }) => {
-            match json {
-                true => out.print_json(&fsck_json(&FsckReport::default()))?,
-                false => writeln!(out, "{error}\n0 blocks, 0 findings")?,
+            let mut report = FsckReport::default();
+            if let Some(head) = &head {
+                report.compare_with_head(None, head)?;
             }
-            return Ok(true);
+            if !json {
+                writeln!(out, "{error}")?;
+            }
+            return print_report(&report, json, out);
         }
         store => store?,
     };
@@ -75,15 +79,23 @@ fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandEr
     let scratch = data.join(format!("fsck-{}", std::process::id()));
     let report = fsck(&store, &scratch);
     remove(&scratch)?;
-    let report = report?;
+    let mut report = report?;
+    if let Some(head) = &head {
+        report.compare_with_head(Some(&store), head)?;
+    }
+    print_report(&report, json, out)
+}
+
+/// Prints the result of a check; returns whether nothing is wrong.
+fn print_report(report: &FsckReport, json: bool, out: &mut Output) -> Result<bool, CommandError> {
     if json {
-        out.print_json(&fsck_json(&report))?;
-        return Ok(report.findings.is_empty());
+        out.print_json(&fsck_json(report))?;
+        return Ok(report.is_sound());
     }
-    for finding in &report.findings {
-        writeln!(out, "{finding}")?;
+    for text in report.texts() {
+        writeln!(out, "{text}")?;
     }
-    if !report.findings.is_empty() {
+    if !report.is_sound() {
         writeln!(
             out,
             "`selfsame registry rebuild` mends what follows from the blocks; for anything else restore a backup with \
@@ -98,17 +110,24 @@ fn run_fsck(data: &Path, json: bool, out: &mut Output) -> Result<bool, CommandEr
         report.operations,
         report.accounts,
         report.queued,
-        report.findings.len()
+        report.count()
     )?;
-    Ok(report.findings.is_empty())
+    Ok(report.is_sound())
+}
+
+/// A head with a good signature. Whose key it is, the person who kept the head knows.
+fn read_verified_head(path: &Path) -> Result<Head, CommandError> {
+    let SignedHead { head, .. } = read_head(path)
+        .and_then(|head| head.verify().map(|()| head).map_err(|error| error.to_string()))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(head)
 }
 
 fn fsck_json(report: &FsckReport) -> Value {
-    let FsckReport { blocks, applied, operations, accounts, queued, findings, .. } = report;
-    let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    let FsckReport { blocks, applied, operations, accounts, queued, findings, unlisted } = report;
     json!({
         "blocks": blocks, "applied": applied, "operations": operations, "accounts": accounts, "queued": queued,
-        "findings": findings,
+        "findings": findings, "unlisted": unlisted,
     })
 }
 

@@ -109,16 +109,21 @@ impl Ledger for EmbeddedLedger {
         let seal = Seal::of(header);
         let mut changes = Changes::default();
         changes.put(&family::BLOCKS, &seal.height, block);
-        changes.put(&family::BLOCK_HASHES, &seal.hash, &seal.height);
-        for (position, entry) in (0u32..).zip(&block.entries) {
-            let place = Place { height: seal.height, position, block_hash: seal.hash };
-            changes.put(&family::PLACES, &entry.request_id, &place);
-        }
+        put_indexes(&mut changes, block, &seal);
         head.is_current = false;
         self.write(changes)?;
         *head = Head { seal, is_current: true };
         drop(head);
         self.notify_listeners(seal.height);
         Ok(())
+    }
+}
+
+/// Writes where a block and its requests are found.
+pub(crate) fn put_indexes(changes: &mut Changes, block: &Block, seal: &Seal) {
+    changes.put(&family::BLOCK_HASHES, &seal.hash, &seal.height);
+    for (position, entry) in (0u32..).zip(&block.entries) {
+        let place = Place { height: seal.height, position, block_hash: seal.hash };
+        changes.put(&family::PLACES, &entry.request_id, &place);
     }
 }

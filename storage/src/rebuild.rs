@@ -14,9 +14,9 @@ use selfsame_protocol::ledger::{Entry, Seal, apply_block, recover_signers};
 
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
+use crate::embedded_ledger::put_indexes;
 use crate::error::StoreError;
 use crate::schema::family;
-use crate::schema::registry::Place;
 use crate::store::{Store, has_store, replaced_store};
 
 /// Result of a rebuild.
@@ -133,11 +133,7 @@ fn derive(store: &Store, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildRe
         }
         head = Seal::of(&block.header);
         let mut changes = Changes::default();
-        changes.put(&family::BLOCK_HASHES, &head.hash, &height);
-        for (position, entry) in (0u32..).zip(&block.entries) {
-            let place = Place { height, position, block_hash: head.hash };
-            changes.put(&family::PLACES, &entry.request_id, &place);
-        }
+        put_indexes(&mut changes, &block, &head);
         let snapshot = store.snapshot()?;
         let signers = recover_signers(&block.entries, &store.domain());
         let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
@@ -205,7 +201,7 @@ mod tests {
     use crate::fsck::fsck;
     use crate::store::OpenOptions;
     use crate::tests::{DOMAIN, admit, commit, folder, request_id, seal};
-    use crate::{EmbeddedLedger, FinalState, RequestRecord};
+    use crate::{EmbeddedLedger, FinalState, Place, RequestRecord};
 
     const CACHE: usize = 1 << 20;
 

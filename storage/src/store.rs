@@ -260,6 +260,20 @@ fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<Option<Value
     decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
 }
 
+/// Decodes a record of [`family::META`].
+///
+/// # Errors
+/// Says why the record is none of this version of the program.
+pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
+    let decoded = match key {
+        SCHEMA_VERSION_KEY => decode::<u32>(value).map(drop),
+        REGISTRY_DOMAIN_KEY => decode::<RegistryDomain>(value).map(drop),
+        RESTORATION_KEY => decode::<Restoration>(value).map(drop),
+        _ => return Err("its key is unknown".to_owned()),
+    };
+    decoded.map_err(|reason| reason.to_string())
+}
+
 /// Marks a store as restored; replaces an earlier mark.
 pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
     changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));

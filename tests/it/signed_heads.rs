@@ -52,6 +52,13 @@ impl Workplace {
         serde_json::from_str(&text).expect("a signed head")
     }
 
+    /// Checks the data of the stopped daemon; returns the exit status and the first line.
+    fn fsck(&self, arguments: &[&str]) -> (i32, String) {
+        let data = self.text("data");
+        let (status, text) = run_for_status(&[&["registry", "fsck", "--data", &data], arguments].concat(), &[]);
+        (status.code().expect("it ends by itself"), text.lines().next().expect("a line").to_owned())
+    }
+
     /// Compares two files; returns the exit status and the output.
     fn compare(&self, first: &str, second: &str) -> (i32, String) {
         let (status, text) = run_for_status(&["registry", "compare-heads", &self.text(first), &self.text(second)], &[]);
@@ -92,6 +99,15 @@ async fn a_registry_that_was_set_back_is_found_out() {
     // The operator restores the backup, and the registry seals another block 2.
     std::fs::remove_dir_all(workplace.file("data")).expect("removed");
     copy_folder(&workplace.file("backup"), &workplace.file("data"));
+    // The store agrees with itself; only a head that was kept elsewhere shows that a block is lost.
+    let sound = "1 blocks, 1 applied with 1 operations, 1 accounts, 0 requests queued, 0 findings".to_owned();
+    assert_eq!(workplace.fsck(&[]), (0, sound.clone()));
+    assert_eq!(workplace.fsck(&["--head", &workplace.text("first.json")]), (0, sound.clone()));
+    let lost = format!(
+        "the head of block 2 has the hash {:#x}, but the store lacks block 2; its ledger ends at block 1",
+        second.head.block_hash
+    );
+    assert_eq!(workplace.fsck(&["--head", &workplace.text("second.json")]), (1, lost));
     let process = workplace.start("data");
     let went_back = "the registry stands at block 1, and this wallet has seen its signed head of block 2";
     workplace.expect_refused(&process, "own.json", &["show"], went_back);

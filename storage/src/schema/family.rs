@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::chain::history::{Position, PublishedRoot};
-use selfsame_protocol::encoding::Encoding;
+use selfsame_protocol::encoding::{DecodeError, Encoding, decode};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, Lock, PackedAccount};
@@ -32,6 +32,19 @@ impl<Key: Encoding, Value: Encoding> Family<Key, Value> {
     const fn new(name: &'static str) -> Self {
         Self { name, types: PhantomData }
     }
+
+    const fn typed(&self) -> (&'static str, DecodeRecord) {
+        (self.name, decode_record::<Key, Value>)
+    }
+}
+
+/// Decodes the key and the value of a record.
+pub(crate) type DecodeRecord = fn(&[u8], &[u8]) -> Result<(), DecodeError>;
+
+fn decode_record<Key: Encoding, Value: Encoding>(key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
+    decode::<Key>(key)?;
+    decode::<Value>(value)?;
+    Ok(())
 }
 
 /// Leaf index → account.
@@ -114,36 +127,46 @@ pub(crate) const REBUILT: [&str; 9] = [
     LOCKS.name,
 ];
 
-/// Every family.
-pub(crate) const ALL: [&str; 27] = [
-    ACCOUNTS.name,
-    ADDRESSES.name,
-    TREE_PAGES.name,
-    ROOTS.name,
-    RESULTS.name,
-    APPLIED.name,
-    BLOCKS.name,
-    BLOCK_HASHES.name,
-    PLACES.name,
-    REQUESTS.name,
-    QUEUE.name,
-    FINISHED_SEQUENCE.name,
-    LOCKS.name,
-    IDEMPOTENCY.name,
-    FINAL_REQUESTS.name,
-    ACCEPTED_KEYS.name,
-    NULLIFIERS.name,
-    ACTIONS.name,
-    TRUSTED_ROOTS.name,
-    RECORDS.name,
-    RECORD_EXPIRIES.name,
-    ROOT_SOURCES.name,
-    PUBLISHED_ROOTS.name,
-    KEY_SOURCES.name,
-    DEPLOYMENTS.name,
-    CONTRACT_CODE.name,
-    META,
+/// Every family but [`META`], with the function that decodes its records.
+pub(crate) const TYPED: [(&str, DecodeRecord); 26] = [
+    ACCOUNTS.typed(),
+    ADDRESSES.typed(),
+    TREE_PAGES.typed(),
+    ROOTS.typed(),
+    RESULTS.typed(),
+    APPLIED.typed(),
+    BLOCKS.typed(),
+    BLOCK_HASHES.typed(),
+    PLACES.typed(),
+    REQUESTS.typed(),
+    QUEUE.typed(),
+    FINISHED_SEQUENCE.typed(),
+    LOCKS.typed(),
+    IDEMPOTENCY.typed(),
+    FINAL_REQUESTS.typed(),
+    ACCEPTED_KEYS.typed(),
+    NULLIFIERS.typed(),
+    ACTIONS.typed(),
+    TRUSTED_ROOTS.typed(),
+    RECORDS.typed(),
+    RECORD_EXPIRIES.typed(),
+    ROOT_SOURCES.typed(),
+    PUBLISHED_ROOTS.typed(),
+    KEY_SOURCES.typed(),
+    DEPLOYMENTS.typed(),
+    CONTRACT_CODE.typed(),
 ];
+
+/// Every family.
+pub(crate) const ALL: [&str; TYPED.len() + 1] = {
+    let mut names = [META; TYPED.len() + 1];
+    let mut index = 0;
+    while index < TYPED.len() {
+        names[index] = TYPED[index].0;
+        index += 1;
+    }
+    names
+};
 
 /// Families whose lookups often find no record: a Bloom filter saves the read from disk.
 pub(crate) const WITH_BLOOM_FILTER: [&str; 9] = [
