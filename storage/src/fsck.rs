@@ -38,7 +38,7 @@ pub use report::FsckReport;
 /// Decodes every record of `store`, rebuilds accounts, tree, roots and the ledger's indexes from
 /// its blocks in a new store in the empty directory `scratch`, compares them byte by byte, and
 /// checks that queue, locks, request states and times of expiry agree with each other and with the
-/// blocks. The memory that it uses does not grow with the store.
+/// blocks. It reads families in the order of their keys, and none into memory as a whole.
 ///
 /// # Errors
 /// A [`StoreError`] when a record of `store` cannot be read, or `scratch` cannot be written.
