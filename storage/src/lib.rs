@@ -56,9 +56,9 @@ pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::StoreError;
 pub use fsck::{FsckReport, fsck};
+#[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome};
 pub use group_commit::{Decision, GroupCommit, OnDecided, OnDurable};
-#[cfg(feature = "fault-injection")]
 pub use info::FamilyInfo;
 pub use ledger::{Ledger, LedgerError, LedgerReader};
 pub use rebuild::{RebuildReport, rebuild};
