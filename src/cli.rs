@@ -126,8 +126,8 @@ pub enum ConfigCommand {
 /// `selfsame store`.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// What a store holds: schema, registry, heights, and what each family of records takes. Changes
-    /// nothing, also beside a running daemon
+    /// What a store holds: schema, registry, heights, and what each family of records takes.
+    /// Changes nothing, also beside a running daemon
     Info {
         /// Data folder: the store and the operator's token
         #[arg(long, value_name = "DIR", env = "SELFSAME_DATA_DIR", default_value = "selfsame-data")]

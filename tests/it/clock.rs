@@ -1,5 +1,5 @@
-//! The machine's clock is set forward while the daemon runs: the registry waits instead of sealing a
-//! block from the future.
+//! The machine's clock is set forward while the daemon runs: the registry waits instead of sealing
+//! a block from the future.
 
 use std::time::Duration;
 

@@ -38,6 +38,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
                 "verification",
                 "chain",
                 "backup",
+                "info",
             ],
             &["fsck", "rebuild"],
         ],

@@ -34,8 +34,8 @@ impl From<Operation> for Submission {
 
 /// Why a submission was not answered with success.
 ///
-/// After [`SubmitError::Unknown`] the request may have been recorded all the same. After every other
-/// error it was not.
+/// After [`SubmitError::Unknown`] the request may have been recorded all the same. After every
+/// other error it was not.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SubmitError {
     /// The operation is refused in every state of the registry.
