@@ -76,9 +76,7 @@ impl ChainRecords {
     /// Writes the keys of a contract. `durable` is called when they are on disk or could not be
     /// written.
     pub fn write_keys(&self, source: SourceId, record: &KeySourceRecord, durable: OnDurable) {
-        let mut changes = Changes::default();
-        changes.put(&family::KEY_SOURCES, &source, record);
-        self.group_commit.commit(changes, durable);
+        self.put(&family::KEY_SOURCES, source, record, durable);
     }
 
     /// Where the contracts of a deployment were at the last look; `None` before the first one.
@@ -89,9 +87,7 @@ impl ChainRecords {
     /// Writes where the contracts of a deployment are. `durable` is called when it is on disk or
     /// could not be written.
     pub fn write_deployment(&self, verifier: SourceId, record: &DeploymentRecord, durable: OnDurable) {
-        let mut changes = Changes::default();
-        changes.put(&family::DEPLOYMENTS, &verifier, record);
-        self.group_commit.commit(changes, durable);
+        self.put(&family::DEPLOYMENTS, verifier, record, durable);
     }
 
     /// The code of a contract when it was first seen; `None` when it was not seen.
@@ -102,9 +98,7 @@ impl ChainRecords {
     /// Writes the code of a contract that is seen for the first time. `durable` is called when it
     /// is on disk or could not be written.
     pub fn write_first_code(&self, contract: SourceId, code: &ContractCode, durable: OnDurable) {
-        let mut changes = Changes::default();
-        changes.put(&family::CONTRACT_CODE, &contract, code);
-        self.group_commit.commit(changes, durable);
+        self.put(&family::CONTRACT_CODE, contract, code, durable);
     }
 
     /// Removes what was followed of all contracts but these. The code that was seen first stays: a
@@ -125,8 +119,24 @@ impl ChainRecords {
         for source in self.sources(&family::DEPLOYMENTS)?.into_iter().filter(is_other) {
             changes.delete(&family::DEPLOYMENTS, &source);
         }
+        if changes.items().next().is_none() {
+            durable(Ok(()));
+            return Ok(());
+        }
         self.group_commit.commit(changes, durable);
         Ok(())
+    }
+
+    fn put<Record: Encoding>(
+        &self,
+        family: &Family<SourceId, Record>,
+        source: SourceId,
+        record: &Record,
+        durable: OnDurable,
+    ) {
+        let mut changes = Changes::default();
+        changes.put(family, &source, record);
+        self.group_commit.commit(changes, durable);
     }
 
     fn sources<Record: Encoding>(&self, family: &Family<SourceId, Record>) -> Result<Vec<SourceId>, StoreError> {
