@@ -17,7 +17,7 @@ use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::Restoration;
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";

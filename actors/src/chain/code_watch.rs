@@ -63,22 +63,23 @@ impl CodeWatch {
             return Ok(());
         }
         let question = Question::Storage { address: place.address, slot: IMPLEMENTATION_SLOT, at: head.hash };
-        let answer = match nodes.ask_one(question, WHAT).await {
+        let implementation = match nodes.ask_one(question, WHAT).await {
+            Ok(answer) => {
+                let wrong = |error: AnswerError| ChainError::Answer { what: WHAT, error };
+                Some(read_implementation(&answer).map_err(wrong)?)
+            }
             Err(error @ ChainError::Refused { .. }) if self.settings.on_upgrade == OnUpgrade::Warn => {
-                tracing::debug!(source = &*self.source, %error, "the code cannot be watched");
-                return Ok(());
+                tracing::debug!(source = &*self.source, %error, "the implementation cannot be watched");
+                None
             }
-            answer => answer?,
+            Err(error) => return Err(error),
         };
-        let wrong = |error: AnswerError| ChainError::Answer { what: WHAT, error };
-        let now = ContractCode { implementation: read_implementation(&answer).map_err(wrong)?, proof_verifier };
-        let first = match self.records.first_code(place.id)? {
-            Some(first) => first,
-            None => {
-                durably(|durable| self.records.write_first_code(place.id, &now, durable)).await?;
-                now
-            }
-        };
+        let now = ContractCode { implementation, proof_verifier };
+        let stored = self.records.first_code(place.id)?;
+        let first = stored.map_or(now, |stored| stored.completed_by(now));
+        if stored != Some(first) {
+            durably(|durable| self.records.write_first_code(place.id, &first, durable)).await?;
+        }
         let after = Watched { contract: Some(place.id), first: Some(first), now: Some(now), read_at: head.time };
         let (was, is) = (self.unaccepted_in(before), self.unaccepted_in(after));
         *self.lock() = after;

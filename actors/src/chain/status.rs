@@ -97,7 +97,7 @@ pub enum SourceData {
         identifiers: Vec<LegacyIdentifier>,
         /// How many roots are kept.
         roots: usize,
-        /// The newest root; null when there is none.
+        /// The newest root; null before the first one.
         newest_root: Option<Root>,
         /// The age of the newest root, in seconds.
         newest_root_seconds_ago: Option<u64>,
@@ -231,7 +231,7 @@ impl FollowedSource {
             stale_after,
             answered_seconds_ago,
             failure,
-            implementation: code.and_then(CodeWatch::now).map(|code| code.implementation),
+            implementation: code.and_then(CodeWatch::now).and_then(|code| code.implementation),
             alarm: code.and_then(CodeWatch::unaccepted).map(|code| code.to_string()),
             reorganizations: count(&progress.reorganizations),
             data,

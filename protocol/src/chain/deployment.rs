@@ -66,13 +66,24 @@ impl Deployment {
 /// The code that decides what a contract says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractCode {
-    /// The implementation behind the contract; the zero address when the contract is not a proxy.
-    pub implementation: Address,
+    /// The implementation behind the contract; the zero address when the contract is not a proxy,
+    /// and `None` when the nodes did not tell it.
+    pub implementation: Option<Address>,
     /// For a verifier contract the one that checks the proof itself.
     pub proof_verifier: Option<Address>,
 }
 
 encode_fields!(ContractCode { implementation, proof_verifier } version 1 of "a contract's code");
+
+impl ContractCode {
+    /// This code, with what it lacks from a later look.
+    pub fn completed_by(self, later: Self) -> Self {
+        Self {
+            implementation: self.implementation.or(later.implementation),
+            proof_verifier: self.proof_verifier.or(later.proof_verifier),
+        }
+    }
+}
 
 /// The code that the operator has accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,16 +119,16 @@ impl fmt::Display for UnacceptedCode {
 impl AcceptedCode {
     /// What of a contract's code was not accepted. `first` is the code that was seen first.
     pub fn unaccepted(&self, first: &ContractCode, now: &ContractCode) -> Option<UnacceptedCode> {
-        let is_accepted = |accepted: &[Address], first: Option<Address>, now: Address| match accepted {
-            [] => first.is_none_or(|first| first == now),
-            accepted => accepted.contains(&now),
+        let other = |accepted: &[Address], first: Option<Address>, now: Option<Address>| {
+            now.filter(|now| match accepted {
+                [] => first.is_some_and(|first| first != *now),
+                accepted => !accepted.contains(now),
+            })
         };
-        if !is_accepted(&self.implementations, Some(first.implementation), now.implementation) {
-            return Some(UnacceptedCode::Implementation(now.implementation));
-        }
-        let proof_verifier = now.proof_verifier?;
-        let is_known = is_accepted(&self.proof_verifiers, first.proof_verifier, proof_verifier);
-        (!is_known).then_some(UnacceptedCode::ProofVerifier(proof_verifier))
+        let implementation = other(&self.implementations, first.implementation, now.implementation);
+        let proof_verifier = || other(&self.proof_verifiers, first.proof_verifier, now.proof_verifier);
+        let implementation = implementation.map(UnacceptedCode::Implementation);
+        implementation.or_else(|| proof_verifier().map(UnacceptedCode::ProofVerifier))
     }
 }
 

@@ -4,7 +4,8 @@ use selfsame_protocol::chain::deployment::{AcceptedCode, Deployment, UnacceptedC
 use selfsame_protocol::chain::followed::Unavailable;
 
 use super::*;
-use crate::chain::settings::{OnUpgrade, VerifierSettings};
+use crate::chain::settings::{ChainSettings, OnUpgrade, VerifierSettings};
+use crate::chain::state::ChainState;
 
 const VERIFIER: Address = Address::repeat_byte(0xee);
 const OTHER: Address = Address::repeat_byte(0xc1);
@@ -178,4 +179,55 @@ async fn a_node_that_cannot_tell_the_code_stops_only_what_must_know_it() {
         assert_eq!(catch_up(&source).await.is_ok(), is_read);
         assert_eq!(source.published().confirmed.is_some(), is_read);
     }
+}
+
+/// The contract that checks proofs is told by a call, which every node answers.
+#[tokio::test]
+async fn a_new_verification_key_is_noticed_where_nodes_do_not_tell_implementations() {
+    let fixture = Fixture::one(RootContract::Registry);
+    fixture.chain().hides_code = true;
+    name(&fixture, CONTRACT, PROOF_VERIFIER);
+    let verifier_source = verifier(&fixture, CodeSettings::default());
+    verifier_source.step().await.expect("the verifier answers");
+    name(&fixture, CONTRACT, OTHER);
+    verifier_source.step().await.expect("the verifier answers");
+    assert_eq!(verifier_source.code.unaccepted(), Some(UnacceptedCode::ProofVerifier(OTHER)));
+}
+
+/// What is not followed any more is removed at a start, but not the code that was seen first.
+#[tokio::test]
+async fn a_start_removes_what_is_not_followed_any_more() {
+    let fixture = Fixture::one(RootContract::Registry);
+    let [old, new] = [Address::repeat_byte(1), Address::repeat_byte(2)];
+    fixture.chain().implementation = old;
+    fixture.chain().mine(&[1]);
+    name(&fixture, CONTRACT, PROOF_VERIFIER);
+    let verifier_source = verifier(&fixture, CodeSettings::default());
+    verifier_source.step().await.expect("the verifier answers");
+    let source = fixture.source(1, |_| {});
+    catch_up(&source).await.expect("read");
+    let keep = |settings: ChainSettings| {
+        let clock: Arc<dyn crate::clock::Clock> = Arc::clone(&fixture.clock) as _;
+        ChainState::load("test", vec![settings], &fixture.records, &clock).expect("loaded");
+    };
+    let settings = || ChainSettings { name: "test".to_owned(), chain_id: CHAIN, ..ChainSettings::default() };
+    let known = || {
+        let roots = fixture.source(1, |_| {}).published().history.len();
+        (roots, verifier(&fixture, CodeSettings::default()).deployment().is_some())
+    };
+    let (roots, verifiers) = (vec![source.settings.clone()], vec![verifier_source.settings.clone()]);
+    keep(ChainSettings { roots: roots.clone(), verifiers, ..settings() });
+    fixture.sync().await;
+    assert_eq!(known(), (1, true));
+    keep(ChainSettings { roots, ..settings() });
+    fixture.sync().await;
+    assert_eq!(known(), (1, false));
+    keep(settings());
+    fixture.sync().await;
+    assert_eq!(known(), (0, false));
+    // It was upgraded while it was not followed.
+    fixture.chain().implementation = new;
+    let again = fixture.source(1, |_| {});
+    catch_up(&again).await.expect("read");
+    assert_eq!(again.code.unaccepted(), Some(UnacceptedCode::Implementation(new)));
 }

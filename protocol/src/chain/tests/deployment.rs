@@ -44,8 +44,9 @@ fn an_implementation_is_an_address() {
 
 #[test]
 fn code_counts_that_was_seen_first_or_is_listed() {
-    let code = |implementation, proof_verifier: Option<u8>| ContractCode {
-        implementation: contract(implementation),
+    let code = |implementation: u8, proof_verifier: Option<u8>| ContractCode {
+        // 0 stands for one that the nodes did not tell.
+        implementation: (implementation != 0).then(|| contract(implementation)),
         proof_verifier: proof_verifier.map(contract),
     };
     let first = code(1, Some(1));
@@ -57,6 +58,9 @@ fn code_counts_that_was_seen_first_or_is_listed() {
         (0, 0, code(2, Some(1)), implementation(2)),
         (0, 0, code(1, Some(2)), proof_verifier(2)),
         (0, 0, code(1, None), None),
+        (0, 0, code(0, Some(1)), None),
+        (0, 0, code(0, Some(2)), proof_verifier(2)),
+        (1, 1, code(0, Some(2)), None),
         (1, 0, code(1, Some(1)), implementation(1)),
         (1, 0, code(2, Some(1)), None),
         (1, 1, code(2, Some(1)), proof_verifier(1)),
@@ -67,6 +71,10 @@ fn code_counts_that_was_seen_first_or_is_listed() {
         let accepted = AcceptedCode { implementations: list(implementations), proof_verifiers: list(proof_verifiers) };
         assert_eq!(accepted.unaccepted(&first, &now), expected, "{accepted:?} {now:?}");
     }
+    // What was not told at first is pinned when it is told.
+    let untold = code(0, Some(1));
+    assert_eq!(AcceptedCode::default().unaccepted(&untold, &code(2, Some(1))), None);
+    assert_eq!(untold.completed_by(code(2, Some(2))), code(2, Some(1)));
 }
 
 #[test]
