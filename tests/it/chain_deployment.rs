@@ -19,7 +19,7 @@ use crate::chain_contracts::abi::{
 use crate::chain_following::{WINDOW, ask_until, following, is_unavailable, is_verified, set_clock, status};
 use crate::fake_contracts::{FakeOprfKey, deployment, issuer_key, oprf_key, registry_root};
 use crate::fake_node::{BlockContent, FakeChain, FakeNode, GENESIS_TIME};
-use crate::harness::run;
+use crate::harness::{folder, run};
 use crate::verification_client::{DEV_APP, VerificationAnswer, VerificationClient, uniqueness};
 
 /// The root that the proofs of these tests are made against.
@@ -28,6 +28,10 @@ const ROOT: u64 = 77;
 /// A chain whose verifier names the other contracts, which count as long as their code is the
 /// first that was seen.
 fn chain(url: &str, verifier: Address, relying_parties: Option<Address>) -> Chain {
+    toml::from_str(&chain_text(url, verifier, relying_parties)).expect("a chain")
+}
+
+fn chain_text(url: &str, verifier: Address, relying_parties: Option<Address>) -> String {
     let contract = |name: &str, kind: &str, more: &str| {
         format!("[[contracts]]\nname = '{name}'\nkind = '{kind}'\nenvironment = 'staging'\ninterval = '1s'\n{more}\n")
     };
@@ -41,7 +45,7 @@ fn chain(url: &str, verifier: Address, relying_parties: Option<Address>) -> Chai
         contract("oprf-keys", "oprf_keys", ""),
         parties.unwrap_or_default(),
     ];
-    toml::from_str(&text.concat()).expect("a chain")
+    text.concat()
 }
 
 /// A daemon that follows the chain and has no configured key.
@@ -86,6 +90,53 @@ async fn source(client: &VerificationClient, name: &str) -> Value {
     let status = status(client).await;
     let sources = status["chains"][0]["sources"].as_array().expect("a list");
     sources.iter().find(|source| source["name"] == name).expect("the source").clone()
+}
+
+/// What `selfsame chain check` prints for a chain with this verifier, and whether it is good.
+async fn check(url: &str, verifier: Address) -> (bool, String) {
+    let chain = chain_text(url, verifier, None).replace("[[contracts]]", "[[chains.contracts]]");
+    let issuer = "[[issuers]]\nid = 1\nenvironments = ['staging']\nidentifiers = ['passport']\n";
+    let folder = folder();
+    let file = folder.path().join("selfsame.toml");
+    std::fs::write(&file, format!("[[chains]]\n{chain}{issuer}")).expect("written");
+    let checked =
+        tokio::task::spawn_blocking(move || run(&["chain", "check", "--config", &file.display().to_string()]));
+    checked.await.expect("no panic")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_names_what_would_be_followed() {
+    let [verifier, registry, issuers, proof_verifier] = [0x55, 0x22, 0x33, 0x99].map(Address::repeat_byte);
+    let mut fake = FakeChain::new(480);
+    fake.mine(registry_root(registry, U256::from(ROOT), GENESIS_TIME + 2, WINDOW));
+    fake.mine(
+        issuer_key(issuers, 1, Some(GENERATOR)).and(deployment(verifier, [registry, issuers, issuers, proof_verifier])),
+    );
+    let node = FakeNode::start(fake).await;
+    let (is_good, text) = check(&node.url, verifier).await;
+    assert!(is_good, "{text}");
+    for line in [
+        format!("local: {}", node.url.trim_start_matches("http://")),
+        "  chain 480, block 2, ".to_owned(),
+        format!(
+            "  local/verifier {verifier:#x}: implementation {:#x}, proofs are checked with {proof_verifier:#x}",
+            Address::ZERO
+        ),
+        format!("  local/registry {registry:#x}: newest root 0x4d"),
+        format!("  local/issuers {issuers:#x}: issuer 1 has a key"),
+    ] {
+        assert!(text.contains(&line), "{text:?} should contain {line:?}");
+    }
+    // Nothing is at the address of the verifier, so no contract says where the others are.
+    let (is_good, text) = check(&node.url, registry).await;
+    assert!(
+        !is_good && text.contains("the answer is empty; there is no contract of this kind at the address"),
+        "{text}"
+    );
+    assert!(text.contains("  local/registry: the verifier does not say where it is"), "{text}");
+    node.chain().chain_id = 1;
+    let (is_good, text) = check(&node.url, verifier).await;
+    assert!(!is_good && text.contains("  is a node of chain 1, not 480"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
