@@ -24,6 +24,7 @@ fn everything() -> String {
         urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example" }}
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
         log.format = "json"
+        backup = {{ every = "6h", keep = 3, folder = "/mnt/backups" }}
         operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, drain_delay = "5s" }}
         cors.allowed_origins = ["https://wallet.example", "http://localhost:3000"]
         [registry]
@@ -119,6 +120,14 @@ fn everything() -> String {
         reach = "3d"
         start_block = 5
         blocks_per_request = 6
+        on_upgrade = "stop"
+        implementations = ["0x00000000000000000000000000000000000000Aa"]
+        [[chains.contracts]]
+        name = "verifier"
+        kind = "verifier"
+        address = "0x00000000000000000000000000000000000000Fd"
+        environment = "staging"
+        proof_verifiers = ["0x00000000000000000000000000000000000000bB"]
         "#
     )
 }
