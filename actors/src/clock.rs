@@ -151,3 +151,30 @@ impl Random for SystemRandom {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_time_that_passes_is_that_since_the_machine_was_started() {
+        let uptime = std::fs::read_to_string("/proc/uptime").expect("the time since the start");
+        let seconds: f64 = uptime.split(' ').next().and_then(|text| text.parse().ok()).expect("a number");
+        let passed = SystemClock.passed();
+        // The file has hundredths of a second.
+        assert!(passed.as_secs_f64() + 0.02 >= seconds, "{passed:?} {seconds}");
+        assert!(passed.as_secs_f64() < seconds + 60.0, "{passed:?} {seconds}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_forward_is_told_from_time_that_passes() {
+        let clock = ManualClock::at(Duration::from_secs(100));
+        clock.advance(Duration::from_secs(5));
+        assert_eq!((clock.now(), clock.passed()), (Duration::from_secs(105), Duration::from_secs(105)));
+        clock.step_forward(Duration::from_secs(50));
+        assert_eq!((clock.now(), clock.passed()), (Duration::from_secs(155), Duration::from_secs(105)));
+        clock.step_back();
+        assert_eq!((clock.now(), clock.passed()), (Duration::from_secs(105), Duration::from_secs(105)));
+    }
+}
