@@ -16,12 +16,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use alloy_primitives::{Address, U256};
-use selfsame_protocol::ids::{Commitment, CompressedKey};
-use selfsame_protocol::registry::{CreateAccount, Operation};
 use tempfile::TempDir;
 
 use crate::harness::{DaemonProcess, folder, run_for_status};
+use crate::test_accounts::creation;
 
 /// A folder with the data of a daemon and its backups.
 struct BackupWorkplace {
@@ -102,18 +100,6 @@ fn contents(folder: &Path) -> Contents {
         }
     }
     found
-}
-
-/// An operation that creates account `number`.
-fn creation(number: u64) -> Operation {
-    let number = U256::from(number + 1);
-    let operation = CreateAccount {
-        recovery_address: Address::ZERO,
-        authenticator_addresses: vec![Address::from_word(number.into())],
-        authenticator_pubkeys: vec![CompressedKey(number)],
-        offchain_signer_commitment: Commitment(number),
-    };
-    operation.into()
 }
 
 /// Submits the creation of account `number`; returns the request's id when it is acknowledged, and

@@ -29,18 +29,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use alloy_primitives::{Address, U256, keccak256};
+use alloy_primitives::keccak256;
 use reqwest::RequestBuilder;
 use selfsame::daemon::store_folder;
 use selfsame_actors::{Random, SystemRandom};
-use selfsame_protocol::ids::{Commitment, CompressedKey};
-use selfsame_protocol::registry::{CreateAccount, Operation};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::harness::{DaemonProcess, run};
 use crate::registry_client::RegistryAnswer;
+use crate::test_accounts::creation;
 
 /// The longest time to wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -205,19 +204,6 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "no {what} in time");
         sleep(PAUSE).await;
     }
-}
-
-/// An operation that creates account `number`. The keys of these accounts are not used: each
-/// account only has to be different.
-fn creation(number: u64) -> Operation {
-    let number = U256::from(number + 1);
-    let operation = CreateAccount {
-        recovery_address: Address::ZERO,
-        authenticator_addresses: vec![Address::from_word(number.into())],
-        authenticator_pubkeys: vec![CompressedKey(number)],
-        offchain_signer_commitment: Commitment(number),
-    };
-    operation.into()
 }
 
 /// Checks the store of a daemon that has ended; returns whether it is sound, and the output.

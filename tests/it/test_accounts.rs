@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use alloy_primitives::{Address, keccak256};
+use alloy_primitives::{Address, U256, keccak256};
 use selfsame_protocol::gateway::GatewayRequestState;
+use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::ledger::RequestId;
+use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_wallet::account::{Accepted, Registry, Report};
 use selfsame_wallet::client::Client;
 use selfsame_wallet::keys::AuthenticatorKey;
@@ -28,6 +30,19 @@ pub fn key(name: &str) -> AuthenticatorKey {
 pub fn fresh(bytes: &mut [u8; 32]) {
     static GIVEN: AtomicU64 = AtomicU64::new(0);
     *bytes = seed(&format!("fresh {}", GIVEN.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// An operation that creates account `number`. The keys of these accounts are not used: each
+/// account only has to be different.
+pub fn creation(number: u64) -> Operation {
+    let number = U256::from(number + 1);
+    let operation = CreateAccount {
+        recovery_address: Address::ZERO,
+        authenticator_addresses: vec![Address::from_word(number.into())],
+        authenticator_pubkeys: vec![CompressedKey(number)],
+        offchain_signer_commitment: Commitment(number),
+    };
+    operation.into()
 }
 
 /// The registry that a client talks to.

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{DiskTestDaemon, PATIENCE, PAUSE, assert_sound};
 use crate::harness::folder;
+use crate::test_accounts::creation;
 
 /// Creates accounts while a fault point fails a few times, until the daemon has reported the
 /// failure and is ready again.
@@ -86,7 +87,7 @@ async fn a_recorded_request_that_was_refused_is_carried_out_when_sent_again() {
     for number in 0u64.. {
         let send = async || {
             let request = daemon.http.post(&url).header("Idempotency-Key", number.to_string());
-            daemon.ask(request.json(&super::creation(number))).await
+            daemon.ask(request.json(&creation(number))).await
         };
         let mut answer = send().await;
         let was_refused = answer.status != 200;

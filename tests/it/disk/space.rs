@@ -12,8 +12,9 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::{DiskTestClient, DiskTestDaemon, PAUSE, assert_sound, creation, fsck, until};
+use super::{DiskTestClient, DiskTestDaemon, PAUSE, assert_sound, fsck, until};
 use crate::harness::folder;
+use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
 const NO_SPACE: &str = "No space left on device";
