@@ -251,7 +251,7 @@ pub enum BackupState {
 pub struct BackupContent {
     /// Height of its last block; 0 when it has none.
     pub ledger_height: u64,
-    /// Hash of that block; zeros when there is none.
+    /// Hash of that block; zeros before the first block.
     pub last_block_hash: B256,
     /// Number of files besides the manifest.
     pub files: u64,

@@ -33,9 +33,9 @@ pub struct Manifest {
     pub chain_id: u64,
     /// Contract address of the registry.
     pub verifying_contract: Address,
-    /// Height of the last sealed block; 0 when there is none.
+    /// Height of the last sealed block; 0 before the first one.
     pub ledger_height: u64,
-    /// Hash of that block; zeros when there is none.
+    /// Hash of that block; zeros before the first block.
     pub last_block_hash: B256,
     /// Height of the last applied block.
     pub applied_height: u64,
@@ -61,8 +61,8 @@ pub struct FileDigest {
 /// Why a manifest cannot be used. The texts begin with its path.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// There is none.
-    #[error("{} is missing: the backup was not completed, or this is none", .0.display())]
+    /// The folder has no manifest.
+    #[error("{} is missing: the backup was not completed, or the folder is not a backup", .0.display())]
     Missing(PathBuf),
     /// It cannot be read.
     #[error("{}: {error}", path.display())]
@@ -209,6 +209,6 @@ mod tests {
         assert!(error.ends_with("it has no format, so it is not the manifest of a backup"), "{error}");
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let error = Manifest::read(folder.path()).expect_err("there is none").to_string();
-        assert!(error.ends_with("is missing: the backup was not completed, or this is none"), "{error}");
+        assert!(error.ends_with("is missing: the backup was not completed, or the folder is not a backup"), "{error}");
     }
 }

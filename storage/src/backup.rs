@@ -29,7 +29,7 @@ pub struct StoreSummary {
     pub schema_version: u32,
     /// The registry that the store belongs to.
     pub domain: RegistryDomain,
-    /// The last block of the ledger; the default when there is none.
+    /// The last block of the ledger; the default before the first one.
     pub head: Seal,
     /// Height of the last applied block.
     pub applied_height: u64,

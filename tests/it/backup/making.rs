@@ -175,7 +175,8 @@ async fn a_backup_that_was_cut_off_is_removed_by_the_next_one() {
         let is_missing = !workplace.path("backup.unfinished/manifest.json").exists();
         assert_eq!(is_missing, lacks_manifest, "{point}");
         if lacks_manifest {
-            let expected = "manifest.json is missing: the backup was not completed, or this is none\n0 problems";
+            let expected =
+                "manifest.json is missing: the backup was not completed, or the folder is not a backup\n0 problems";
             let expected = expected.replace("\n0", "\n1");
             workplace.expect_refused(&["backup", "verify", "@backup.unfinished"], &expected);
         }

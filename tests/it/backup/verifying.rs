@@ -89,7 +89,7 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
         (
             "no manifest",
             |backup| std::fs::remove_file(backup.join("manifest.json")).expect("removed"),
-            &["manifest.json is missing: the backup was not completed, or this is none"],
+            &["manifest.json is missing: the backup was not completed, or the folder is not a backup"],
         ),
         (
             "a manifest with another height",
