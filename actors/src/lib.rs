@@ -75,8 +75,10 @@ pub use clock::{Clock, ManualClock, Random, ShiftedClock, SystemClock, SystemRan
 pub use key_cipher::KeyCipher;
 pub use registry::handle::{LedgerBlock, RegistryHandle, RegistryRefusals, RegistryStatistics, WaitError};
 pub use registry::head_signer::HeadSigningError;
+pub use registry::open_operations::RegistryMeasurements;
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
 pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
@@ -94,6 +96,8 @@ pub use supervision::service::{Service, ServiceError, Settings};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;
-pub use verification::handle::{Verification, VerificationHandle, VerificationRefusals, VerifierStatistics};
+pub use verification::handle::{
+    VerdictKey, Verification, VerificationHandle, VerificationRefusals, VerifierMeasurements, VerifierStatistics,
+};
 pub use verification::recording::SeenNullifier;
 pub use verification::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};

@@ -146,6 +146,12 @@ impl Database {
         Ok(self.db.property_int_value_cf(self.handle(family)?, name)?.unwrap_or_default())
     }
 
+    /// The level and the length in bytes of each file of records.
+    pub(crate) fn files(&self) -> Result<impl Iterator<Item = (usize, u64)>, StoreError> {
+        let files = self.db.live_files()?;
+        Ok(files.into_iter().map(|file| (usize::try_from(file.level).unwrap_or_default(), file.size as u64)))
+    }
+
     fn handle(&self, family: &'static str) -> Result<&ColumnFamily, StoreError> {
         let missing = || StoreError::Missing { family, what: "its column family".to_owned() };
         self.db.cf_handle(family).ok_or_else(missing)

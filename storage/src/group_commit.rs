@@ -16,6 +16,7 @@ use selfsame_protocol::encoding::{Encoding, encode};
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
+use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::schema::family::Family;
 use crate::store::Store;
 
@@ -92,6 +93,7 @@ pub struct GroupCommit {
     /// store open.
     jobs: Sender<(Store, Job)>,
     state: Arc<Mutex<State>>,
+    measured: Arc<Measured>,
     /// The committer of a [`GroupCommit::manual`], for [`GroupCommit::barrier`].
     #[cfg(feature = "fault-injection")]
     manual: Option<Committer>,
@@ -102,6 +104,27 @@ pub struct GroupCommit {
 pub struct Committer {
     queue: Arc<Mutex<Receiver<(Store, Job)>>>,
     state: Arc<Mutex<State>>,
+    measured: Arc<Measured>,
+}
+
+/// What the commits took, and what they had in them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommitMeasurements {
+    /// Seconds from the first change of a group to the end of its synced write.
+    pub seconds: HistogramSnapshot,
+    /// Changes that shared a synced write.
+    pub changes: HistogramSnapshot,
+}
+
+struct Measured {
+    seconds: Histogram,
+    changes: Histogram,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self { seconds: Histogram::new(STEP_SECONDS), changes: Histogram::new(GROUP_SIZES) }
+    }
 }
 
 /// State of the committing thread, for its observers.
@@ -143,12 +166,14 @@ impl GroupCommit {
 
     fn new(store: Store) -> (Self, Committer) {
         let (jobs, queue) = channel();
-        let state = Arc::default();
-        let committer = Committer { queue: Arc::new(Mutex::new(queue)), state: Arc::clone(&state) };
+        let (state, measured) = (Arc::default(), Arc::default());
+        let queue = Arc::new(Mutex::new(queue));
+        let committer = Committer { queue, state: Arc::clone(&state), measured: Arc::clone(&measured) };
         let group_commit = Self {
             store,
             jobs,
             state,
+            measured,
             #[cfg(feature = "fault-injection")]
             manual: None,
         };
@@ -158,6 +183,12 @@ impl GroupCommit {
     /// Why the last group could not be written; `None` when it was.
     pub fn failure(&self) -> Option<StoreError> {
         lock(&self.state).failure.clone()
+    }
+
+    /// What the commits since the start took.
+    pub fn measurements(&self) -> CommitMeasurements {
+        let Measured { seconds, changes } = &*self.measured;
+        CommitMeasurements { seconds: seconds.snapshot(), changes: changes.snapshot() }
     }
 
     /// How long the thread has worked on the current group; zero between groups.
@@ -282,7 +313,8 @@ impl Committer {
         (store, first): (Store, Job),
         write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
     ) {
-        lock(&self.state).busy_since = Some(Instant::now());
+        let begun = Instant::now();
+        lock(&self.state).busy_since = Some(begun);
         let mut group = Group::new(&store);
         group.add(first);
         while group.len() < LARGEST_GROUP
@@ -291,6 +323,8 @@ impl Committer {
             group.add(job);
         }
         let (result, callbacks) = group.write(write);
+        self.measured.seconds.observe_duration(begun.elapsed());
+        self.measured.changes.observe(callbacks.len() as f64);
         // Set before the callbacks run, so that a caller that gets an error finds its reason here.
         let before = std::mem::replace(&mut lock(&self.state).failure, result.clone().err());
         run_callbacks(callbacks, &result);

@@ -17,7 +17,54 @@ pub struct FamilyInfo {
     pub file_bytes: u64,
 }
 
+/// How RocksDB does, summed over the families.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreStatistics {
+    /// Bytes in the files of records, compressed, by level of the trees.
+    pub level_bytes: Vec<u64>,
+    /// Bytes in write buffers.
+    pub write_buffer_bytes: u64,
+    /// Bytes in the cache of blocks, which all families share.
+    pub block_cache_bytes: u64,
+    /// Bytes that compactions still have to rewrite, an estimate.
+    pub pending_compaction_bytes: u64,
+    /// Compactions that run now.
+    pub running_compactions: u64,
+    /// Whether RocksDB has stopped writes until compactions catch up.
+    pub is_write_stopped: bool,
+    /// Failures of background work since the start.
+    pub background_errors: u64,
+}
+
+/// RocksDB's number of levels.
+const LEVELS: usize = 7;
+
 impl Store {
+    /// How RocksDB does. It reads counters, no files.
+    pub fn statistics(&self) -> Result<StoreStatistics, StoreError> {
+        let of_all = |property: &str| {
+            let values = family::ALL.into_iter().map(|name| self.database().property(name, property));
+            values.sum::<Result<u64, StoreError>>()
+        };
+        let of_one = |property| self.database().property(family::ALL[0], property);
+        let mut level_bytes = vec![0; LEVELS];
+        for (level, bytes) in self.database().files()? {
+            if let Some(sum) = level_bytes.get_mut(level) {
+                *sum += bytes;
+            }
+        }
+        Ok(StoreStatistics {
+            level_bytes,
+            write_buffer_bytes: of_all("rocksdb.cur-size-all-mem-tables")?,
+            // These count for the whole database, whichever family is asked.
+            block_cache_bytes: of_one("rocksdb.block-cache-usage")?,
+            pending_compaction_bytes: of_all("rocksdb.estimate-pending-compaction-bytes")?,
+            running_compactions: of_one("rocksdb.num-running-compactions")?,
+            is_write_stopped: of_one("rocksdb.is-write-stopped")? != 0,
+            background_errors: of_one("rocksdb.background-errors")?,
+        })
+    }
+
     /// What each family takes, in the order of the layout.
     pub fn families(&self) -> Result<Vec<FamilyInfo>, StoreError> {
         let info = |name| {

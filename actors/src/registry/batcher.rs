@@ -171,6 +171,7 @@ impl BatcherState {
 /// to `durable` as uncertain, and the block must not hold others.
 fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64, SealError> {
     blocking_fault_point!(BatcherSeal);
+    let started = std::time::Instant::now();
     // The head is read before the queue: when another block is appended in the meantime, the append
     // is refused and the batcher reads both again. `durable` was read before the queue too: a
     // request up to it that is not in the queue has been applied.
@@ -196,6 +197,8 @@ fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64
         let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
         sealer.append(&block)?;
         blocking_fault_point!(BatcherSealed);
+        reader.operations.seal_seconds.observe_duration(started.elapsed());
+        reader.operations.record_sealed(&block);
         tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");
     }
     Ok(last)

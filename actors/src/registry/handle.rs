@@ -13,13 +13,14 @@ use selfsame_protocol::ledger::{
 };
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::tree::Root;
-use selfsame_storage::{GroupCommit, Snapshot, StoreError};
+use selfsame_storage::{CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::head_signer::{HeadSigner, HeadSigningError};
 use super::messages::RequestTrackerMessage;
+use super::open_operations::RegistryMeasurements;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 use crate::support::rate::{SourceLimiter, TooManyRequests};
@@ -383,6 +384,21 @@ impl RegistryHandle {
     pub fn source_refusals(&self) -> RegistryRefusals {
         let Inner { per_source, receipts_per_source, .. } = &*self.inner;
         RegistryRefusals { operations: per_source.refused(), receipts: receipts_per_source.refused() }
+    }
+
+    /// What the registry's steps took since the start.
+    pub fn measurements(&self) -> RegistryMeasurements {
+        self.inner.reader.operations.measurements()
+    }
+
+    /// What the commits took since the start.
+    pub fn commits(&self) -> CommitMeasurements {
+        self.inner.group_commit.measurements()
+    }
+
+    /// How the store does.
+    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
+        self.inner.reader.store_statistics()
     }
 
     /// Statistics of the registry.

@@ -7,6 +7,7 @@
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
 //! | [`head_signer`] | the registry's key, and the signed head |
 //! | [`submission`] | a request as it is submitted, and why it is refused |
+//! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
 //! | [`handle`] | the registry's handle |
@@ -15,6 +16,7 @@ pub(crate) mod batcher;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
 pub(crate) mod messages;
+pub(crate) mod open_operations;
 pub(crate) mod publication;
 pub(crate) mod request_tracker;
 pub(crate) mod state;

@@ -20,7 +20,7 @@ use selfsame_protocol::registry::{self, Lock, Operation, Overlay, RecoveredSigne
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, keccak256};
 use selfsame_storage::{IdempotencyKey, IdempotencyRecord, StoreError};
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use super::messages::{RequestTrackerMessage, SweepProgress};
 use super::state::Admitter;
@@ -142,6 +142,7 @@ impl RequestTrackerState {
             locks.extend(request.locks.iter().map(|lock| (*lock, request_id)));
             open.insert(request_id, request);
         }
+        admitter.reader.operations.begin_again(open.keys().copied());
         admitter.reader.publication.mark_durable(last_sequence);
         let state = Self {
             admitter,
@@ -275,8 +276,10 @@ impl RequestTrackerState {
         self.open.insert(request_id, open);
         self.open_keys.extend(idempotency);
         self.count_open_requests();
+        let operations = &self.admitter.reader.operations;
+        operations.begin(request_id);
 
-        let (admitter, span) = (Arc::clone(&self.admitter), Span::current());
+        let (admitter, span) = (Arc::clone(&self.admitter), operations.span(&request_id));
         let durable = move |result: Result<(), StoreError>| {
             let _entered = span.entered();
             match result {
@@ -284,7 +287,7 @@ impl RequestTrackerState {
                     admitter.reader.publication.mark_durable(sequence);
                     admitter.reader.counters.accepted.fetch_add(1, Ordering::Relaxed);
                     admitter.batcher.send();
-                    tracing::debug!(%request_id, sequence, "admitted a request");
+                    tracing::debug!(sequence, "admitted a request");
                     drop(reply.send(Ok(request_id)));
                 }
                 Err(error) => {
@@ -339,6 +342,7 @@ impl RequestTrackerState {
     /// Releases what an open request holds.
     fn close(&mut self, request_id: &RequestId) -> Option<OpenRequest> {
         let closed = self.open.remove(request_id)?;
+        self.admitter.reader.operations.end(request_id);
         if let Some(key_hash) = closed.key_hash
             && self.open_keys.get(&key_hash).is_some_and(|record| record.request_id == *request_id)
         {

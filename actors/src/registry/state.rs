@@ -24,10 +24,11 @@ use selfsame_protocol::registry::{RecoveredSigner, RuleParameters};
 use selfsame_protocol::time::{ClockGuard, ClockStep, UnixSeconds};
 use selfsame_storage::{
     AppliedBlock, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
-    OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError,
+    OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
 };
 
 use super::messages::{BatcherMessage, RequestTrackerMessage, SweepProgress, TreeMaintainerMessage};
+use super::open_operations::OpenOperations;
 use super::publication::Publication;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
@@ -130,6 +131,7 @@ pub(crate) struct Reader {
     ledger_height: AtomicU64,
     pub publication: Publication,
     pub counters: Counters,
+    pub operations: OpenOperations,
     pub limits: ArcSwap<AdmissionLimits>,
     pub rules: RuleParameters,
     pub clock: Arc<dyn Clock>,
@@ -149,6 +151,11 @@ impl Reader {
     /// The newest published snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.publication.snapshot()
+    }
+
+    /// How the store does.
+    pub fn store_statistics(&self) -> Result<StoreStatistics, StoreError> {
+        self.store.statistics()
     }
 
     /// A request's record.
@@ -374,6 +381,8 @@ impl Applier {
         // state finds it in the statistics.
         self.reader.counters.record_outcomes(&effects.outcomes);
         publication.publish(store.snapshot()?);
+        self.reader.operations.apply_seconds.observe_duration(started.elapsed());
+        self.reader.operations.record_published(&block, &effects.outcomes);
         tracing::debug!(
             height = block.header.height,
             operations = block.header.count,
@@ -463,6 +472,7 @@ impl RegistryState {
             ledger_height: 0.into(),
             publication,
             counters: Counters::default(),
+            operations: OpenOperations::default(),
             limits: ArcSwap::from_pointee(limits),
             rules,
             clock,

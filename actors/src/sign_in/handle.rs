@@ -14,6 +14,7 @@ use std::time::Duration;
 use selfsame_protocol::sign_in::AuthorizationRequest;
 use selfsame_protocol::sign_in::claims::Provider;
 use selfsame_protocol::sign_in::records::UnknownKey;
+use selfsame_protocol::time::UnixSeconds;
 
 use super::error::SignInError;
 use super::follower_limits::{FollowerLimits, FollowerPermit};
@@ -64,6 +65,11 @@ impl SignInHandle {
         SignInStatistics { unprotected_code_requests }
     }
 
+    /// When the key that signs ID tokens began to sign; `None` while no key was needed yet.
+    pub fn current_key_promoted_at(&self) -> Option<UnixSeconds> {
+        self.state.keys.load().as_ref()?.stored.current()?.promoted_at
+    }
+
     /// The requests that the limits of their sources refused.
     pub fn source_refusals(&self) -> SignInRefusals {
         SignInRefusals {
@@ -103,6 +109,13 @@ impl SignInHandle {
     /// The client with an id; `None` when no such client is configured.
     pub fn client(&self, id: &str) -> Option<Arc<SignInClient>> {
         self.state.client(id)
+    }
+
+    /// All clients, by id.
+    pub fn clients(&self) -> Vec<Arc<SignInClient>> {
+        let mut clients: Vec<_> = self.state.clients.load().values().cloned().collect();
+        clients.sort_by(|one, other| one.client.id.cmp(&other.client.id));
+        clients
     }
 
     /// Replaces the clients, from the next request on.

@@ -35,6 +35,8 @@ pub struct ActorHealth {
     /// Time since the actor last answered; of a verifier worker, time since it took its present
     /// batch, and zero while it is idle.
     pub silent_for: Duration,
+    /// How long the last answered question waited in its mailbox; of a verifier worker zero.
+    pub mailbox_wait: Duration,
 }
 
 impl ActorHealth {
@@ -56,6 +58,8 @@ pub(super) struct Heartbeat {
 struct Pulse {
     slot: Arc<dyn MonitoredSlot>,
     last_answer: AtomicU64,
+    /// How long that answer took, in microseconds.
+    answer_micros: AtomicU64,
 }
 
 impl Heartbeat {
@@ -65,7 +69,8 @@ impl Heartbeat {
         verifier: Arc<VerifierState>,
         group_commit: GroupCommit,
     ) -> Self {
-        let actors = actors.into_iter().map(|slot| Pulse { slot, last_answer: 0.into() }).collect();
+        let actors =
+            actors.into_iter().map(|slot| Pulse { slot, last_answer: 0.into(), answer_micros: 0.into() }).collect();
         Self { started: Instant::now(), actors, verifier, group_commit }
     }
 
@@ -76,10 +81,17 @@ impl Heartbeat {
             restarts: pulse.slot.restarts(),
             waiting_calls: pulse.slot.waiting_calls(),
             silent_for: self.silent_for(pulse),
+            mailbox_wait: Duration::from_micros(pulse.answer_micros.load(Ordering::Relaxed)),
         });
         let workers = self.verifier.workers.iter().map(|worker| {
             let (name, silent_for) = worker.busy();
-            ActorHealth { name, restarts: worker.restarts(), waiting_calls: 0, silent_for }
+            ActorHealth {
+                name,
+                restarts: worker.restarts(),
+                waiting_calls: 0,
+                silent_for,
+                mailbox_wait: Duration::ZERO,
+            }
         });
         actors.chain(workers).collect()
     }
@@ -112,7 +124,10 @@ impl Heartbeat {
         loop {
             let asked = Instant::now();
             match pulse.slot.ping(asked + STUCK_AFTER).await {
-                Ok(()) => pulse.last_answer.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed),
+                Ok(()) => {
+                    pulse.last_answer.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+                    pulse.answer_micros.store(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
+                }
                 Err(error) => {
                     tracing::warn!(actor = pulse.slot.name(), %error, "an actor does not answer");
                     if self.silent_for(pulse) >= STUCK_AFTER {

@@ -5,10 +5,10 @@
 //! a blocking thread), the pairings (the verifier pool), and the record of the verified nullifiers
 //! ([`NullifierRecorder`]).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, NullifierText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
 use selfsame_protocol::verification::{Environment, ProofKind};
-use selfsame_storage::{StoreError, VerificationRecords};
+use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -35,7 +35,7 @@ use super::permits::{Origin, Permits, ProofPermit};
 use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNullifier};
 use super::roots::{RootList, TrustedDataAt, TrustedDataError};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
-use super::state::VerifierState;
+use super::state::{Measured, VerifierState};
 use crate::chain::handle::{ChainHandle, RootUse, Unseen};
 use crate::clock::Clock;
 use crate::registry::handle::RegistryHandle;
@@ -74,6 +74,30 @@ pub struct VerifierStatistics {
     /// Proofs that did not hold, since the start. Proofs that were refused for other reasons are
     /// not counted.
     pub bad: u64,
+}
+
+/// What the verifier's batches took, and what came of the proofs, since the start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VerifierMeasurements {
+    /// Proofs in a batch.
+    pub batch_proofs: HistogramSnapshot,
+    /// Seconds that a proof waited for a worker.
+    pub wait_seconds: HistogramSnapshot,
+    /// Seconds that a worker took for a batch.
+    pub check_seconds: HistogramSnapshot,
+    /// Proofs by what came of them, in the order of the keys.
+    pub verdicts: BTreeMap<VerdictKey, u64>,
+}
+
+/// What the verifier counts proofs by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VerdictKey {
+    /// Name of the environment.
+    pub environment: &'static str,
+    /// Name of the kind of proof.
+    pub kind: &'static str,
+    /// `verified`, or the code of the error.
+    pub outcome: &'static str,
 }
 
 /// The most requests that wait for a look at a chain at a time. They hold the permits of their
@@ -133,6 +157,8 @@ struct Inner {
     preparing: Arc<Semaphore>,
     /// Permits for the requests that wait for a look at a chain.
     looking: Semaphore,
+    /// Proofs by what came of them, since the start.
+    verdicts: Mutex<BTreeMap<VerdictKey, u64>>,
 }
 
 /// The parts that verification is built from.
@@ -158,6 +184,7 @@ impl VerificationHandle {
                 sign_in_permits: Arc::new(Permits::new(queue.div_ceil(4), 1)),
                 preparing: Arc::new(Semaphore::new(verifier.workers.len())),
                 looking: Semaphore::new(MOST_LOOKING),
+                verdicts: Mutex::default(),
                 verifier,
                 registry,
                 chain,
@@ -284,7 +311,9 @@ impl VerificationHandle {
         let permits = permits.ok_or_else(|| VerificationError::unavailable("too many proofs are waiting"))?;
         let key = self.key(admitted.environment, request.proofs.kind())?;
         let items = self.prepare(Arc::clone(request), admitted.clone(), directory, permits, deadline).await?;
-        self.check_claims(items, key, origin, deadline).await
+        let verdicts = self.check_claims(items, key, origin, deadline).await?;
+        self.count_verdicts(admitted.environment, request.proofs.kind(), &verdicts);
+        Ok(verdicts)
     }
 
     fn key(&self, environment: Environment, kind: ProofKind) -> Result<&Arc<PreparedKey>, VerificationError> {
@@ -363,13 +392,16 @@ impl VerificationHandle {
         deadline: Instant,
     ) -> Result<Vec<Verdict>, VerificationError> {
         let pool = &self.inner.verifier.pool;
+        let queued_at = Instant::now();
         let verdicts = items.into_iter().map(|item| async move {
             let PermittedClaim { claim, permit } = match item {
                 Ok(permitted) => permitted,
                 Err(failure) => return Ok(Err(failure)),
             };
             let key = Arc::clone(key);
-            let job = |reply| VerifierPoolMessage::Check(Box::new(Job { key, claim, origin, deadline, reply, permit }));
+            let job = |reply| {
+                VerifierPoolMessage::Check(Box::new(Job { key, claim, origin, queued_at, deadline, reply, permit }))
+            };
             let holds = pool.call(job, deadline).await?;
             Ok(if holds { Ok(()) } else { Err(ItemError::DoesNotHold) })
         });
@@ -420,6 +452,27 @@ impl VerificationHandle {
             sign_in_queue: sign_in_permits.limit(),
             good: verifier.good.load(Ordering::Relaxed),
             bad: verifier.bad.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the batches took, and what came of the proofs.
+    pub fn measurements(&self) -> VerifierMeasurements {
+        let Inner { verifier, verdicts, .. } = &*self.inner;
+        let Measured { batch_proofs, wait_seconds, check_seconds } = &verifier.measured;
+        VerifierMeasurements {
+            batch_proofs: batch_proofs.snapshot(),
+            wait_seconds: wait_seconds.snapshot(),
+            check_seconds: check_seconds.snapshot(),
+            verdicts: verdicts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    fn count_verdicts(&self, environment: Environment, kind: ProofKind, verdicts: &[Verdict]) {
+        let mut counts = self.inner.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        for verdict in verdicts {
+            let outcome = verdict.as_ref().err().map_or("verified", ItemError::code);
+            let key = VerdictKey { environment: environment.name(), kind: kind.name(), outcome };
+            *counts.entry(key).or_default() += 1;
         }
     }
 

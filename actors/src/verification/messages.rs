@@ -32,6 +32,8 @@ pub(crate) struct Job {
     pub claim: Claim,
     /// Where the proof comes from.
     pub origin: Origin,
+    /// When it was handed to the pool.
+    pub queued_at: Instant,
     /// The caller waits until this time.
     pub deadline: Instant,
     pub reply: RpcReplyPort<bool>,
@@ -51,18 +53,21 @@ pub(crate) struct Batch {
     pub claims: Vec<Claim>,
     /// Where each proof comes from.
     pub origins: Vec<Origin>,
+    /// When each proof was handed to the pool.
+    pub queued_at: Vec<Instant>,
     pub replies: Vec<(RpcReplyPort<bool>, Option<ProofPermit>)>,
 }
 
 impl Batch {
     /// A batch of jobs, all of this key.
     pub fn new(key: Arc<PreparedKey>, jobs: Vec<Job>) -> Self {
-        let (mut claims, mut origins, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut claims, mut origins, mut queued_at, mut replies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for job in jobs {
             claims.push(job.claim);
             origins.push(job.origin);
+            queued_at.push(job.queued_at);
             replies.push((job.reply, job.permit));
         }
-        Self { key, claims, origins, replies }
+        Self { key, claims, origins, queued_at, replies }
     }
 }

@@ -247,6 +247,7 @@ mod tests {
                     key: Arc::clone(&self.keys[key]),
                     claim: self.claim.clone(),
                     origin,
+                    queued_at: Instant::now(),
                     deadline: Instant::now() + Duration::from_secs(3600),
                     reply: RpcReplyPort::from(reply),
                     permit: None,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use selfsame_storage::{Histogram, STEP_SECONDS};
 use tokio::time::Instant;
 
 use super::checker::ProofChecker;
@@ -11,6 +12,9 @@ use super::messages::VerifierPoolMessage;
 use super::settings::VerificationSettings;
 use crate::clock::Random;
 use crate::support::slot::Slot;
+
+/// Upper bounds for the number of proofs in a batch; the largest batch has 64.
+const BATCH_PROOFS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 /// The pool's slot, what its workers use, and the workers' records.
 pub(crate) struct VerifierState {
@@ -22,6 +26,8 @@ pub(crate) struct VerifierState {
     pub good: AtomicU64,
     /// Proofs that did not hold, since the start.
     pub bad: AtomicU64,
+    /// What the batches took.
+    pub measured: Measured,
     instance: String,
 }
 
@@ -36,6 +42,7 @@ impl VerifierState {
             random,
             good: AtomicU64::new(0),
             bad: AtomicU64::new(0),
+            measured: Measured::default(),
             instance: instance.to_owned(),
         }
     }
@@ -48,6 +55,23 @@ impl VerifierState {
         let name = format!("{}/verifier/worker-{index}.{start}", self.instance);
         *record.lock() = Activity { name: name.clone(), busy_since: None };
         name
+    }
+}
+
+/// What the batches took since the start.
+pub(crate) struct Measured {
+    pub batch_proofs: Histogram,
+    pub wait_seconds: Histogram,
+    pub check_seconds: Histogram,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            batch_proofs: Histogram::new(BATCH_PROOFS),
+            wait_seconds: Histogram::new(STEP_SECONDS),
+            check_seconds: Histogram::new(STEP_SECONDS),
+        }
     }
 }
 

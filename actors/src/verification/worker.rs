@@ -68,7 +68,11 @@ impl Actor for VerifierWorker {
 /// panics, the reply ports are dropped, and their callers get errors.
 fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, StoreError> {
     blocking_fault_point!(VerifierWorkerCheck);
-    let Batch { key, claims, origins, replies } = batch;
+    let Batch { key, claims, origins, queued_at, replies } = batch;
+    let measured = &verifier.measured;
+    measured.batch_proofs.observe(claims.len() as f64);
+    queued_at.iter().for_each(|queued_at| measured.wait_seconds.observe_duration(queued_at.elapsed()));
+    let started = std::time::Instant::now();
     let verdicts = match verifier.checker.which_hold(&key, &claims, verifier.random.as_ref()) {
         Ok(verdicts) => verdicts,
         Err(error) => {
@@ -76,6 +80,7 @@ fn check(batch: Batch, verifier: &VerifierState) -> Result<Vec<(Origin, bool)>, 
             return Ok(Vec::new());
         }
     };
+    measured.check_seconds.observe_duration(started.elapsed());
     blocking_fault_point!(VerifierWorkerAnswer);
     let good = verdicts.iter().filter(|holds| **holds).count();
     verifier.good.fetch_add(good as u64, Ordering::Relaxed);
