@@ -48,7 +48,7 @@ use crate::http::{
     Server, Shutdown, ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::{Operator, ReloadRequest, ReloadStatus};
+use crate::operator::{History, HistorySources, Operator, ReloadRequest, ReloadStatus};
 use crate::prepared::{Prepared, Problems};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
@@ -126,8 +126,9 @@ pub struct Daemon {
     reloading: Reloading,
     reload_requests: Option<mpsc::Receiver<ReloadRequest>>,
     backups: Arc<Backups>,
-    /// The scheduled backups, if there are any; they end with the shutdown.
-    scheduled_backups: Option<BoxFuture<'static, ()>>,
+    /// What else runs until the shutdown: the samples of the operator's curves, and the scheduled
+    /// backups, if there are any.
+    background: Vec<BoxFuture<'static, ()>>,
 }
 
 /// The time between the signal to stop and the stop. Meanwhile `/ready` says that the daemon is
@@ -302,6 +303,7 @@ impl Daemon {
             is_development: config.dev,
             ready_needs_chains: config.operator.ready_needs_chains,
             draining: Arc::clone(&draining),
+            data: config.data_dir.clone(),
             nodes: followed.into_iter().flat_map(FollowedChain::into_nodes).collect(),
             reloads,
             reload_status: reloading.status.clone(),
@@ -309,7 +311,7 @@ impl Daemon {
             restored,
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
-        let servers = servers(config, operator, listeners, socket, parts)?;
+        let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;
         let reload_requests = Some(reload_requests);
         let drain = Drain { flag: draining, delay: config.operator.drain_delay };
         Ok(Self {
@@ -321,7 +323,7 @@ impl Daemon {
             reloading,
             reload_requests,
             backups,
-            scheduled_backups,
+            background: scheduled_backups.into_iter().chain([sampling]).collect(),
         })
     }
 
@@ -363,20 +365,19 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, scheduled_backups, .. } =
-            self;
+        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, background, .. } = self;
         drop((reloading, reload_requests));
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
         }
-        if let Some(scheduled_backups) = scheduled_backups {
-            serving.spawn(scheduled_backups);
+        for task in background {
+            serving.spawn(task);
         }
         let outcome = tokio::select! {
             () = stop.then(|()| drain.wait()) => Ok(()),
             error = service.failed() => Err(error.into()),
-            // A server, and the schedule of backups, end before the shutdown only when they panic.
+            // A server, and what runs beside it, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
         shutdown.trigger();
@@ -552,14 +553,22 @@ struct ServerParts<'a> {
     reloading: &'a Reloading,
 }
 
-/// A server for each address, with the interfaces that share it, and one for the operator's socket.
+/// What serves, until the shutdown.
+struct Servers {
+    servers: Vec<(Server, Listener)>,
+    /// Takes the samples of the operator's curves.
+    sampling: BoxFuture<'static, ()>,
+}
+
+/// A server for each address, with the interfaces that share it, and one for the operator's socket;
+/// and what takes the samples of the operator's curves, until the shutdown.
 fn servers(
     config: &Config,
     operator: operator::Setup,
     listeners: Listeners,
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
-) -> Result<Vec<(Server, Listener)>, DaemonError> {
+) -> Result<Servers, DaemonError> {
     let ServerParts { urls, random, audit_key, shutdown, tls, reloading } = parts;
     let mut registry = prometheus_client::registry::Registry::default();
     let prefixed = registry.sub_registry_with_prefix("selfsame");
@@ -570,7 +579,9 @@ fn servers(
     }
     let service = Arc::clone(&operator.service);
     let clock = Arc::clone(&operator.clock);
-    let operator = Arc::new(Operator::new(operator, registry, &metrics));
+    let sources = HistorySources { service: Arc::clone(&service), metrics: metrics.clone(), audit: Arc::clone(&audit) };
+    let history = History::new(sources);
+    let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
     let cors = Cors::Origins(reloading.origins.clone());
     let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
     let server = |site, tls| {
@@ -582,11 +593,13 @@ fn servers(
             trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
             random: Box::new(move |bytes| random.fill(bytes)),
             audit: Arc::clone(&audit),
+            access_log: config.log.access,
             metrics: metrics.clone(),
             shutdown: shutdown.clone(),
             tls,
         }
     };
+    let sampling = history.run(move || clock.unix_seconds(), shutdown.clone()).boxed();
     let mut servers = Vec::new();
     for (address, (listener, _)) in listeners.0 {
         let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
@@ -598,7 +611,7 @@ fn servers(
         let site = Site::new([operator::routes(operator)], &metrics)?;
         servers.push((server(site, None), socket.into()));
     }
-    Ok(servers)
+    Ok(Servers { servers, sampling })
 }
 
 /// The routes of every interface.
@@ -625,6 +638,14 @@ fn routes(
             }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
             Interface::Operator => operator::routes(Arc::clone(operator)),
+        };
+        let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
+        let routes = match config.operator.ready_everywhere && !shares_operator {
+            true => {
+                let operator = Arc::clone(operator);
+                routes.with_probe("/ready", move |request| operator::public_ready(Arc::clone(&operator), request))
+            }
+            false => routes,
         };
         (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
     };

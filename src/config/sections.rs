@@ -21,6 +21,7 @@ use super::values::{
 };
 use super::written;
 use crate::http;
+pub use crate::http::AccessLog;
 use crate::interface::PerInterface;
 pub use crate::logging::LogFormat;
 
@@ -226,6 +227,8 @@ pub struct Operator {
     pub socket: OperatorSocket,
     /// Whether the daemon is ready only while every contract of `[[chains]]` can be used.
     pub ready_needs_chains: bool,
+    /// Whether the other interfaces answer `/ready`, too, without reasons.
+    pub ready_everywhere: bool,
     /// How long the daemon goes on serving after SIGTERM while `/ready` says that it is about to
     /// stop, so that load balancers send no more clients.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
@@ -238,6 +241,8 @@ pub struct Operator {
 pub struct Log {
     /// How its lines are written.
     pub format: LogFormat,
+    /// Whether each request has a line, and how it names the source.
+    pub access: AccessLog,
 }
 
 /// `[backup]`: backups at regular times.

@@ -206,10 +206,10 @@ impl Config {
             commitment_check, request_retention, create_account, create_account_token_hash, create_account_difficulty
         });
         compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
-        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, drain_delay });
+        compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
         compare!(needs_restart, backup: Backup { every, keep, folder });
         compare!(needs_restart, insecure_http);
-        compare!(needs_restart, log: Log { format });
+        compare!(needs_restart, log: Log { format, access });
         compare!(needs_restart, sign_in: SignIn {
             transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
             introspection_inactive_status, name, given_name, family_name

@@ -18,6 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use selfsame_protocol::net::network_text;
 
+use super::access_log::text as source_text;
 use super::rejection::InterfaceError;
 use super::source::Source;
 
@@ -53,6 +54,11 @@ impl AuditTrail {
         let events = Family::default();
         registry.register("audit_events", "Events of the audit trail by outcome", Family::clone(&events));
         Self { key, events, last_limited: Mutex::default() }
+    }
+
+    /// How many events of this name and outcome there were since the start.
+    pub fn count(&self, event: &'static str, outcome: &'static str) -> u64 {
+        self.events.get(&Labels { event, outcome }).map_or(0, |count| count.get())
     }
 
     /// Writes the event of a request. `status` is that of its answer; `None` when the client closed
@@ -144,13 +150,10 @@ impl Drop for AuditedRequest<'_> {
     }
 }
 
-/// How an event names its source: `unix` for a unix socket, otherwise the network of the address,
-/// which is enough to see where an attack comes from, and not one household.
+/// How an event names its source: by its network, which is enough to see where an attack comes
+/// from, and not one household.
 fn origin(source: Source) -> String {
-    match source {
-        Source::Address(address) => network_text(address),
-        Source::UnixSocket => "unix".to_owned(),
-    }
+    source_text(source, network_text)
 }
 
 /// What the handler of an audited request notes for its event. Clones share their notes; the notes

@@ -18,6 +18,7 @@ use selfsame_protocol::time::RetryAfter;
 use tracing::{Instrument, error_span};
 
 use super::audit::{AuditTrail, AuditedRequest};
+use super::access_log::{AccessLog, Answered};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
@@ -40,6 +41,7 @@ pub(super) struct Dispatcher {
     pub audit: Arc<AuditTrail>,
     /// Whether the log has said that a trusted proxy does not name its clients.
     pub has_warned: AtomicBool,
+    pub access_log: AccessLog,
 }
 
 /// Paths that proxies call for themselves.
@@ -59,7 +61,7 @@ impl Dispatcher {
         if exchange.is_unnamed() && !target.interface.is_called_directly && !PROBES.contains(&target.pattern) {
             span.in_scope(|| self.warn_of_unnamed_clients(&exchange));
         }
-        answer(&target, &self.audit, id, exchange, head, body).instrument(span).await
+        answer(&target, (&self.audit, self.access_log), id, exchange, head, body).instrument(span).await
     }
 
     /// Says once for each listener that a trusted proxy does not name its clients. Either the proxy
@@ -79,7 +81,7 @@ impl Dispatcher {
 
 async fn answer(
     target: &Target<'_>,
-    trail: &AuditTrail,
+    (trail, access_log): (&AuditTrail, AccessLog),
     id: RequestId,
     mut exchange: Exchange,
     head: Parts,
@@ -159,7 +161,8 @@ async fn answer(
     }
     let elapsed = started.elapsed();
     target.metrics.observe(status, elapsed);
-    log(&method, status, elapsed);
+    let bytes = response.body().exact_length();
+    access_log.write(&Answered { method: &method, version, status, bytes, elapsed, source });
     response.headers_mut().insert(X_REQUEST_ID, id.into_header_value());
     response.body_mut().hold(exchange);
     response
@@ -225,16 +228,5 @@ fn leave_out_body(response: &mut Response) {
     let body = std::mem::take(response.body_mut());
     if let Some(length) = body.exact_length() {
         response.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into());
-    }
-}
-
-/// Writes the access log, which contains no body, query, address or credential.
-fn log(method: &Method, status: StatusCode, elapsed: Duration) {
-    let (status_code, micros) = (status.as_u16(), elapsed.as_micros() as u64);
-    // Overload is counted in the metrics and not logged request by request.
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(%method, status = status_code, micros, "answered");
-    } else {
-        tracing::debug!(%method, status = status_code, micros, "answered");
     }
 }

@@ -23,6 +23,14 @@ pub(super) enum Stream {
 }
 
 impl Listener {
+    /// The address that is listened on; `unix` for a unix socket.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map_or_else(|_| "closed".to_owned(), |at| at.to_string()),
+            Self::Unix(_) => "unix".to_owned(),
+        }
+    }
+
     /// Waits for the next connection.
     pub(super) async fn accept(&self) -> io::Result<(Stream, Source)> {
         match self {

@@ -1,5 +1,6 @@
 //! The Prometheus metrics of the front-end.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -9,13 +10,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use selfsame_actors::{Histogram as PlainHistogram, HistogramSnapshot};
 
 /// The upper bounds of the latency histogram's buckets, in seconds: from one read of a snapshot to
 /// a long poll.
 const LATENCY_BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0];
-
-/// The classes of status codes, in order from 1xx.
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RouteLabels {
@@ -27,7 +26,12 @@ struct RouteLabels {
 struct RequestLabels {
     interface: &'static str,
     route: &'static str,
-    status: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabel {
+    listener: String,
 }
 
 /// Of what a limit of one source refuses requests.
@@ -46,7 +50,9 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     latency: Family<RouteLabels, Histogram, fn() -> Histogram>,
     source_limits: Family<SourceLimitLabels, Counter>,
-    pub(super) open_connections: Gauge,
+    open_connections: Family<ListenerLabel, Gauge>,
+    /// The latency of all routes that clients of the public call and that answer at once.
+    public_latency: Arc<PlainHistogram>,
 }
 
 impl Metrics {
@@ -56,7 +62,8 @@ impl Metrics {
             requests: Family::default(),
             latency: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
             source_limits: Family::default(),
-            open_connections: Gauge::default(),
+            open_connections: Family::default(),
+            public_latency: Arc::new(PlainHistogram::new(&LATENCY_BUCKETS)),
         };
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
         registry.register_with_unit(
@@ -88,11 +95,21 @@ impl Metrics {
         }
     }
 
-    /// The metrics of one route, looked up once so that a request costs no lookup.
-    pub(super) fn route(&self, interface: &'static str, route: &'static str) -> RouteMetrics {
-        let by_class =
-            CLASSES.map(|status| self.requests.get_or_create_owned(&RequestLabels { interface, route, status }));
-        RouteMetrics { by_class, latency: self.latency.get_or_create_owned(&RouteLabels { interface, route }) }
+    /// The number of open connections of a listener.
+    pub(super) fn open_connections(&self, listener: &str) -> Gauge {
+        self.open_connections.get_or_create_owned(&ListenerLabel { listener: listener.to_owned() })
+    }
+
+    /// The seconds that requests to routes took which clients of the public call and which answer at
+    /// once.
+    pub fn public_latency(&self) -> HistogramSnapshot {
+        self.public_latency.snapshot()
+    }
+
+    /// The metrics of one route. `is_public` says whether clients of the public call it and it
+    /// answers at once. They are shown from its first request on.
+    pub(super) fn route(&self, interface: &'static str, route: &'static str, is_public: bool) -> RouteMetrics {
+        RouteMetrics { metrics: self.clone(), interface, route, is_public, latency: OnceLock::new() }
     }
 }
 
@@ -113,14 +130,22 @@ pub(super) struct SourceRefusals {
 /// The metrics of one route of one interface.
 #[derive(Debug)]
 pub(super) struct RouteMetrics {
-    by_class: [Counter; CLASSES.len()],
-    latency: Histogram,
+    metrics: Metrics,
+    interface: &'static str,
+    route: &'static str,
+    is_public: bool,
+    latency: OnceLock<Histogram>,
 }
 
 impl RouteMetrics {
     pub(super) fn observe(&self, status: StatusCode, elapsed: Duration) {
-        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len());
-        self.by_class[class - 1].inc();
-        self.latency.observe(elapsed.as_secs_f64());
+        let Self { metrics, interface, route, is_public, latency } = self;
+        let labels = RequestLabels { interface, route, status: status.as_u16() };
+        metrics.requests.get_or_create(&labels).inc();
+        let latency = latency.get_or_init(|| metrics.latency.get_or_create_owned(&RouteLabels { interface, route }));
+        latency.observe(elapsed.as_secs_f64());
+        if *is_public {
+            metrics.public_latency.observe_duration(elapsed);
+        }
     }
 }

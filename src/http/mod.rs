@@ -39,6 +39,7 @@
 //!    in flight, and the connections that are left after [`Limits::grace`] are dropped. Long polls
 //!    get the same signal through [`Request::shutdown`].
 
+mod access_log;
 mod audit;
 mod connection;
 mod cors;
@@ -61,6 +62,7 @@ mod tests;
 mod tls;
 mod unix_socket;
 
+pub use access_log::AccessLog;
 pub use audit::{AuditNotes, AuditTrail, TARGET as AUDIT_TARGET};
 pub use cors::{AllowedOrigins, Cors};
 pub use limits::{ForwardedHeader, Limits};

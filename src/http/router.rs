@@ -57,7 +57,7 @@ pub struct Routes {
     /// Paths that scripts of every origin may call, independently of `cors`.
     open: &'static [&'static str],
     /// Paths that may use the reserve of connections, requests and bodies.
-    reserved: &'static [&'static str],
+    reserved: Vec<&'static str>,
     /// An event that was given before the first route.
     stray_event: Option<&'static str>,
 }
@@ -84,7 +84,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
             is_https: false,
             is_called_directly: false,
             open: &[],
-            reserved: &[],
+            reserved: Vec::new(),
             stray_event: None,
         };
         Self { routes, state, error: PhantomData }
@@ -106,7 +106,7 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
     /// Keeps a share of the connections, open requests and bodies of the listener for these paths.
     /// Their requests must end soon.
     pub fn reserve(mut self, patterns: &'static [&'static str]) -> Self {
-        self.routes.reserved = patterns;
+        self.routes.reserved = patterns.to_vec();
         self
     }
 
@@ -186,11 +186,23 @@ impl Routes {
 }
 
 impl Routes {
+    /// Adds a route for probes, which may use the reserve.
+    pub fn with_probe<F, Fut>(mut self, pattern: &'static str, handler: F) -> Self
+    where
+        F: Fn(Request) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response> + Send + 'static,
+    {
+        let handler: Handler = Box::new(move |request| Box::pin(handler(request)));
+        self.routes.push((pattern, Route { method: Method::GET, handler, time_limit: None, audited: None }));
+        self.reserved.push(pattern);
+        self
+    }
+
     /// Checks that every pattern that has a property is a route, and every event has one: a typo
     /// would switch a protection off.
     fn check_patterns(&self) -> Result<(), RouteError> {
         let is_route = |pattern: &str| self.routes.iter().any(|(routed, _)| *routed == pattern);
-        let patterns = self.open.iter().chain(self.reserved).copied();
+        let patterns = self.open.iter().chain(&self.reserved).copied();
         match patterns.chain(self.stray_event).find(|pattern| !is_route(pattern)) {
             Some(pattern) => Err(RouteError::Unrouted { interface: self.name, pattern }),
             None => Ok(()),
@@ -305,7 +317,7 @@ impl Site {
         for mut interface in interfaces {
             interface.check_patterns()?;
             let routes = std::mem::take(&mut interface.routes);
-            site.unmatched.push(metrics.route(interface.name, UNMATCHED));
+            site.unmatched.push(metrics.route(interface.name, UNMATCHED, !interface.is_called_directly));
             site.interfaces.push(interface);
             for (pattern, route) in routes {
                 site.add(pattern, route, metrics)?;
@@ -337,7 +349,8 @@ impl Site {
                 pattern,
                 source,
             })?;
-            let metrics = metrics.route(interface, pattern);
+            let is_public = !self.interfaces[owner].is_called_directly && route.time_limit.is_none();
+            let metrics = metrics.route(interface, pattern, is_public);
             let allow = [const { HeaderValue::from_static("") }; 2];
             let routes = vec![route];
             let (cors, is_reserved) = (None, false);

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::access_log::AccessLog;
 use super::audit::AuditTrail;
 use super::connection;
 use super::dispatch::Dispatcher;
@@ -40,6 +41,8 @@ pub struct Server {
     pub random: FillRandom,
     /// Where audit events are written.
     pub audit: Arc<AuditTrail>,
+    /// Whether each request has a line in the log.
+    pub access_log: AccessLog,
     /// Where connections are counted.
     pub metrics: Metrics,
     /// Ends [`Server::run`].
@@ -55,10 +58,15 @@ impl Server {
     /// Dropping the future drops all connections.
     pub async fn run(self, listener: impl Into<Listener>) {
         let listener = listener.into();
-        let Self { site, limits, trusted_proxy, random, audit, metrics, shutdown, tls } = self;
-        let dispatcher =
-            Arc::new(Dispatcher { site, ids: RequestIds::new(random), audit, has_warned: AtomicBool::new(false) });
-        let open_connections = metrics.open_connections.clone();
+        let Self { site, limits, trusted_proxy, random, audit, access_log, metrics, shutdown, tls } = self;
+        let dispatcher = Arc::new(Dispatcher {
+            site,
+            ids: RequestIds::new(random),
+            audit,
+            access_log,
+            has_warned: AtomicBool::new(false),
+        });
+        let open_connections = metrics.open_connections(&listener.name());
         let conditions = Conditions { limits, trusted_proxy, shutdown, open_connections };
         let mut connections = JoinSet::new();
         let load = Arc::new(Load::new(metrics.source_refusals()));

@@ -22,6 +22,8 @@ pub(super) struct Actor {
     waiting_calls: usize,
     /// Milliseconds since it last answered.
     silent_ms: u128,
+    /// Microseconds that the last question waited in its mailbox.
+    mailbox_micros: u128,
 }
 
 impl From<ActorHealth> for Actor {
@@ -32,6 +34,7 @@ impl From<ActorHealth> for Actor {
             restarts: health.restarts,
             waiting_calls: health.waiting_calls,
             silent_ms: health.silent_for.as_millis(),
+            mailbox_micros: health.mailbox_wait.as_micros(),
         }
     }
 }

@@ -4,9 +4,12 @@
 //! | file | endpoint |
 //! |---|---|
 //! | `ready.rs` | `GET /ready` |
-//! | `metrics.rs` | `GET /metrics` |
+//! | `metrics/` | `GET /metrics` |
 //! | `actors.rs` | `GET /actors` |
 //! | `status.rs` | `GET /status` |
+//! | `history.rs` | `GET /history` |
+//! | `blocks.rs` | `GET /blocks` |
+//! | `apps.rs` | `GET /apps` |
 //! | `roots.rs` | `GET` and `POST /roots` |
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
 //! | `reload.rs` | `POST /reload` |
@@ -17,11 +20,12 @@
 
 mod access;
 mod actors;
+mod apps;
 mod backups;
-mod chain_metrics;
+mod blocks;
 mod error;
+mod history;
 mod keys;
-mod metric_groups;
 mod metrics;
 mod page;
 mod ready;
@@ -35,9 +39,11 @@ mod status;
 use std::sync::Arc;
 
 use access::{with_token, without_token};
-pub use chain_metrics::FollowedNode;
 use error::OperatorError;
+pub use history::{History, HistorySources};
 use hyper::Method;
+pub use metrics::FollowedNode;
+pub use ready::public_ready;
 pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};
@@ -57,6 +63,9 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .route(Method::GET, "/metrics", metrics::metrics)
         .route(Method::GET, "/actors", with_token(actors::actors))
         .route(Method::GET, "/status", with_token(status::status))
+        .route(Method::GET, "/history", with_token(history::history))
+        .route(Method::GET, "/blocks", with_token(blocks::blocks))
+        .route(Method::GET, "/apps", with_token(apps::apps))
         .route(Method::GET, "/roots", with_token(roots::list))
         .route(Method::POST, "/roots", with_token(roots::add))
         .audited("root_trusted")
@@ -78,6 +87,7 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .audited("root_trusted")
         .route(Method::GET, "/", without_token(|_, _| page::page()))
         .route(Method::GET, "/page.js", without_token(|_, _| page::script()))
+        .route(Method::GET, "/curves.js", without_token(|_, _| page::curves()))
         .route(Method::GET, "/page.css", without_token(|_, _| page::style()))
         .into()
 }

@@ -1,6 +1,6 @@
 //! `GET /`: a page that shows the daemon's status and keeps itself up to date.
 //!
-//! The page is three files, so that its Content-Security-Policy can be strict: the browser may load
+//! The page is four files, so that its Content-Security-Policy can be strict: the browser may load
 //! scripts and styles, and may connect, only at this address.
 
 use hyper::StatusCode;
@@ -17,9 +17,14 @@ pub async fn page() -> Result<Response, OperatorError> {
     Ok(file("text/html; charset=utf-8", include_str!("page/page.html")))
 }
 
-/// The script that draws the tables.
+/// The script that reads the status and draws it.
 pub async fn script() -> Result<Response, OperatorError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/page.js")))
+}
+
+/// The script that draws the curves.
+pub async fn curves() -> Result<Response, OperatorError> {
+    Ok(file("text/javascript; charset=utf-8", include_str!("page/curves.js")))
 }
 
 /// The style sheet of the page.

@@ -19,12 +19,24 @@ struct Ready {
     reasons: Vec<String>,
 }
 
+#[derive(Debug, Serialize)]
+struct PublicReady {
+    ready: bool,
+}
+
 /// The daemon is ready when it is not shutting down, all actors answer, commits succeed, and the
 /// queues are below their limits. (Without an open store the daemon does not run.)
 pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(json(status, &Ready { ready: reasons.is_empty(), reasons }))
+}
+
+/// The same for the interfaces that the public reaches: whether, and not why.
+pub async fn public_ready(operator: Arc<Operator>, request: Request) -> Response {
+    let ready = reasons(&operator, &request).is_empty();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(status, &PublicReady { ready })
 }
 
 /// Why the daemon is not ready; empty when it is.

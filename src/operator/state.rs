@@ -1,19 +1,23 @@
 //! What the handlers of the operator interface share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use hyper::header::AUTHORIZATION;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
 use selfsame_protocol::operator::{Restored, Simulation};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::chain_metrics::{ChainMetrics, FollowedNode};
+use super::blocks::NewestBlocks;
 use super::error::OperatorError;
-use super::metric_groups::{BackupMetrics, RegistryMetrics, SignInMetrics, SourceLimitMetrics, VerifierMetrics};
+use super::history::History;
+use super::metrics::{self, FollowedNode, SourceLimitMetrics};
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::http::{Metrics, Request};
@@ -38,6 +42,8 @@ pub struct Setup {
     pub draining: Arc<AtomicBool>,
     /// The nodes of the followed chains.
     pub nodes: Vec<FollowedNode>,
+    /// The data folder.
+    pub data: PathBuf,
     /// Where requests to read the configuration again go.
     pub reloads: ReloadRequests,
     /// What came of the last one.
@@ -50,6 +56,12 @@ pub struct Setup {
 
 /// What the operator's handlers share.
 pub struct Operator {
+    /// When the daemon was started.
+    pub started: Instant,
+    /// The numbers of the last ten minutes.
+    pub history: History,
+    /// The newest blocks that were asked for.
+    pub newest_blocks: NewestBlocks,
     /// The actors, whose health and statistics the handlers read.
     pub service: Arc<Service>,
     /// Gives the time of a root that is trusted without one.
@@ -76,37 +88,37 @@ pub struct Operator {
     pub backups: Arc<Backups>,
     /// That the store was restored from a backup; `None` when it was not.
     pub restored: Option<Restored>,
-    /// Everything that `/metrics` shows. The numbers of registry, verifier and sign-in are set when
-    /// it is called.
+    /// Everything that `/metrics` shows.
     pub metrics: Registry,
-    /// The registry's part of `metrics`.
-    pub registry_metrics: RegistryMetrics,
-    /// The verifier's part of `metrics`.
-    pub verifier_metrics: VerifierMetrics,
-    /// The part of `metrics` about sign-in.
-    pub sign_in_metrics: SignInMetrics,
-    /// The part of `metrics` about backups.
-    pub backup_metrics: BackupMetrics,
-    /// The part of `metrics` about limits of one source.
+    /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
+    pub ready: Gauge,
+    /// The part of `metrics` about limits of one source; set when it is asked for.
     pub source_limit_metrics: SourceLimitMetrics,
-    /// The part of `metrics` about what is followed from chains.
-    pub chain_metrics: ChainMetrics,
 }
 
 impl Operator {
-    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`.
-    pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics) -> Self {
+    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`. The caller
+    /// runs `history`.
+    pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
-        let Setup { draining, nodes, reloads, reload_status, backups, restored, .. } = setup;
+        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, .. } = setup;
         reload_status.register(&mut metrics);
-        let registry_metrics = RegistryMetrics::register(&mut metrics);
-        let verifier_metrics = VerifierMetrics::register(&mut metrics);
-        let sign_in_metrics = SignInMetrics::register(&mut metrics);
-        let backup_metrics = BackupMetrics::register(&mut metrics);
+        let ready = Gauge::default();
+        metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
         let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
-        let chain_metrics = ChainMetrics::register(&mut metrics, nodes);
+        let sources = metrics::Sources {
+            service: Arc::clone(&service),
+            clock: Arc::clone(&clock),
+            backups: Arc::clone(&backups),
+            nodes,
+            data,
+        };
+        metrics::register(&mut metrics, sources);
         let token_hash = Sha256::digest(token).into();
         Self {
+            started: Instant::now(),
+            history,
+            newest_blocks: NewestBlocks::default(),
             service,
             clock,
             hosts,
@@ -120,12 +132,8 @@ impl Operator {
             backups,
             restored,
             metrics,
-            registry_metrics,
-            verifier_metrics,
-            sign_in_metrics,
-            backup_metrics,
+            ready,
             source_limit_metrics,
-            chain_metrics,
         }
     }
 

@@ -16,6 +16,8 @@ use crate::http::{Request, Response, json};
 #[derive(Debug, Serialize)]
 struct Status {
     version: &'static str,
+    /// Whole seconds since the daemon was started.
+    uptime_seconds: u64,
     /// Whether the daemon can do its work, and if not, why.
     ready: bool,
     reasons: Vec<String>,
@@ -38,6 +40,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
     let reasons = reasons(&operator, &request);
     let status = Status {
         version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: operator.started.elapsed().as_secs(),
         ready: reasons.is_empty(),
         reasons,
         registry: operator.service.registry().statistics(),

@@ -86,15 +86,18 @@ impl HostileTestDaemon {
 
     /// The number of requests that were answered with a status from 500 up.
     async fn server_errors(&self) -> u64 {
-        let is_error =
-            |line: &str| line.starts_with("selfsame_http_requests_total{") && line.ends_with("status=\"5xx\"}");
+        let is_error = |line: &str| line.starts_with("selfsame_http_requests_total{") && line.contains("status=\"5");
         self.metrics().await.iter().filter(|(line, _)| is_error(line)).map(|(_, value)| value).sum()
     }
 
     /// The number of accepted requests for accounts.
     async fn accepted(&self) -> u64 {
         let metrics = self.metrics().await;
-        metrics.iter().find(|(line, _)| line == "selfsame_registry_accepted_total").expect("counted").1
+        metrics
+            .iter()
+            .find(|(line, _)| line == "selfsame_registry_requests_total{state=\"accepted\"}")
+            .expect("counted")
+            .1
     }
 
     /// Waits until the asking connection is the only open one.
@@ -102,7 +105,8 @@ impl HostileTestDaemon {
         let started = Instant::now();
         loop {
             let metrics = self.metrics().await;
-            let open = metrics.iter().find(|(line, _)| line == "selfsame_http_open_connections").expect("counted").1;
+            let open = metrics.iter().filter(|(line, _)| line.starts_with("selfsame_http_open_connections{"));
+            let open: u64 = open.map(|(_, open)| open).sum();
             if open <= 1 {
                 return;
             }

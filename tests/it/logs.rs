@@ -8,7 +8,7 @@ use std::path::Path;
 use alloy_primitives::Address;
 use reqwest::header::CONTENT_TYPE;
 use selfsame_wallet::operations::create_account;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{DaemonProcess, folder};
 use crate::test_accounts::{PATIENCE, key};
@@ -98,11 +98,60 @@ async fn events_inside_the_actors_carry_the_request_id() {
     let daemon = LoggingDaemon::start(&[("RUST_LOG", "debug")]);
     let (status, request_id) = create(&daemon.process, "id-of-the-client").await;
     assert_eq!((status, request_id.as_str()), (200, "id-of-the-client"));
-    let lines = daemon.end();
-    let messages: Vec<_> = about(&lines, "id-of-the-client").map(|(_, fields)| fields["message"].clone()).collect();
-    for expected in ["admitted a request", "answered"] {
-        assert!(messages.iter().any(|message| message == expected), "{expected}: {messages:?}");
+    // The operation goes on after the answer.
+    while reqwest::get(format!("{}/metrics", daemon.process.operator))
+        .await
+        .expect("an answer")
+        .text()
+        .await
+        .expect("text")
+        .lines()
+        .all(|line| line != "selfsame_registry_requests_total{state=\"finalized\"} 1")
+    {
+        tokio::task::yield_now().await;
     }
+    let lines = daemon.end();
+    let found: Vec<_> = about(&lines, "id-of-the-client").map(|(_, fields)| fields.clone()).collect();
+    let with_message = |message: &str| {
+        let found = found.iter().find(|fields| fields["message"] == message);
+        found.unwrap_or_else(|| panic!("{message}: {found:?}"))
+    };
+    with_message("admitted a request");
+    with_message("answered");
+    let sealed = with_message("sealed a request into a block");
+    assert_eq!((&sealed["height"], &sealed["position"]), (&json!(1), &json!(0)));
+    assert_eq!(with_message("finalized a request")["height"], 1);
+    // The last lines have the id of the client's answer, too, by which its state is asked for.
+    let last = lines.iter().find(|line| line["fields"]["message"] == "finalized a request").expect("a line");
+    let spans = last["spans"].as_array().expect("spans");
+    let operation = spans.iter().find(|span| span["name"] == "operation").expect("the operation's span");
+    assert!(operation["id"].as_str().is_some_and(|id| id.starts_with("gw_")), "{operation}");
+    assert_eq!(operation["height"], 1);
+}
+
+#[tokio::test]
+async fn the_access_log_has_a_line_for_each_request_with_its_source() {
+    for (access, source) in [("network", "127.0.0.0/24"), ("address", "127.0.0.1")] {
+        let daemon = LoggingDaemon::start(&[("SELFSAME_LOG__ACCESS", access)]);
+        let url = format!("{}/status/gw_secret?query=secret", daemon.process.gateway);
+        let request = reqwest::Client::new().get(url).header("x-request-id", "asked");
+        assert_eq!(request.send().await.expect("an answer").status(), 404);
+        let lines = daemon.end();
+        let found: Vec<_> = lines.iter().filter(|line| line["target"] == "access").collect();
+        let line = found.iter().find(|line| line["span"]["request_id"] == "asked");
+        let line = line.unwrap_or_else(|| panic!("{found:#?}"));
+        let fields = &line["fields"];
+        assert_eq!(
+            (&fields["source"], &fields["status"], &fields["method"]),
+            (&json!(source), &json!(404), &json!("GET"))
+        );
+        assert!(fields["bytes"].as_u64() > Some(0) && fields["micros"].is_u64(), "{fields}");
+        assert_eq!((&line["level"], &line["span"]["route"]), (&json!("INFO"), &json!("/status/{request_id}")));
+        assert!(!line.to_string().contains("secret"), "{line}");
+    }
+    let daemon = LoggingDaemon::start(&[]);
+    reqwest::get(format!("{}/health", daemon.process.gateway)).await.expect("an answer");
+    assert!(daemon.end().iter().all(|line| line["target"] != "access"));
 }
 
 #[tokio::test]

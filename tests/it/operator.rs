@@ -15,13 +15,10 @@ use crate::sign_in_client::{APP, parameters};
 use crate::test_accounts::key;
 
 /// The samples of `/metrics` by name and labels.
-async fn metrics(client: &RegistryClient) -> BTreeMap<String, f64> {
+pub async fn metrics(client: &RegistryClient) -> BTreeMap<String, f64> {
     let answer = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
-    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    assert_eq!(answer.headers()["content-type"], content_type);
     let text = answer.text().await.expect("text");
-    assert!(text.ends_with("# EOF\n"));
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples
         .map(|line| {
@@ -67,7 +64,7 @@ async fn calls_need_the_token_and_a_name_that_no_other_site_has() {
         request.send().await.expect("an answer").status().as_u16()
     };
     let good = Some(token.as_str());
-    for path in ["/status", "/actors", "/roots", "/keys"] {
+    for path in ["/status", "/actors", "/history", "/blocks", "/apps", "/roots", "/keys"] {
         for (host, origin, token, expected) in [
             (host.as_str(), None, good, 200),
             (host.as_str(), Some(own_origin.as_str()), good, 200),
@@ -83,7 +80,7 @@ async fn calls_need_the_token_and_a_name_that_no_other_site_has() {
             assert_eq!(ask(path, host, origin, token).await, expected, "{path} {host} {origin:?} {token:?}");
         }
     }
-    for path in ["/", "/page.js", "/simulator"] {
+    for path in ["/", "/page.js", "/curves.js", "/simulator"] {
         assert_eq!(ask(path, &host, None, None).await, 200, "{path}");
         assert_eq!(ask(path, "evil.example", None, None).await, 403, "{path}");
     }
@@ -122,6 +119,7 @@ async fn the_page_loads_only_its_own_files() {
     for (reference, content_type) in [
         ("page.css", "text/css; charset=utf-8"),
         ("page.js", "text/javascript; charset=utf-8"),
+        ("curves.js", "text/javascript; charset=utf-8"),
         ("ready", "application/json"),
     ] {
         assert!(references.contains(&reference), "{references:?}");
@@ -151,6 +149,78 @@ async fn a_daemon_whose_queue_is_full_is_not_ready() {
 }
 
 #[tokio::test]
+async fn the_newest_blocks_and_the_applications_are_listed() {
+    let client = RegistryClient::start().await;
+    assert_eq!(client.operator("/blocks").await.body, json!([]));
+    for name in ["alice", "bob"] {
+        client.create(&[&key(name)], Address::ZERO).await;
+    }
+    let blocks = client.operator("/blocks").await.body;
+    let newest = client.get(client.daemon.gateway("/block/2")).await.body;
+    let expected = json!({
+        "height": 2, "hash": newest["result"]["block_hash"], "time": newest["block"]["time"], "operations": 1,
+        "root": newest["result"]["root_after"],
+    });
+    assert_eq!((&blocks[0], blocks.as_array().expect("a list").len()), (&expected, 2));
+    // A block is read once; the answer stays the same.
+    assert_eq!(client.operator("/blocks").await.body, blocks);
+
+    let apps = client.operator("/apps").await.body;
+    let app = apps.as_array().expect("a list").iter().find(|app| app["id"] == APP).expect("the application");
+    assert_eq!((&app["environment"], &app["public"]), (&json!("staging"), &json!(false)), "{app}");
+    assert!(!apps.to_string().contains("secret"), "{apps}");
+}
+
+#[tokio::test]
+async fn the_history_has_a_sample_each_five_seconds() {
+    let client = RegistryClient::start().await;
+    client.create(&[&key("alice")], Address::ZERO).await;
+    let history = loop {
+        let history = client.operator("/history").await.body;
+        let samples = history["samples"].as_array().expect("a list");
+        if samples.iter().any(|sample| sample["operations"].as_f64() > Some(0.0)) {
+            break history;
+        }
+    };
+    assert_eq!(history["interval_seconds"], 5);
+    let samples = history["samples"].as_array().expect("a list");
+    let busy = samples.iter().find(|sample| sample["operations"].as_f64() > Some(0.0)).expect("a sample");
+    for rate in ["requests", "operation_p99", "commit_p99", "request_p50", "request_p99"] {
+        assert!(busy[rate].as_f64() > Some(0.0), "{rate}: {busy}");
+    }
+    assert_eq!(
+        (&busy["sign_ins"], &busy["proof_wait_p99"], &busy["open_requests"]),
+        (&json!(0.0), &json!(null), &json!(0))
+    );
+}
+
+/// Probes that cannot reach the operator interface learn whether, and not why.
+#[tokio::test]
+async fn every_interface_answers_ready_when_the_configuration_says_so() {
+    let client = RegistryClient::start_with(|config| {
+        config.operator.ready_everywhere = true;
+        config.limits.queue_length = 1;
+        hold(config, 2);
+    })
+    .await;
+    let answers = async |expected: u16, body: Value| {
+        for interface in [Interface::SignIn, Interface::Verification, Interface::Gateway, Interface::Indexer] {
+            let url = format!("http://{}/ready", client.daemon.addresses[interface]);
+            let answer = client.http.get(url).send().await.expect("an answer");
+            assert_eq!(answer.status(), expected, "{}", interface.name());
+            assert_eq!(answer.json::<Value>().await.expect("JSON"), body, "{}", interface.name());
+        }
+    };
+    answers(200, json!({"ready": true})).await;
+    let waiting = create_account(&[key("waiting").authenticator()], Address::ZERO).operation;
+    assert_eq!(client.submit(&waiting).await.status, 200);
+    answers(503, json!({"ready": false})).await;
+
+    let client = RegistryClient::start().await;
+    client.get(client.daemon.gateway("/ready")).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
 async fn metrics_count_events_and_have_bounded_labels() {
     let client = RegistryClient::start().await;
     let before = metrics(&client).await;
@@ -159,24 +229,24 @@ async fn metrics_count_events_and_have_bounded_labels() {
     client.create(&[&key("alice")], Address::ZERO).await;
     let after = metrics(&client).await;
     let difference = |name: &str| {
-        let sample = |of: &BTreeMap<String, f64>| *of.get(name).unwrap_or_else(|| panic!("no {name}"));
-        sample(&after) - sample(&before)
+        // A sample of a route appears with its first request.
+        after.get(name).unwrap_or_else(|| panic!("no {name}")) - before.get(name).unwrap_or(&0.0)
     };
     for (name, expected) in [
-        ("selfsame_registry_accepted_total", 1.0),
-        ("selfsame_registry_finalized_total", 1.0),
-        ("selfsame_registry_failed_total", 0.0),
+        ("selfsame_registry_requests_total{state=\"accepted\"}", 1.0),
+        ("selfsame_registry_requests_total{state=\"finalized\"}", 1.0),
+        ("selfsame_registry_requests_total{state=\"failed\"}", 0.0),
         ("selfsame_registry_open_requests", 0.0),
         ("selfsame_registry_status_waiters", 0.0),
         ("selfsame_registry_ledger_height", 1.0),
         ("selfsame_registry_applied_height", 1.0),
         ("selfsame_registry_accounts", 1.0),
-        (r#"selfsame_http_requests_total{interface="gateway",route="/create-account",status="2xx"}"#, 1.0),
-        (r#"selfsame_http_requests_total{interface="gateway",route="/status/{request_id}",status="2xx"}"#, 1.0),
-        (r#"selfsame_http_requests_total{interface="indexer",route="/inclusion-proof",status="4xx"}"#, 1.0),
-        (r#"selfsame_http_requests_total{interface="indexer",route="/packed-account",status="2xx"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="gateway",route="/create-account",status="200"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="gateway",route="/status/{request_id}",status="200"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="indexer",route="/inclusion-proof",status="404"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="indexer",route="/packed-account",status="200"}"#, 1.0),
         (r#"selfsame_http_request_duration_seconds_count{interface="gateway",route="/create-account"}"#, 1.0),
-        (r#"selfsame_http_requests_total{interface="operator",route="/metrics",status="2xx"}"#, 1.0),
+        (r#"selfsame_http_requests_total{interface="operator",route="/metrics",status="200"}"#, 1.0),
     ] {
         assert_eq!(difference(name), expected, "{name}");
     }
@@ -186,11 +256,16 @@ async fn metrics_count_events_and_have_bounded_labels() {
         client.get(client.daemon.gateway(&format!("/status/{number}"))).await.expect_error(404, "not_found");
     }
     let names = |of: &BTreeMap<String, f64>| of.keys().cloned().collect::<Vec<_>>();
+    let once = metrics(&client).await;
+    for number in 50..100 {
+        client.get(client.daemon.gateway(&format!("/nowhere/{number}"))).await.expect_error(404, "not_found");
+        client.get(client.daemon.gateway(&format!("/status/{number}"))).await.expect_error(404, "not_found");
+    }
     let later = metrics(&client).await;
-    assert_eq!(names(&later), names(&before));
-    let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="4xx"}"#;
-    assert_eq!(later[unmatched] - after[unmatched], 50.0);
-    assert!(later.len() < 3000, "{} samples", later.len());
+    assert_eq!(names(&later), names(&once));
+    let unmatched = r#"selfsame_http_requests_total{interface="gateway",route="unmatched",status="404"}"#;
+    assert_eq!(later[unmatched], 100.0);
+    assert!(later.len() < 500, "{} samples", later.len());
 }
 
 /// Begins a sign-in of the JSON form; the status of the answer.

@@ -293,8 +293,8 @@ async fn wait_until_final(daemon: &DaemonProcess, accepted: &mut usize) {
             };
             let open = value("selfsame_registry_open_requests ");
             if ready && open == 0 {
-                let counted =
-                    ["accepted", "finalized", "failed"].map(|name| value(&format!("selfsame_registry_{name}_total ")));
+                let counted = ["accepted", "finalized", "failed"]
+                    .map(|name| value(&format!("selfsame_registry_requests_total{{state=\"{name}\"}} ")));
                 assert_eq!(counted, [*accepted, *accepted, 0], "accepted, finalized and failed");
                 return;
             }

@@ -24,7 +24,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         "storage/src",
         &[
             &["schema"],
-            &["error"],
+            &["error", "histogram"],
             &["faults", "ledger", "log_check"],
             &["database"],
             &["store"],

@@ -37,7 +37,7 @@ async fn a_recorded_legacy_proof_verifies() {
     assert_eq!(respelled.body["results"][0]["nullifier"], json!(padded));
     let metrics = client.http.get(client.daemon.operator("/metrics")).send().await.expect("an answer");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains("selfsame_verifier_good_proofs_total 3\n"), "{metrics}");
+    assert!(metrics.contains("selfsame_verifier_checked_proofs_total{result=\"good\"} 3\n"), "{metrics}");
     // The same holds after a restart.
     let client = client.restart_with_defaults().await;
     let later = client.ask(LEGACY_APP, &legacy()).await;

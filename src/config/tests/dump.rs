@@ -25,7 +25,7 @@ fn everything() -> String {
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
         log.format = "json"
         backup = {{ every = "6h", keep = 3, folder = "/mnt/backups" }}
-        operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, drain_delay = "5s" }}
+        operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, ready_everywhere = true, drain_delay = "5s" }}
         cors.allowed_origins = ["https://wallet.example", "http://localhost:3000"]
         [registry]
         chain_id = 1

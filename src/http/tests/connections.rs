@@ -12,6 +12,11 @@ use crate::http::Limits;
 const SHORT: Duration = Duration::from_millis(50);
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// The sample of the server's open connections.
+fn open_connections(server: &HttpTestServer, count: usize) -> String {
+    format!("http_open_connections{{listener=\"{}\"}} {count}\n", server.address)
+}
+
 fn http2_get(server: &HttpTestServer, path: &str) -> hyper::Request<Full<Bytes>> {
     hyper::Request::get(format!("http://{}{path}", server.address)).body(Full::default()).unwrap()
 }
@@ -25,7 +30,7 @@ async fn a_connection_serves_many_requests() {
         assert_eq!(client.request(&post("/echo", "[1]")).await.body, "[1]");
         client.request(&get("/nowhere")).await.check_error(404, "not_found");
     }
-    assert!(server.metrics().contains("http_open_connections 1\n"));
+    assert!(server.metrics().contains(&open_connections(&server, 1)));
 }
 
 #[tokio::test]
@@ -89,7 +94,7 @@ async fn connections_over_the_limit_wait_until_another_connection_ends() {
     }
     let read = second.stream.get_ref().try_read(&mut [0; 1]);
     assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    assert!(server.metrics().contains("http_open_connections 1\n"));
+    assert!(server.metrics().contains(&open_connections(&server, 1)));
     drop(first);
     assert_eq!(second.reply().await.status, 200);
 }
@@ -104,7 +109,7 @@ async fn connections_over_the_limit_of_a_source_are_closed_at_once() {
     server.connect().await.expect_closed().await;
     drop(first);
     // The server notices the end shortly afterwards.
-    while server.metrics().contains("http_open_connections 2\n") {
+    while server.metrics().contains(&open_connections(&server, 2)) {
         tokio::task::yield_now().await;
     }
     assert_eq!(server.connect().await.request(&get("/hello")).await.status, 200);
@@ -117,7 +122,7 @@ async fn requests_and_bodies_over_their_limit_are_rejected_at_once() {
     let mut first = server.connect().await;
     // The request is in flight until its body is complete.
     first.send("POST /echo HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{").await;
-    while !server.metrics().contains("http_open_connections 1\n") {
+    while !server.metrics().contains(&open_connections(&server, 1)) {
         tokio::task::yield_now().await;
     }
     let mut refused = server.connect().await.request(&get("/hello")).await;

@@ -225,6 +225,7 @@ impl HttpTestServer {
             trusted_proxy: Arc::new(trusted_proxy),
             random: Box::new(|bytes| bytes.fill(7)),
             audit: Arc::new(AuditTrail::register([7; 32], &mut Registry::default())),
+            access_log: AccessLog::Off,
             metrics,
             shutdown,
             tls: None,

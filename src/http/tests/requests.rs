@@ -202,8 +202,7 @@ async fn a_body_that_ends_early_is_not_a_server_error() {
         let _ = tokio::io::AsyncReadExt::read_to_string(&mut client.stream, &mut rest).await;
         assert!(rest.is_empty() || rest.starts_with("HTTP/1.1 400"), "{rest}");
     }
-    assert!(server.metrics().contains("status=\"5xx\"} 0\n"));
-    assert!(!server.metrics().contains("status=\"5xx\"} 1\n"));
+    assert!(!server.metrics().contains("status=\"5"));
 }
 
 #[tokio::test]
@@ -318,9 +317,9 @@ async fn two_interfaces_can_share_an_address() {
     client.request(&get("/elsewhere")).await.check_error(404, "not_found");
     let metrics = server.metrics();
     for line in [
-        r#"http_requests_total{interface="gateway",route="/items/{id}",status="2xx"} 1"#,
-        r#"http_requests_total{interface="gateway",route="unmatched",status="4xx"} 1"#,
-        r#"http_requests_total{interface="other",route="unmatched",status="4xx"} 1"#,
+        r#"http_requests_total{interface="gateway",route="/items/{id}",status="200"} 1"#,
+        r#"http_requests_total{interface="gateway",route="unmatched",status="404"} 1"#,
+        r#"http_requests_total{interface="other",route="unmatched",status="404"} 1"#,
         r#"http_request_duration_seconds_count{interface="other",route="/compat/a"} 1"#,
     ] {
         assert!(metrics.contains(line), "{line} is missing in {metrics}");

@@ -2,7 +2,7 @@
 // folder of its own.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -36,6 +36,9 @@ export async function start() {
   run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   return {
     issuer: new URL(urls["sign-in"]),
+    operator: urls.operator,
+    token: readFileSync(join(data, "operator.token"), "utf8").trim(),
+    wallet: run,
     // Returns where the browser is sent after the wallet has answered; for form_post, what it
     // posts.
     answer(url) {

@@ -1,0 +1,88 @@
+// The operator's page in Chromium: what it draws, with the keyboard, and on a phone.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { chromium } from "playwright-core";
+
+import { start } from "./daemon.mjs";
+
+const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+const DESKTOP = { width: 1280, height: 900 };
+const PHONE = { width: 360, height: 740 };
+
+let daemon;
+let browser;
+
+before(async () => {
+  daemon = await start();
+  daemon.wallet("create-account");
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+});
+
+after(async () => {
+  await browser?.close();
+  daemon?.stop();
+});
+
+// Opens the page and gives it the token, by the keyboard alone.
+async function open(viewport) {
+  const page = await (await browser.newContext({ viewport })).newPage();
+  const problems = [];
+  page.on("console", (message) => problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(error.message));
+  await page.goto(daemon.operator);
+  await page.waitForSelector("#sign-in:not([hidden])");
+  await page.keyboard.type(daemon.token);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#tree li li li");
+  return { page, problems };
+}
+
+test("the page draws the tree, the blocks and the curves", async () => {
+  const { page, problems } = await open(DESKTOP);
+  await page.waitForSelector("#blocks code");
+  assert.equal(await page.textContent("#readiness"), "Ready");
+  const tree = await page.locator("#tree .actor").allTextContents();
+  for (const actor of ["batcher", "tree-maintainer", "request-tracker", "worker-0", "session-registry"]) {
+    assert.ok(tree.some((text) => text.startsWith(actor + "running")), `${actor} in ${tree}`);
+  }
+  assert.match(await page.textContent("#blocks tr"), /^1.*ago1/);
+  assert.match(await page.textContent("#now"), /Accounts1Height1/);
+  assert.ok((await page.locator("#apps tr").count()) >= 2);
+  await page.waitForSelector("figure svg polygon");
+  assert.equal(await page.locator("figure svg[aria-label]").count(), 8);
+  assert.deepEqual(problems, []);
+});
+
+test("a curve is read with the arrow keys", async () => {
+  const { page } = await open(DESKTOP);
+  await page.waitForSelector("figure svg polygon");
+  const curve = page.locator("figure svg").first();
+  const value = page.locator("figure output").first();
+  await curve.focus();
+  await page.keyboard.press("Home");
+  assert.match(await value.textContent(), /^\d+:\d+:\d+.*: [\d.]+$/);
+  assert.equal(await curve.locator(".cursor").count(), 1);
+  assert.match(await curve.getAttribute("aria-label"), /^Requests a second: /);
+});
+
+test("the page fits on a phone, and its tables can be scrolled with the keyboard", async () => {
+  const { page } = await open(PHONE);
+  await page.waitForSelector("#blocks code");
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), PHONE.width);
+  for (const region of await page.locator(".scrolled").all()) {
+    assert.equal(await region.getAttribute("tabindex"), "0");
+  }
+});
+
+test("the page says when the daemon is gone", async () => {
+  const gone = await start();
+  const page = await browser.newPage();
+  await page.goto(gone.operator);
+  await page.fill("#token", gone.token);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#tree li");
+  gone.stop();
+  await page.waitForFunction(() => document.getElementById("readiness").textContent.startsWith("No answer"));
+});
