@@ -24,4 +24,7 @@ pub mod prepared;
 pub mod secret_file;
 pub mod service_manager;
 pub mod sign_in;
+mod trace_context;
+#[cfg(feature = "otlp")]
+mod traces;
 pub mod verification;

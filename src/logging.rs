@@ -4,13 +4,15 @@ use std::fmt::{self, Debug, Write};
 use std::io::IsTerminal;
 
 use serde::{Deserialize, Serialize};
+use tracing::Subscriber;
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, FormattedFields, layer};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry};
 
@@ -44,24 +46,43 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter.
+/// What records traces beside the log.
+pub type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Starts the log of this process, on the standard error. `RUST_LOG` sets the filter. `traces` gets
+/// the spans and events of this program, whatever the log shows.
 ///
 /// # Errors
 /// `RUST_LOG` is not a filter. A daemon that started without the log that its operator wants would
 /// be noticed too late.
-pub fn start(format: LogFormat) -> Result<(), InvalidFilter> {
-    let logs = Registry::default().with(filter(&wanted_filter())?);
+pub fn start(format: LogFormat, traces: Option<BoxedLayer>) -> Result<(), InvalidFilter> {
+    let wanted = wanted_filter();
+    match traces {
+        None => Registry::default().with(filter(&wanted)?).with(lines(format)).init(),
+        Some(traces) => {
+            let recorded = Targets::new().with_target("selfsame", LevelFilter::DEBUG);
+            let shown = filter_of_layer(&wanted)?;
+            Registry::default().with(traces.with_filter(recorded)).with(lines(format).with_filter(shown)).init();
+        }
+    }
+    Ok(())
+}
+
+/// What writes the lines.
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
     // By default the subscriber reports a line that it cannot write on the same stream, with a
     // macro that panics when this fails too: a log on a full disk would end the daemon.
     let lines = layer().with_writer(std::io::stderr).log_internal_errors(false);
     let is_terminal = std::io::stderr().is_terminal();
     match format {
         // Control characters for colours belong to terminals only.
-        LogFormat::Text => logs.with(lines.with_ansi(is_terminal)).init(),
-        LogFormat::Auto if is_terminal => logs.with(lines).init(),
-        LogFormat::Auto | LogFormat::Json => logs.with(lines.json().fmt_fields(JsonFields)).init(),
+        LogFormat::Text => lines.with_ansi(is_terminal).boxed(),
+        LogFormat::Auto if is_terminal => lines.boxed(),
+        LogFormat::Auto | LogFormat::Json => lines.json().fmt_fields(JsonFields).boxed(),
     }
-    Ok(())
 }
 
 /// Checks what [`start`] refuses.
@@ -83,12 +104,26 @@ fn filter(wanted: &str) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Invali
     let names_a_span = wanted.contains('[');
     match wanted.parse::<Targets>() {
         Ok(targets) if !names_a_span && !wanted.is_empty() => Ok(targets.boxed()),
-        _ => {
-            let builder = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
-            let invalid = |error: ParseError| InvalidFilter { text: wanted.to_owned(), reason: error.to_string() };
-            builder.parse(wanted).map(Layer::boxed).map_err(invalid)
-        }
+        _ => span_filter(wanted).map(Layer::boxed),
     }
+}
+
+/// The same filter for one layer beside others, which costs more than one for all.
+fn filter_of_layer<S>(wanted: &str) -> Result<Box<dyn Filter<S> + Send + Sync>, InvalidFilter>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let names_a_span = wanted.contains('[');
+    match wanted.parse::<Targets>() {
+        Ok(targets) if !names_a_span && !wanted.is_empty() => Ok(Box::new(targets)),
+        _ => Ok(Box::new(span_filter(wanted)?)),
+    }
+}
+
+fn span_filter(wanted: &str) -> Result<EnvFilter, InvalidFilter> {
+    let builder = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
+    let invalid = |error: ParseError| InvalidFilter { text: wanted.to_owned(), reason: error.to_string() };
+    builder.parse(wanted).map_err(invalid)
 }
 
 /// Writes the fields of a span as a JSON object.

@@ -48,6 +48,7 @@ pub mod sign_in;
 pub mod signature;
 pub mod time;
 pub mod trace;
+pub mod trace_context;
 pub mod tree;
 pub mod verification;
 

@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use selfsame_actors::NodeError;
+use selfsame_protocol::trace_context::TRACEPARENT;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -29,6 +30,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use super::node_url::NodeUrl;
+use crate::trace_context;
 
 /// The most bytes of a response's head.
 const LONGEST_HEAD: usize = 64 << 10;
@@ -179,6 +181,10 @@ impl Transport {
             .header(USER_AGENT, AGENT)
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json");
+        let request = match trace_context::current() {
+            Some(parent) => request.header(TRACEPARENT, parent.to_string()),
+            None => request,
+        };
         let request = match self.url.authorization() {
             Some(authorization) => request.header(AUTHORIZATION, authorization),
             None => request,
@@ -279,7 +285,7 @@ fn server_name(url: &NodeUrl) -> Result<ServerName<'static>, NodeSetupError> {
 }
 
 /// TLS 1.2 and 1.3 with the certificates of `authorities`, or of the system.
-fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, NodeSetupError> {
+pub(crate) fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, NodeSetupError> {
     let mut roots = RootCertStore::empty();
     match authorities {
         Some(path) => {

@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use selfsame_actors::{Clock, ShiftedClock, SystemClock, SystemRandom};
 use selfsame_protocol::operator::{ReloadOutcome, ReloadReport};
 use selfsame_protocol::time::UnixSeconds;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
@@ -38,11 +39,11 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
         None => Arc::new(SystemClock),
     };
     let (config, prepared) = options.source.prepare(clock.unix_seconds())?;
-    logging::start(config.log.format)?;
     let inherited = inherited_listeners()?;
     #[cfg(feature = "fault-injection")]
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let traces = start_log(&config, &runtime)?;
     let ended = runtime.block_on(async {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
@@ -77,9 +78,25 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
         ended?;
         Ok(ExitCode::SUCCESS)
     });
+    drop(traces);
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
+}
+
+/// Starts the log, and what sends traces. When the result is dropped, the last traces are sent.
+#[cfg(feature = "otlp")]
+fn start_log(config: &Config, runtime: &Runtime) -> Result<impl Drop + use<>, CommandError> {
+    let _entered = runtime.enter();
+    let (layer, traces) = crate::traces::start(&config.traces)?;
+    logging::start(config.log.format, layer)?;
+    Ok(traces)
+}
+
+/// Starts the log.
+#[cfg(not(feature = "otlp"))]
+fn start_log(config: &Config, _: &Runtime) -> Result<(), CommandError> {
+    Ok(logging::start(config.log.format, None)?)
 }
 
 /// Logs where each interface is served; with `--dev` prints the table.

@@ -17,6 +17,7 @@ use selfsame_protocol::verification::roots::check_identifiers as check_root_iden
 
 use super::chains::{Chain, ContractKind};
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
+use super::traces::CollectorUrl;
 use super::values::RelyingPartyId;
 use super::whole::Config;
 use crate::http::check_socket_path;
@@ -222,6 +223,22 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
         (
             config.backup.every.is_some() && config.backup.folder.is_none(),
             invalid_setting("backup.folder", "is missing; backup.every needs it: a folder that exists, best on another disk"),
+        ),
+        (
+            config.traces.collector.is_some() && !cfg!(feature = "otlp"),
+            invalid_setting(
+                "traces.collector",
+                "cannot be used: this program was built without the feature otlp; leave the key out",
+            ),
+        ),
+        (
+            config.traces.collector.as_ref().is_some_and(CollectorUrl::is_plain_http_to_another_machine)
+                && !config.insecure_http,
+            invalid_setting(
+                "traces.collector",
+                "is plain HTTP to another machine, so others on the way could read the traces; give an https URL, a \
+                 collector on this machine, or set insecure_http = true",
+            ),
         ),
         (config.registry.chain_id == 0, invalid_setting("registry.chain_id", "0 is not a chain id; give 1 or more")),
     ]

@@ -7,6 +7,7 @@
 //! | [`sections`] | the sections as types, with defaults |
 //! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
 //! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
+//! | `traces` | `[traces]`: where traces of requests are sent |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
 //! | `check` | every rule about values that have the right type |
@@ -26,6 +27,7 @@ mod per_interface;
 pub mod sections;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod tree;
 mod urls;
 pub mod values;
@@ -37,6 +39,7 @@ pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
 pub use load::{Loaded, Origins, settings_of_this_process};
 pub use sections::*;
+pub use traces::{CollectorUrl, Traces};
 pub use urls::{Origin, check_redirect_uri};
 pub use values::{InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey};
 pub use whole::{Config, Reloaded};

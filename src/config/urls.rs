@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Origin {
 }
 
 /// Splits an absolute http or https URL of printable ASCII without user, password and fragment.
-fn web_url(text: &str) -> Result<Uri, String> {
+pub(super) fn web_url(text: &str) -> Result<Uri, String> {
     let wrong =
         |reason: &str| format!("{text:?} {reason}; write it like https://id.example or https://id.example/path");
     if !text.starts_with("https://") && !text.starts_with("http://") {

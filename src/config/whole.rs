@@ -11,6 +11,7 @@ use super::chains::{Chain, ContractKind};
 use super::error::{ConfigError, SettingError, Source};
 use super::per_interface;
 use super::sections::*;
+use super::traces::Traces;
 use super::values::{OperatorSocket, RelyingPartyId};
 use super::written;
 use crate::interface::{Interface, PerInterface};
@@ -48,6 +49,8 @@ pub struct Config {
     pub insecure_http: bool,
     /// `[log]`.
     pub log: Log,
+    /// `[traces]`.
+    pub traces: Traces,
     /// `[cors]`.
     pub cors: Cors,
     /// `[sign_in]`.
@@ -83,6 +86,7 @@ impl Default for Config {
             backup: Backup::default(),
             insecure_http: false,
             log: Log::default(),
+            traces: Traces::default(),
             cors: Cors::default(),
             sign_in: SignIn::default(),
             verifier: Verifier::default(),
@@ -210,6 +214,7 @@ impl Config {
         compare!(needs_restart, backup: Backup { every, keep, folder });
         compare!(needs_restart, insecure_http);
         compare!(needs_restart, log: Log { format, access });
+        compare!(needs_restart, traces: Traces { collector, one_in });
         compare!(needs_restart, sign_in: SignIn {
             transaction_lifetime, code_lifetime, session_lifetime, key_rotation, key_encryption_key_file,
             introspection_inactive_status, name, given_name, family_name

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use alloy_primitives::hex;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{
@@ -15,10 +16,10 @@ use hyper::{Method, StatusCode, Version};
 #[cfg(feature = "fault-injection")]
 use selfsame_actors::faults::{FaultPoint, pass};
 use selfsame_protocol::time::RetryAfter;
-use tracing::{Instrument, error_span};
+use tracing::{Instrument, error_span, field};
 
-use super::audit::{AuditTrail, AuditedRequest};
 use super::access_log::{AccessLog, Answered};
+use super::audit::{AuditTrail, AuditedRequest};
 use super::exchange::Exchange;
 use super::rejection::Rejection;
 use super::request::{Request, RequestBody};
@@ -26,6 +27,7 @@ use super::request_id::{RequestId, RequestIds, X_REQUEST_ID};
 use super::response::Response;
 use super::router::{Route, Site, Target};
 use super::source::name_of;
+use crate::trace_context;
 
 /// The most header fields of a request, which is also hyper's limit for HTTP/1. A small field takes
 /// far more memory than it has bytes.
@@ -39,9 +41,9 @@ pub(super) struct Dispatcher {
     pub site: Site,
     pub ids: RequestIds,
     pub audit: Arc<AuditTrail>,
+    pub access_log: AccessLog,
     /// Whether the log has said that a trusted proxy does not name its clients.
     pub has_warned: AtomicBool,
-    pub access_log: AccessLog,
 }
 
 /// Paths that proxies call for themselves.
@@ -56,8 +58,12 @@ impl Dispatcher {
     pub async fn answer(&self, exchange: Exchange, head: Parts, body: Incoming) -> Response {
         let target = self.site.target(head.uri.path());
         let id = self.ids.of(&head.headers);
-        let span =
-            error_span!("request", interface = target.interface.name, route = target.pattern, request_id = id.as_str());
+        let (interface, route) = (target.interface.name, target.pattern);
+        let span = error_span!("request", interface, route, request_id = id.as_str(), trace_id = field::Empty);
+        if let Some(parent) = exchange.traceparent(&head.headers) {
+            trace_context::continue_trace(&span, parent);
+            span.record("trace_id", hex::encode(parent.trace_id));
+        }
         if exchange.is_unnamed() && !target.interface.is_called_directly && !PROBES.contains(&target.pattern) {
             span.in_scope(|| self.warn_of_unnamed_clients(&exchange));
         }

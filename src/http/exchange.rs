@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use hyper::Version;
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use prometheus_client::metrics::gauge::Gauge;
+use selfsame_protocol::trace_context::{TRACEPARENT, TraceParent};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -204,6 +206,14 @@ impl Exchange {
     /// share of its own.
     pub fn is_unnamed(&self) -> bool {
         self.is_unnamed
+    }
+
+    /// The place of the request in a trace, as a trusted proxy, or a process behind the unix socket,
+    /// names it. Others could make this daemon record what they choose.
+    pub fn traceparent(&self, headers: &HeaderMap) -> Option<TraceParent> {
+        let is_trusted =
+            self.client.peer == Source::UnixSocket || self.client.conditions.is_trusted_proxy(self.client.peer);
+        headers.get(TRACEPARENT).filter(|_| is_trusted)?.to_str().ok()?.parse().ok()
     }
 
     /// An account for the request's body.

@@ -62,6 +62,8 @@ mod structure;
 mod test_accounts;
 mod tls;
 mod torture;
+#[cfg(feature = "otlp")]
+mod traces;
 mod verification;
 mod verification_client;
 mod wire;

@@ -57,10 +57,10 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "src",
         &[
-            &["durable_fs", "interface", "logging", "service_manager"],
+            &["durable_fs", "interface", "logging", "service_manager", "trace_context"],
             &["http", "chain"],
             &["config", "health", "openapi", "secret_file"],
-            &["backup"],
+            &["backup", "traces"],
             &["chains", "operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
             &["prepared"],
             &["daemon", "cli"],

@@ -23,7 +23,8 @@ fn everything() -> String {
         listen = {{ sign_in = "10.0.0.1:1", verify = "[::1]:2", gateway = "127.0.0.1:3", indexer = "127.0.0.1:3", operator = "127.0.0.1:0" }}
         urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example" }}
         tls = {{ certificate = "chain.pem", private_key = "key.pem" }}
-        log.format = "json"
+        log = {{ format = "json", access = "address" }}
+        traces = {{ collector = "https://collector.example/otlp", one_in = 100 }}
         backup = {{ every = "6h", keep = 3, folder = "/mnt/backups" }}
         operator = {{ hosts = ["a.example"], allow_public = true, socket = "/run/socket", ready_needs_chains = true, ready_everywhere = true, drain_delay = "5s" }}
         cors.allowed_origins = ["https://wallet.example", "http://localhost:3000"]

@@ -1,0 +1,105 @@
+//! `[traces]`: where traces of requests are sent.
+
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use http::Uri;
+use selfsame_protocol::net::is_loopback_host;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::urls::web_url;
+
+/// `[traces]`: where traces of requests are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Traces {
+    /// The collector; `None` records no traces.
+    pub collector: Option<CollectorUrl>,
+    /// Of how many requests one is recorded, unless a trusted proxy has decided it.
+    pub one_in: NonZeroU64,
+}
+
+impl Default for Traces {
+    fn default() -> Self {
+        Self { collector: None, one_in: NonZeroU64::MIN }
+    }
+}
+
+/// The address of a collector that takes traces by OTLP over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectorUrl(Uri);
+
+impl CollectorUrl {
+    /// The path that OTLP/HTTP has for traces, below that of the URL.
+    const PATH: &str = "/v1/traces";
+
+    /// Where the traces are posted.
+    pub fn traces_url(&self) -> String {
+        format!("{}{}", self.0.to_string().trim_end_matches('/'), Self::PATH)
+    }
+
+    /// Whether others on the way can read what is sent.
+    pub(super) fn is_plain_http_to_another_machine(&self) -> bool {
+        self.0.scheme_str() == Some("http") && !self.0.host().is_some_and(is_loopback_host)
+    }
+}
+
+impl FromStr for CollectorUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri = web_url(text)?;
+        if uri.query().is_some() {
+            return Err(format!("{text:?} has a query; write it like http://127.0.0.1:4318"));
+        }
+        if uri.path().trim_end_matches('/').ends_with(Self::PATH) {
+            return Err(format!("{text:?} ends with {}, which is added to it; leave it out", Self::PATH));
+        }
+        Ok(Self(uri))
+    }
+}
+
+impl<'de> Deserialize<'de> for CollectorUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for CollectorUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_collector_is_the_base_of_its_paths() {
+        for (text, expected) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),
+            ("https://collector.example/otlp", "https://collector.example/otlp/v1/traces"),
+        ] {
+            assert_eq!(text.parse::<CollectorUrl>().unwrap().traces_url(), expected);
+        }
+        for text in ["127.0.0.1:4318", "grpc://a", "http://a/v1/traces", "http://a/?key=1", ""] {
+            assert!(text.parse::<CollectorUrl>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine() {
+        for (text, expected) in [
+            ("http://127.0.0.1:4318", false),
+            ("http://[::1]:4318", false),
+            ("http://localhost:4318", false),
+            ("https://collector.example", false),
+            ("http://collector.example", true),
+        ] {
+            assert_eq!(text.parse::<CollectorUrl>().unwrap().is_plain_http_to_another_machine(), expected, "{text}");
+        }
+    }
+}
