@@ -172,7 +172,7 @@ impl DiskTestDaemon {
             }
             Err(status) => {
                 let text = std::fs::read_to_string(log.path()).expect("the log is text");
-                // A refusal, by its reason: docs/operating.md.
+                // A refusal, by its reason: docs/operations/running.md.
                 assert!(matches!(status.code(), Some(1 | 75 | 78)), "{status}: {text}");
                 Err(text.lines().last().unwrap_or_default().to_owned())
             }

@@ -86,7 +86,7 @@ fn as_json(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, Valu
     (status.code(), serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}")))
 }
 
-/// The fields that docs/operating.md promises.
+/// The fields that docs/operations/running.md promises.
 #[tokio::test]
 async fn every_reading_command_prints_json() {
     let folder = folder();
