@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client test-relying-parties test-chain daemon-under-test lint checks torture torture-load bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-chain daemon-under-test lint checks torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -17,7 +17,7 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-chain test-published-client test-relying-parties
+	$(MAKE) test-chain test-published-client test-relying-parties test-proxies
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -35,6 +35,16 @@ test-relying-parties: daemon-under-test
 	python3 -m venv $(BUILD_OUTPUT)/relying-parties
 	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
 	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
+
+# Runs sign-in, operations and streams through nginx, Caddy and Traefik with the configurations of
+# packaging/proxies, against the daemon's program. The variables NGINX, CADDY and TRAEFIK may name
+# other programs of the proxies. LONG=1 adds waits of more than a minute (four minutes in all).
+test-proxies: daemon-under-test
+	scripts/prerequisites.sh proxies
+	python3 -m venv $(BUILD_OUTPUT)/proxies
+	$(BUILD_OUTPUT)/proxies/bin/pip install --quiet --require-hashes --requirement tests/proxies/requirements.txt
+	cd tests/proxies && DAEMON=$(BUILD_OUTPUT)/release/selfsame \
+		TRAEFIK=$${TRAEFIK:-$(BUILD_OUTPUT)/proxies/bin/traefik} node --test
 
 # Runs the tests that need a local chain, with anvil at the version of the lock file, or the program
 # that ANVIL names. Checks first that the committed contracts are what their sources give.

@@ -3,7 +3,8 @@
 # with the argument `checks`, also Python for the tools that check spelling and dependencies; with
 # the argument `relying-parties`, also Node.js and Python for the tests with their libraries, and
 # Chromium (or the program that CHROMIUM names); with the argument `chain`, also Node.js for the tests
-# with a local chain. Installs missing packages with apt-get when
+# with a local chain; with the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or
+# the programs that NGINX and CADDY name). Installs missing packages with apt-get when
 # root runs it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
@@ -13,7 +14,7 @@ command -v make >/dev/null || missing+=(make)
 if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib*/libclang*.so* >/dev/null 2>&1; then
     missing+=(libclang-dev)
 fi
-if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ]; then
+if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = proxies ]; then
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
 if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ]; then
@@ -22,6 +23,12 @@ if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ]; then
 fi
 if [ "${1:-}" = relying-parties ]; then
     command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
+fi
+if [ "${1:-}" = proxies ]; then
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v openssl >/dev/null || missing+=(openssl)
+    command -v nginx >/dev/null || [ -x "${NGINX:-}" ] || missing+=(nginx)
+    command -v caddy >/dev/null || [ -x "${CADDY:-}" ] || missing+=(caddy)
 fi
 if ! command -v cargo >/dev/null; then
     echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2
