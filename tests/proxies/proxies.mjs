@@ -50,8 +50,9 @@ const kinds = {
   },
   caddy: {
     program: process.env.CADDY ?? "caddy",
-    configure({ folder, address, daemon, tls, source, issuerPath }) {
+    configure({ folder, address, daemon, tls, source, issuerPath, inFront }) {
       let sites = replaced(source("Caddyfile"), [...certificates(tls), ["127.0.0.1:808", `${daemon}:808`]]);
+      if (inFront) sites = replaced(sites, [["reverse_proxy {args.0} {", `reverse_proxy {args.0} {\ntrusted_proxies ${inFront}`]]);
       if (issuerPath) sites += replaced(source("Caddyfile-issuer-path"), [["127.0.0.1:808", `${daemon}:808`]]);
       const file = join(folder, "Caddyfile");
       const options = `{
@@ -68,12 +69,13 @@ const kinds = {
   },
   traefik: {
     program: process.env.TRAEFIK ?? "traefik",
-    configure({ folder, address, daemon, tls, source, issuerPath }) {
+    configure({ folder, address, daemon, tls, source, issuerPath, inFront }) {
       const dynamic = join(folder, "dynamic");
       mkdirSync(dynamic);
       const file = join(folder, "traefik.yml");
+      const trusted = inFront ? `\n    forwardedHeaders: { trustedIPs: ["${inFront}"] }` : "";
       writeFileSync(file, replaced(source("traefik.yml"), [
-        ["/etc/traefik/dynamic", dynamic], ['":443"', `"${address}:${PORT}"`], ['":80"', `"${address}:${PLAIN_PORT}"`],
+        ["/etc/traefik/dynamic", dynamic], ['":443"', `"${address}:${PORT}"${trusted}`], ['":80"', `"${address}:${PLAIN_PORT}"`],
       ]));
       const routes = replaced(source("traefik-selfsame.yml"), [...certificates(tls), ["127.0.0.1:808", `${daemon}:808`]]);
       writeFileSync(join(dynamic, "selfsame.yml"), routes);
@@ -85,13 +87,14 @@ const kinds = {
 
 export const PROXIES = Object.keys(kinds);
 
-// Starts a proxy in front of the daemon at the address `daemon`, in an empty folder.
-export async function startProxy(name, { folder, daemon, tls, root, issuerPath = false }) {
+// Starts a proxy in front of the daemon at the address `daemon`, in an empty folder. With `inFront`
+// it trusts another proxy at this address in front of it, by the settings that the page names.
+export async function startProxy(name, { folder, daemon, tls, root, issuerPath = false, inFront }) {
   const kind = kinds[name];
   const address = loopbackAddress();
   mkdirSync(folder);
   const source = (file) => readFileSync(join(root, "packaging/proxies", file), "utf8");
-  const words = kind.configure({ folder, address, daemon, tls, source, issuerPath });
+  const words = kind.configure({ folder, address, daemon, tls, source, issuerPath, inFront });
   const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
   const child = spawn(kind.program, words, { stdio: ["ignore", "pipe", "pipe"], env, cwd: folder });
   let log = "";

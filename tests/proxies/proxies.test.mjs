@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 
 import { call, callHttp2, events, open } from "./client.mjs";
 import { CALLBACK, CLIENT_ID, CLIENT_SECRET, PORTS, startDaemon, walletBehind } from "./daemon.mjs";
-import { CLIENT_NETWORK, loopbackAddress, TRUSTED_ADDRESS } from "./machine.mjs";
+import { CLIENT_ADDRESS, CLIENT_NETWORK, loopbackAddress, TRUSTED_ADDRESS } from "./machine.mjs";
 import { PROXIES, startProxy } from "./proxies.mjs";
 import { makeCertificates } from "./tls.mjs";
 
@@ -35,7 +35,10 @@ before(async () => {
   };
   [daemon, daemonWithPath] = await Promise.all([
     start("daemon", {}),
-    start("daemon-with-path", { SELFSAME_URLS__ID_URL: SIGN_IN_WITH_PATH }),
+    start("daemon-with-path", {
+      SELFSAME_URLS__ID_URL: SIGN_IN_WITH_PATH,
+      SELFSAME_LIMITS__TRUSTED_PROXIES: JSON.stringify([TRUSTED_ADDRESS, CLIENT_ADDRESS]),
+    }),
   ]);
 });
 
@@ -199,9 +202,10 @@ for (const name of PROXIES) {
     });
   });
 
-  test(`${name} serves an issuer with a path`, { timeout: 55_000 }, async (context) => {
+  test(`${name} serves an issuer with a path, behind another proxy`, { timeout: 55_000 }, async (context) => {
     const place = join(folder, `${name}-with-path`);
-    const proxy = await startProxy(name, { folder: place, daemon: daemonWithPath.address, tls, root, issuerPath: true });
+    const options = { issuerPath: true, inFront: CLIENT_ADDRESS };
+    const proxy = await startProxy(name, { folder: place, daemon: daemonWithPath.address, tls, root, ...options });
     context.after(() => proxy.stop());
     const wallet = await walletBehind(proxy, daemonWithPath, folder, `${name}-with-path`);
     context.after(() => wallet.stop());
@@ -210,6 +214,11 @@ for (const name of PROXIES) {
     assert.equal(openid.json().issuer, SIGN_IN_WITH_PATH);
     assert.equal(oauth.json().issuer, SIGN_IN_WITH_PATH);
     await signIn(proxy, wallet, SIGN_IN_WITH_PATH, "a state", "a nonce");
+    // The other proxy appends its client's address to what the client wrote.
+    const appended = { ...asJson, "x-forwarded-for": "192.0.2.1, 203.0.113.9" };
+    const begun = await call(proxy, authorize(SIGN_IN_WITH_PATH), { headers: appended });
+    const request = await call(proxy, begun.json().request_url, { headers: asJson });
+    assert.equal(request.json().initiator.network, "203.0.113.0/24");
   });
 
   const long = process.env.LONG === "1" ? test : test.skip;
