@@ -323,6 +323,49 @@ fn tests_that_the_documents_name_exist() {
     assert!(named > 30, "only {named} references were found");
 }
 
+/// Links between the documents lead to files that exist, and to headings that these have.
+#[test]
+fn links_of_the_documents_lead_somewhere() {
+    let mut pages = files(&root().join("docs"), "md");
+    pages.extend(
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md"]
+            .map(|page| root().join(page)),
+    );
+    let (mut broken, mut links) = (Vec::new(), 0);
+    for page in &pages {
+        let text = fs::read_to_string(page).expect("a page");
+        for (start, _) in text.match_indices("](") {
+            let link = text[start + 2..].split(')').next().unwrap_or_default();
+            if link.is_empty() || link.contains([' ', '\n']) || link.starts_with("http") {
+                continue;
+            }
+            links += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let folder = page.parent().expect("a page is in a folder");
+            let target = if file.is_empty() { page.clone() } else { folder.join(file) };
+            let leads_there = match heading {
+                "" => target.exists(),
+                _ => fs::read_to_string(&target).is_ok_and(|text| anchors(&text).any(|anchor| anchor == heading)),
+            };
+            if !leads_there {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
+    assert!(links > 150, "only {links} links were found");
+}
+
+/// The names under which the headings of a page are linked: lower case, with `-` for each space and
+/// without other punctuation.
+fn anchors(page: &str) -> impl Iterator<Item = String> {
+    page.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 /// `CONTRIBUTING.md`, `docs/architecture.md` and `tests/README.md` name files by their path from
 /// the root; each must be there.
 #[test]
