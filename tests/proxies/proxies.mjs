@@ -52,7 +52,7 @@ const kinds = {
     program: process.env.CADDY ?? "caddy",
     configure({ folder, address, daemon, tls, source, issuerPath, inFront }) {
       let sites = replaced(source("Caddyfile"), [...certificates(tls), ["127.0.0.1:808", `${daemon}:808`]]);
-      if (inFront) sites = replaced(sites, [["reverse_proxy {args.0} {", `reverse_proxy {args.0} {\ntrusted_proxies ${inFront}`]]);
+      if (inFront) sites = replaced(sites, [["(daemon) {", `(daemon) {\ntrusted_proxies ${inFront}`]]);
       if (issuerPath) sites += replaced(source("Caddyfile-issuer-path"), [["127.0.0.1:808", `${daemon}:808`]]);
       const file = join(folder, "Caddyfile");
       const options = `{
