@@ -4,7 +4,7 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-chain daemon-under-test lint checks torture torture-load bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain daemon-under-test lint checks torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -17,7 +17,7 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-chain test-published-client test-relying-parties test-proxies
+	$(MAKE) test-chain test-published-client test-relying-parties test-proxies test-monitoring
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -45,6 +45,12 @@ test-proxies: daemon-under-test
 	$(BUILD_OUTPUT)/proxies/bin/pip install --quiet --require-hashes --requirement tests/proxies/requirements.txt
 	cd tests/proxies && DAEMON=$(BUILD_OUTPUT)/release/selfsame \
 		TRAEFIK=$${TRAEFIK:-$(BUILD_OUTPUT)/proxies/bin/traefik} node --test
+
+# Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
+# daemon's program at work.
+test-monitoring: daemon-under-test
+	scripts/prerequisites.sh monitoring
+	cd tests/monitoring && DAEMON=$(BUILD_OUTPUT)/release/selfsame python3 test_monitoring.py
 
 # Runs the tests that need a local chain, with anvil at the version of the lock file, or the program
 # that ANVIL names. Checks first that the committed contracts are what their sources give.

@@ -4,7 +4,8 @@
 # the argument `relying-parties`, also Node.js and Python for the tests with their libraries, and
 # Chromium (or the program that CHROMIUM names); with the argument `chain`, also Node.js for the tests
 # with a local chain; with the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or
-# the programs that NGINX and CADDY name). Installs missing packages with apt-get when
+# the programs that NGINX and CADDY name); with the argument `monitoring`, also Prometheus with
+# promtool. Installs missing packages with apt-get when
 # root runs it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
@@ -29,6 +30,9 @@ if [ "${1:-}" = proxies ]; then
     command -v openssl >/dev/null || missing+=(openssl)
     command -v nginx >/dev/null || [ -x "${NGINX:-}" ] || missing+=(nginx)
     command -v caddy >/dev/null || [ -x "${CADDY:-}" ] || missing+=(caddy)
+fi
+if [ "${1:-}" = monitoring ]; then
+    command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
 fi
 if ! command -v cargo >/dev/null; then
     echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2

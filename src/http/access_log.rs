@@ -19,7 +19,7 @@ pub enum AccessLog {
     #[default]
     Off,
     /// Every request has a line, with the network of its source: the /24 of an IPv4 address, the
-    /// /64 of an IPv6 address.
+    /// /48 of an IPv6 address.
     Network,
     /// Every request has a line, with the address of its source.
     Address,
