@@ -17,7 +17,7 @@ use crate::harness::{DaemonProcess, folder};
 use crate::test_accounts::key;
 
 const TRACE_ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-const PARENT_ID: &str = "00f067aa0ba902b7";
+const PARENT_ID: &str = "0102030405060708";
 
 /// A collector of traces that takes OTLP over HTTP.
 struct TraceCollector {
