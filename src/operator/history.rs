@@ -112,10 +112,9 @@ impl History {
         if passed <= 0.0 {
             return;
         }
-        let since = |now: &HistogramSnapshot, before: &HistogramSnapshot| now.since(before);
-        let requests = since(&counts.requests, &before.requests);
-        let operations = since(&counts.operations, &before.operations);
-        let proofs = since(&counts.proof_waits, &before.proof_waits);
+        let requests = counts.requests.since(&before.requests);
+        let operations = counts.operations.since(&before.operations);
+        let proofs = counts.proof_waits.since(&before.proof_waits);
         if state.samples.len() == KEPT {
             state.samples.pop_front();
         }
@@ -126,7 +125,7 @@ impl History {
             request_p99: requests.quantile(0.99),
             operations: operations.count as f64 / passed,
             operation_p99: operations.quantile(0.99),
-            commit_p99: since(&counts.commits, &before.commits).quantile(0.99),
+            commit_p99: counts.commits.since(&before.commits).quantile(0.99),
             proofs: proofs.count as f64 / passed,
             proof_wait_p99: proofs.quantile(0.99),
             sign_ins: counts.sign_ins.saturating_sub(before.sign_ins) as f64 / passed,

@@ -98,6 +98,8 @@ async fn names_follow_the_conventions_of_prometheus() {
 #[tokio::test]
 async fn the_page_describes_exactly_the_metrics_that_there_are() {
     let client = RegistryClient::start().await;
+    // The signing keys are made when they are needed first.
+    client.daemon.sign_in.published_keys().await.expect("keys");
     // The events of the audit trail are shown from the first one on.
     let refused = client.http.post(client.daemon.operator("/keys/rotate")).send().await.expect("an answer");
     assert_eq!(refused.status(), 401);
