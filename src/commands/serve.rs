@@ -45,6 +45,8 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let traces = start_log(&config, &runtime)?;
     let ended = runtime.block_on(async {
+        // Dropped at the end: the last traces are sent while the runtime still works.
+        let _traces = traces;
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
@@ -78,7 +80,6 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
         ended?;
         Ok(ExitCode::SUCCESS)
     });
-    drop(traces);
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
@@ -95,9 +96,14 @@ fn start_log(config: &Config, runtime: &Runtime) -> Result<impl Drop + use<>, Co
 
 /// Starts the log.
 #[cfg(not(feature = "otlp"))]
-fn start_log(config: &Config, _: &Runtime) -> Result<(), CommandError> {
-    Ok(logging::start(config.log.format, None)?)
+fn start_log(config: &Config, _: &Runtime) -> Result<NoTraces, CommandError> {
+    logging::start(config.log.format, None)?;
+    Ok(NoTraces)
 }
+
+/// In the place of traces that are sent.
+#[cfg(not(feature = "otlp"))]
+struct NoTraces;
 
 /// Logs where each interface is served; with `--dev` prints the table.
 fn announce(config: &Config, addresses: &PerInterface<SocketAddr>, out: &mut Output) {

@@ -63,6 +63,8 @@ impl Dispatcher {
         if let Some(parent) = exchange.traceparent(&head.headers) {
             trace_context::continue_trace(&span, parent);
             span.record("trace_id", hex::encode(parent.trace_id));
+        } else if let Some(recorded) = trace_context::of(&span) {
+            span.record("trace_id", hex::encode(recorded.trace_id));
         }
         if exchange.is_unnamed() && !target.interface.is_called_directly && !PROBES.contains(&target.pattern) {
             span.in_scope(|| self.warn_of_unnamed_clients(&exchange));
