@@ -4,6 +4,13 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
+# The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. A packager
+# packages an archive of the sources can set both.
+BUILD_COMMIT ?= $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
+BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%m-%d --format=%cd HEAD 2>/dev/null)
+export BUILD_COMMIT := $(BUILD_COMMIT)
+export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
+
 .PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain daemon-under-test lint checks torture torture-load bench prerequisites
 
 # Builds the daemon and starts it with example applications and public test keys (data in

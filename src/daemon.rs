@@ -37,6 +37,7 @@ use crate::backup::jobs::Backups;
 use crate::backup::make::{Original, time_text};
 use crate::backup::schedule::Schedule;
 use crate::backup::{BackupError, check_data_folder};
+use crate::build::Build;
 use crate::chains::FollowedChain;
 use crate::config::sections::Registry;
 use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
@@ -247,15 +248,17 @@ impl Daemon {
     /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         let prepared = Prepared::read(config, clock.unix_seconds())?;
-        Self::start_prepared(config, prepared, Vec::new(), clock, random).await
+        Self::start_prepared(config, prepared, Vec::new(), Build::default(), clock, random).await
     }
 
-    /// The same with what [`Prepared::read`] has read for the configuration, and with sockets that
-    /// the service manager listens on already, in place of those at the same addresses.
+    /// The same with what [`Prepared::read`] has read for the configuration, with sockets that the
+    /// service manager listens on already, in place of those at the same addresses, and with the
+    /// build that the status names.
     pub async fn start_prepared(
         config: &Config,
         prepared: Prepared,
         inherited: Vec<std::net::TcpListener>,
+        build: Build,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, DaemonError> {
@@ -309,6 +312,7 @@ impl Daemon {
             reload_status: reloading.status.clone(),
             backups: Arc::clone(&backups),
             restored,
+            build,
         };
         let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
         let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;

@@ -1,5 +1,11 @@
 //! `selfsame`: see `selfsame --help`.
 
+use selfsame::build::Build;
+
 fn main() -> std::process::ExitCode {
-    selfsame::commands::main(std::env::args_os())
+    // The Makefile sets both variables. They are read here and not in the library, so that a new
+    // commit recompiles this file only. The daemon refuses variables that begin with `SELFSAME_`
+    // and name no setting, so theirs begin otherwise.
+    let build = Build::of_commit(option_env!("BUILD_COMMIT"), option_env!("BUILD_COMMIT_DATE"));
+    selfsame::commands::main(std::env::args_os(), build)
 }

@@ -23,18 +23,21 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 pub use error::CommandError;
 use output::{Output, OutputError};
 
+use crate::build::Build;
 use crate::cli::{Arguments, Command};
 
 /// Runs the program with its arguments. Errors go to the standard error; the result is the exit
-/// status, as `exit.rs` decides it.
-pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// status, as `exit.rs` decides it. `build` is what `--version` and the daemon's status show.
+pub fn main(arguments: impl Iterator<Item = OsString>, build: Build) -> ExitCode {
     let mut out = Output::standard();
     let done = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => run(arguments, &mut out),
-        // Help and version are such errors, too.
+        Ok(arguments) => run(arguments, build, &mut out),
+        // Help and version are such errors, too. The library knows the version without its commit.
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => print_version(build, &mut out),
         Err(error) => match error.print() {
             Ok(()) => Ok(ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::FAILURE))),
             Err(error) => Err(OutputError(error).into()),
@@ -51,10 +54,16 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     })
 }
 
+/// `selfsame --version`.
+fn print_version(build: Build, out: &mut Output) -> Result<ExitCode, CommandError> {
+    writeln!(out, "selfsame {build}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs a command.
-fn run(arguments: Arguments, out: &mut Output) -> Result<ExitCode, CommandError> {
+fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode, CommandError> {
     match arguments.command {
-        Command::Serve(options) => serve::serve(&options, out),
+        Command::Serve(options) => serve::serve(&options, build, out),
         Command::Config(command) => config::run(command, out),
         Command::Registry(command) => registry::run(command, out),
         Command::App(command) => app::run(command, out),

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::error::CommandError;
 use super::output::Output;
+use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::{Daemon, Reloading};
@@ -33,7 +34,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const CERTIFICATE_WATCH: Duration = Duration::from_secs(60);
 
 /// Runs the daemon until SIGTERM or SIGINT.
-pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError> {
+pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode, CommandError> {
     let clock: Arc<dyn Clock> = match options.clock {
         Some(time) => Arc::new(ShiftedClock::starting_at(time)),
         None => Arc::new(SystemClock),
@@ -51,8 +52,9 @@ pub fn serve(options: &Serve, out: &mut Output) -> Result<ExitCode, CommandError
         let interrupt = signal(SignalKind::interrupt())?;
         let hangup = signal(SignalKind::hangup())?;
         let random = Arc::new(SystemRandom);
-        let mut daemon = Daemon::start_prepared(&config, prepared, inherited, Arc::clone(&clock), random).await?;
-        announce(&config, &daemon.addresses(), out);
+        let mut daemon =
+            Daemon::start_prepared(&config, prepared, inherited, build, Arc::clone(&clock), random).await?;
+        announce(&config, build, &daemon.addresses(), out);
         notify_ready();
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
@@ -106,13 +108,13 @@ fn start_log(config: &Config, _: &Runtime) -> Result<NoTraces, CommandError> {
 struct NoTraces;
 
 /// Logs where each interface is served; with `--dev` prints the table.
-fn announce(config: &Config, addresses: &PerInterface<SocketAddr>, out: &mut Output) {
+fn announce(config: &Config, build: Build, addresses: &PerInterface<SocketAddr>, out: &mut Output) {
     let urls = config.public_urls(addresses);
     for (interface, url) in urls.iter() {
         tracing::info!(interface = interface.name(), url, "serving");
     }
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version);
+    let (version, commit) = (build.version, build.commit);
+    tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version, commit);
     if config.dev
         && let Err(error) = writeln!(out, "{}", config.dev_summary(&urls))
     {

@@ -18,12 +18,16 @@ pub async fn run(json: bool, options: OperatorOptions, out: &mut Output) -> Resu
     Ok(if status["ready"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The printed text: readiness, the numbers of registry and verifier, the last backup, a line for
-/// each actor.
+/// The printed text: readiness, the version, the numbers of registry and verifier, the last backup,
+/// a line for each actor.
 fn text(status: &Value) -> String {
     let mut lines = Vec::new();
     let reasons: Vec<&str> = status["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     lines.push(if reasons.is_empty() { "ready".to_owned() } else { format!("not ready: {}", reasons.join("; ")) });
+    if let Some(version) = status["version"].as_str() {
+        let commit = status["commit"].as_str().unwrap_or("not known");
+        lines.push(format!("version {version}, commit {commit}"));
+    }
     for part in ["registry", "verifier"] {
         lines.push(part.to_owned());
         for (name, value) in status[part].as_object().into_iter().flatten() {
@@ -56,7 +60,7 @@ mod tests {
     #[test]
     fn the_status_is_rendered_as_text() {
         let status = json!({
-            "ready": false, "reasons": ["one", "two"], "registry": {"open_requests": 3}, "verifier": {"good": 7},
+            "ready": false, "reasons": ["one", "two"], "version": "1.2.3", "commit": "0123abc", "registry": {"open_requests": 3}, "verifier": {"good": 7},
             "backups": [
                 {"state": "complete", "begun_at": "2027-01-01T00:00:00Z", "folder": "/b/1", "message": null},
                 {"state": "failed", "begun_at": "2027-01-01T01:00:00Z", "folder": "/b/2", "message": "the disk is full"},
@@ -64,7 +68,7 @@ mod tests {
             "actors": [{"name": "selfsame-0/registry/batcher", "state": "running", "restarts": 2}],
             "reload": {"outcome": "refused", "time": "2026-07-01T00:00:00Z", "problems": ["x"]},
         });
-        let expected = "not ready: one; two\nregistry\n  open requests           3\nverifier\n  good                    7\nlast backup\n  failed of 2027-01-01T01:00:00Z in /b/2\n  the disk is full\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\nconfiguration last read again 2026-07-01T00:00:00Z: refused\n";
+        let expected = "not ready: one; two\nversion 1.2.3, commit 0123abc\nregistry\n  open requests           3\nverifier\n  good                    7\nlast backup\n  failed of 2027-01-01T01:00:00Z in /b/2\n  the disk is full\nactors\n  selfsame-0/registry/batcher           running, 2 restarts\nconfiguration last read again 2026-07-01T00:00:00Z: refused\n";
         assert_eq!(text(&status), expected);
     }
 }

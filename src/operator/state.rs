@@ -20,6 +20,7 @@ use super::history::History;
 use super::metrics::{self, FollowedNode, SourceLimitMetrics};
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
+use crate::build::Build;
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
@@ -52,6 +53,8 @@ pub struct Setup {
     pub backups: Arc<Backups>,
     /// That the store was restored from a backup; `None` when it was not.
     pub restored: Option<Restored>,
+    /// The build of the program that runs.
+    pub build: Build,
 }
 
 /// What the operator's handlers share.
@@ -88,6 +91,8 @@ pub struct Operator {
     pub backups: Arc<Backups>,
     /// That the store was restored from a backup; `None` when it was not.
     pub restored: Option<Restored>,
+    /// The build of the program that runs.
+    pub build: Build,
     /// Everything that `/metrics` shows.
     pub metrics: Registry,
     /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
@@ -101,7 +106,7 @@ impl Operator {
     /// runs `history`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
-        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, .. } = setup;
+        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, .. } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
@@ -131,6 +136,7 @@ impl Operator {
             reload_status,
             backups,
             restored,
+            build,
             metrics,
             ready,
             source_limit_metrics,

@@ -11,11 +11,14 @@ use super::actors::{Actor, all_actors};
 use super::error::OperatorError;
 use super::ready::reasons;
 use super::state::Operator;
+use crate::build::Build;
 use crate::http::{Request, Response, json};
 
 #[derive(Debug, Serialize)]
 struct Status {
-    version: &'static str,
+    /// The members `version`, `commit` and `commit_date`.
+    #[serde(flatten)]
+    build: Build,
     /// Whole seconds since the daemon was started.
     uptime_seconds: u64,
     /// Whether the daemon can do its work, and if not, why.
@@ -39,7 +42,7 @@ struct Status {
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = Status {
-        version: env!("CARGO_PKG_VERSION"),
+        build: operator.build,
         uptime_seconds: operator.started.elapsed().as_secs(),
         ready: reasons.is_empty(),
         reasons,

@@ -96,6 +96,7 @@ async fn every_reading_command_prints_json() {
     let variables = [("SELFSAME_DATA_DIR", data.to_str().expect("text"))];
     let (status, value) = as_json(&["status"], &variables);
     assert_eq!((status, &value["ready"]), (Some(0), &json!(true)));
+    assert!(value["version"] == env!("CARGO_PKG_VERSION") && value.get("commit").is_some(), "{value}");
     assert!(value["actors"][0]["name"].is_string() && value["registry"]["accounts"].is_u64(), "{value}");
     let (status, value) = as_json(&["keys", "list"], &variables);
     assert_eq!((status, &value[0]["state"], &value[1]["state"]), (Some(0), &json!("current"), &json!("next")));
@@ -169,6 +170,14 @@ fn a_secret_can_be_changed_and_a_wrong_redirect_uri_is_refused() {
         let (made, text) = run(&["app", "new", "--name", "N", "--redirect-uri", uri]);
         assert!(!made && text.contains(expected), "{text}");
     }
+}
+
+/// What is in the brackets depends on who built the program, as `src/build.rs` tests.
+#[test]
+fn the_version_is_that_of_the_package_and_names_a_commit() {
+    let (printed, text) = run(&["--version"]);
+    let commit = text.strip_prefix(concat!("selfsame ", env!("CARGO_PKG_VERSION"), " (")).expect("the version");
+    assert!(printed && commit.ends_with(")\n") && commit.len() > 3, "{text}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "src",
         &[
-            &["durable_fs", "interface", "logging", "service_manager", "trace_context"],
+            &["build", "durable_fs", "interface", "logging", "service_manager", "trace_context"],
             &["http", "chain"],
             &["config", "health", "openapi", "secret_file"],
             &["backup", "traces"],
