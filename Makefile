@@ -4,14 +4,14 @@
 CARGO ?= cargo
 BUILD_OUTPUT := $(abspath $(or $(CARGO_TARGET_DIR),target))
 
-# The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. A packager
+# The commit of the sources and its day, for `selfsame --version`; empty outside of a clone. Who
 # packages an archive of the sources can set both.
 BUILD_COMMIT ?= $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
 BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%m-%d --format=%cd HEAD 2>/dev/null)
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain daemon-under-test lint checks torture torture-load bench prerequisites
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain daemon-under-test lint checks torture torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -99,6 +99,24 @@ torture-load: prerequisites
 # Measures ratios to the bare hash, the bare server and the disk's sync; see docs/benchmarks.md.
 bench: prerequisites
 	$(CARGO) bench --workspace
+
+# The files of a release, in the folder `dist` of the build output; see docs/releasing.md.
+dist: prerequisites
+	@scripts/prerequisites.sh packaging
+	scripts/dist.sh $(BUILD_OUTPUT)
+
+# Installs the package of `make dist` on clean Debian systems and signs in; needs root.
+package-test:
+	@scripts/prerequisites.sh package-test
+	scripts/package-test.sh $(BUILD_OUTPUT)
+
+# The image of the Containerfile, with podman, or with the program that CONTAINER names. Only images in
+# Docker's format have a health check.
+CONTAINER ?= podman
+container:
+	$(CONTAINER) build --format docker --file Containerfile --tag selfsame \
+		--build-arg VERSION=$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) \
+		--build-arg BUILD_COMMIT=$(BUILD_COMMIT) --build-arg BUILD_COMMIT_DATE=$(BUILD_COMMIT_DATE) .
 
 prerequisites:
 	@scripts/prerequisites.sh

@@ -5,8 +5,9 @@
 # Chromium (or the program that CHROMIUM names); with the argument `chain`, also Node.js for the tests
 # with a local chain; with the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or
 # the programs that NGINX and CADDY name); with the argument `monitoring`, also Prometheus with
-# promtool. Installs missing packages with apt-get when
-# root runs it; otherwise prints what to install and fails. It does not install Rust.
+# promtool; with the argument `packaging`, also what makes a release; with the argument `package-test`,
+# also what makes and starts clean Debian systems. Installs missing packages with apt-get when root runs
+# it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
 missing=()
@@ -33,6 +34,15 @@ if [ "${1:-}" = proxies ]; then
 fi
 if [ "${1:-}" = monitoring ]; then
     command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
+fi
+if [ "${1:-}" = packaging ]; then
+    command -v objcopy >/dev/null || missing+=(binutils)
+    command -v dpkg-shlibdeps >/dev/null || missing+=(dpkg-dev)
+fi
+if [ "${1:-}" = package-test ]; then
+    command -v debootstrap >/dev/null || missing+=(debootstrap)
+    command -v systemd-nspawn >/dev/null || missing+=(systemd-container)
+    command -v lintian >/dev/null || missing+=(lintian)
 fi
 if ! command -v cargo >/dev/null; then
     echo "A Rust toolchain (cargo, 1.91 or later) is needed; see https://rustup.rs." >&2

@@ -45,6 +45,7 @@ mod operator_socket;
 mod outage;
 mod output;
 mod overload;
+mod packaging;
 mod registry_client;
 mod reload;
 mod service_manager;
