@@ -117,6 +117,7 @@ impl Operator {
             backups: Arc::clone(&backups),
             nodes,
             data,
+            build,
         };
         metrics::register(&mut metrics, sources);
         let token_hash = Sha256::digest(token).into();

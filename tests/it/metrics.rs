@@ -125,6 +125,7 @@ async fn the_steps_of_the_registry_are_measured() {
     }
     let samples = metrics(&client).await;
     for (name, expected) in [
+        (concat!("selfsame_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=\"\"}"), 1.0),
         ("selfsame_ready", 1.0),
         ("selfsame_registry_request_duration_seconds_count", 2.0),
         ("selfsame_registry_block_operations_count", 2.0),

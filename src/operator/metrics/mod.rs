@@ -29,6 +29,7 @@ pub use source_limits::SourceLimitMetrics;
 use super::error::OperatorError;
 use super::state::Operator;
 use crate::backup::jobs::Backups;
+use crate::build::Build;
 use crate::http::{Request, Response, content};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,15 +43,17 @@ pub(super) struct Sources {
     pub nodes: Vec<FollowedNode>,
     /// The data folder.
     pub data: PathBuf,
+    /// The program that runs.
+    pub build: Build,
 }
 
 /// Adds the groups to `metrics`.
 pub(super) fn register(metrics: &mut Registry, sources: Sources) {
-    let Sources { service, clock, backups, nodes, data } = sources;
+    let Sources { service, clock, backups, nodes, data, build } = sources;
     let (registry, verification, sign_in, chain) =
         (service.registry(), service.verification(), service.sign_in(), service.chain());
     let store = registry.clone();
-    samples::register(metrics, process::write_build);
+    samples::register(metrics, move |samples| process::write_build(build, samples));
     samples::register(metrics, process::write);
     samples::register(metrics, move |samples| supervision::write(&service, samples));
     samples::register(metrics, move |samples| registry::write(&registry, samples));

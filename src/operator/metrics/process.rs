@@ -7,10 +7,11 @@ use procfs::process::{LimitValue, Process};
 use procfs::{CurrentSI, KernelStats, ProcResult, WithCurrentSystemInfo};
 
 use super::samples::Samples;
+use crate::build::Build;
 
-/// Writes which program this is.
-pub(super) fn write_build(samples: &mut Samples<'_>) -> fmt::Result {
-    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+/// Writes which program this is. A commit that is not known is an empty label.
+pub(super) fn write_build(build: Build, samples: &mut Samples<'_>) -> fmt::Result {
+    let labels = [("version", build.version), ("commit", build.commit.unwrap_or_default())];
     samples.gauges("selfsame_build_info", "Always 1; its labels say which program runs", [(labels, 1_u64)])
 }
 
