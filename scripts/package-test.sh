@@ -172,20 +172,23 @@ operate() {
 }
 restarted_from() { [ "$(property MainPID)" != "$1" ] && is ActiveState active; }
 
+since_when_the_socket_listens() { inside systemctl show --property ActiveEnterTimestampMonotonic --value selfsame.socket; }
+
 upgrade_and_remove() {
-    local pid
+    local pid socket_since
     dpkg-deb --raw-extract "$package" "$root.next"
     sed -i 's/^\(Version: .*\)$/\1+next/' "$root.next/DEBIAN/control"
     dpkg-deb --root-owner-group --build "$root.next" "$root/root/next.deb" >/dev/null
     rm -rf "$root.next"
     pid=$(property MainPID)
+    socket_since=$(since_when_the_socket_listens)
     inside apt-get install --yes -qq /root/next.deb >"$root.apt" 2>&1 || fail "apt: $(cat "$root.apt")"
     restarted_from "$pid" || fail "an upgrade does not restart the daemon: $(cat "$root.apt")"
-    inside systemctl is-active --quiet selfsame.socket || fail "an upgrade ends the socket: $(cat "$root.apt")"
+    [ "$(since_when_the_socket_listens)" = "$socket_since" ] || fail "an upgrade restarts the socket: $(cat "$root.apt")"
     inside grep -q "$client_id" /etc/selfsame/selfsame.toml || fail "an upgrade changes the configuration"
     [ "$(inside stat --format '%U:%G %a' /etc/selfsame/selfsame.toml)" = 'root:selfsame 640' ] || fail "mode of the configuration after an upgrade"
     inside curl --silent --fail --max-time 60 http://127.0.0.1:8084/ready >/dev/null || fail "not ready after an upgrade"
-    say "upgrade: the running daemon is restarted, the configuration stays"
+    say "upgrade: the running daemon is restarted, socket and configuration stay"
 
     inside apt-get remove --yes -qq selfsame >"$root.apt" 2>&1 || fail "apt: $(cat "$root.apt")"
     pgrep --ns "$leader" --nslist pid --exact selfsame >/dev/null && fail "a removed daemon runs"

@@ -77,6 +77,17 @@ fn every_file_of_the_package_exists_or_is_made_for_it() {
     }
 }
 
+/// The daemon is started by its operator, and an upgrade restarts it without its socket: connections
+/// wait in the socket, and it fails when it is started after the daemon.
+#[test]
+fn the_package_starts_nothing_and_restarts_the_service_alone() {
+    let metadata = metadata();
+    for step in ["enable", "start", "stop-on-upgrade", "restart-after-upgrade"] {
+        assert_eq!(metadata["systemd-units"][step].as_bool(), Some(false), "{step}");
+    }
+    assert!(read("packaging/debian/postinst").contains(" try-restart selfsame.service "));
+}
+
 /// The settings of a unit; a setting that is there twice has both values.
 fn unit(path: &str) -> BTreeMap<String, Vec<String>> {
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
