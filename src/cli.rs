@@ -160,6 +160,9 @@ pub enum Registry {
         /// folder: its history must be in the store
         #[arg(long, value_name = "FILE")]
         head: Option<PathBuf>,
+        /// Where the second store is made, and removed at the end; by default the data folder
+        #[arg(long, value_name = "DIR")]
+        scratch: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -216,6 +219,9 @@ pub enum BackupCommand {
         /// the folder that the backup is in
         #[arg(long, value_name = "DIR", requires = "deep")]
         scratch: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 

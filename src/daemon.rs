@@ -17,6 +17,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hyper::header::HeaderValue;
+use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
     AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
     Settings, SignInHandle, VerificationHandle,
@@ -51,8 +52,12 @@ use crate::http::{
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator, ReloadRequest, ReloadStatus};
 use crate::prepared::{Prepared, Problems};
+use crate::progress::LoggedProgress;
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
+
+/// What the names of all metrics begin with.
+const METRICS_PREFIX: &str = "selfsame";
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;
@@ -248,12 +253,13 @@ impl Daemon {
     /// actors. When this returns, clients can connect; [`Daemon::run`] answers them.
     pub async fn start(config: &Config, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self, DaemonError> {
         let prepared = Prepared::read(config, clock.unix_seconds())?;
-        Self::start_prepared(config, prepared, Vec::new(), Build::default(), clock, random).await
+        Self::start_prepared(config, prepared, Vec::new(), Build::default(), clock, random, Arc::default()).await
     }
 
     /// The same with what [`Prepared::read`] has read for the configuration, with sockets that the
     /// service manager listens on already, in place of those at the same addresses, and with the
-    /// build that the status names.
+    /// build that the status names. Setting `stop` ends a migration of the store, with
+    /// [`StoreError::Stopped`]; the next start continues it.
     pub async fn start_prepared(
         config: &Config,
         prepared: Prepared,
@@ -261,12 +267,13 @@ impl Daemon {
         build: Build,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
+        stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
         let Prepared { tls, keys, key_cipher, chains: followed } = prepared;
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
-        let store = open_store(config, random.as_ref())?;
+        let store = open_store(config, random.as_ref(), stop).await?;
         let restored = store.restoration()?.as_ref().map(restored);
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
@@ -286,7 +293,9 @@ impl Daemon {
         let settings = Settings { verification, sign_in, chains, ..settings(config) };
         let original = Original { store: store.clone(), data: config.data_dir.clone() };
         let domain = store.domain();
-        let backups = Arc::new(Backups::new(original, Arc::clone(&clock)));
+        let mut metrics = MetricsRegistry::default();
+        let audit = Arc::new(AuditTrail::register(audit_key, metrics.sub_registry_with_prefix(METRICS_PREFIX)));
+        let backups = Arc::new(Backups::new(original, Arc::clone(&clock), Arc::clone(&audit)));
         let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
         let service = Arc::new(service);
         let (shutdown, when_shutdown) = shutdown();
@@ -314,7 +323,7 @@ impl Daemon {
             restored,
             build,
         };
-        let parts = ServerParts { urls, random, audit_key, shutdown: when_shutdown, tls, reloading: &reloading };
+        let parts = ServerParts { urls, random, metrics, audit, shutdown: when_shutdown, tls, reloading: &reloading };
         let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;
         let reload_requests = Some(reload_requests);
         let drain = Drain { flag: draining, delay: config.operator.drain_delay };
@@ -416,9 +425,9 @@ fn make_folders(data: &Path) -> io::Result<()> {
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Opens the store. Without a configured contract, a new store gets a random one: signatures that
-/// are made for one deployment must not be valid in another.
-fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError> {
+/// Opens the store, which may have to be migrated. Without a configured contract, a new store gets
+/// a random one: signatures that are made for one deployment must not be valid in another.
+async fn open_store(config: &Config, random: &dyn Random, stop: Arc<AtomicBool>) -> Result<Store, StoreError> {
     let mut random_contract = Address::ZERO;
     random.fill(random_contract.as_mut_slice());
     let domain = RegistryDomain {
@@ -427,7 +436,9 @@ fn open_store(config: &Config, random: &dyn Random) -> Result<Store, StoreError>
     };
     let keeps_contract = config.registry.verifying_contract.is_none();
     let options = OpenOptions { keeps_contract, ..OpenOptions::new(domain) };
-    let store = Store::open(&store_folder(&config.data_dir), &options)?;
+    let folder = store_folder(&config.data_dir);
+    let opened = tokio::task::spawn_blocking(move || Store::open_with(&folder, &options, &LoggedProgress::new(stop)));
+    let store = opened.await.unwrap_or(Err(StoreError::Panicked))?;
     if keeps_contract && store.domain() == domain {
         let verifying_contract = address::text(&random_contract);
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
@@ -550,8 +561,8 @@ fn speaks_tls(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
 struct ServerParts<'a> {
     urls: PublicUrls,
     random: Arc<dyn Random>,
-    /// The key that persons are hashed with in the audit trail.
-    audit_key: [u8; 32],
+    metrics: MetricsRegistry,
+    audit: Arc<AuditTrail>,
     shutdown: Shutdown,
     tls: Option<TlsAcceptor>,
     reloading: &'a Reloading,
@@ -573,11 +584,9 @@ fn servers(
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
 ) -> Result<Servers, DaemonError> {
-    let ServerParts { urls, random, audit_key, shutdown, tls, reloading } = parts;
-    let mut registry = prometheus_client::registry::Registry::default();
-    let prefixed = registry.sub_registry_with_prefix("selfsame");
+    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading } = parts;
+    let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
     let metrics = Metrics::register(prefixed);
-    let audit = Arc::new(AuditTrail::register(audit_key, prefixed));
     if let Some(certificate) = &reloading.certificate {
         certificate.register(prefixed);
     }

@@ -22,9 +22,11 @@ mod openapi;
 pub mod operator;
 pub mod operator_client;
 pub mod prepared;
+pub mod progress;
 pub mod secret_file;
 pub mod service_manager;
 pub mod sign_in;
+mod stop_signal;
 mod trace_context;
 #[cfg(feature = "otlp")]
 mod traces;

@@ -230,8 +230,20 @@ pub struct Backup {
     pub state: BackupState,
     /// Why it failed; null otherwise.
     pub message: Option<String>,
+    /// How many bytes of it were read to compute their digests; null when it has not come so far,
+    /// or has ended.
+    pub progress: Option<BackupProgress>,
     /// What it has; null while it is not complete.
     pub content: Option<BackupContent>,
+}
+
+/// How much of a running backup is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupProgress {
+    /// Bytes that were read.
+    pub done: u64,
+    /// Bytes that the backup has.
+    pub total: u64,
 }
 
 /// How far a backup is.

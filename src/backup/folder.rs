@@ -6,13 +6,12 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use selfsame_protocol::B256;
 use sha2::{Digest, Sha256};
 
 use super::manifest::{FileDigest, MANIFEST};
-use super::{BackupError, OTHER_FILES, STORE, at};
+use super::{BackupError, ByteCount, OTHER_FILES, STORE, at};
 use crate::durable_fs::{parent_dir, sync_folder};
 
 /// What the name of an unfinished folder ends with.
@@ -154,16 +153,13 @@ fn is_own_name(name: &OsString) -> bool {
 /// Reads a file in small pieces; each goes to `use_piece`. Returns its length and hash.
 fn read_in_pieces(
     path: &Path,
-    stop: &AtomicBool,
+    count: &ByteCount<'_>,
     mut use_piece: impl FnMut(&[u8]) -> Result<(), BackupError>,
 ) -> Result<FileDigest, BackupError> {
     let mut file = File::open(path).map_err(at(path))?;
     let mut piece = vec![0; CHUNK];
     let (mut size, mut hash) = (0, Sha256::new());
     loop {
-        if stop.load(Ordering::Relaxed) {
-            return Err(BackupError::Stopped);
-        }
         let length = match file.read(&mut piece) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read.map_err(at(path))?,
@@ -171,6 +167,7 @@ fn read_in_pieces(
         if length == 0 {
             return Ok(FileDigest { size, sha256: B256::from_slice(&hash.finalize()) });
         }
+        count.add(length as u64)?;
         size += length as u64;
         hash.update(&piece[..length]);
         use_piece(&piece[..length])?;
@@ -178,15 +175,15 @@ fn read_in_pieces(
 }
 
 /// Length and hash of a file.
-pub fn digest(path: &Path, stop: &AtomicBool) -> Result<FileDigest, BackupError> {
-    read_in_pieces(path, stop, |_| Ok(()))
+pub fn digest(path: &Path, count: &ByteCount<'_>) -> Result<FileDigest, BackupError> {
+    read_in_pieces(path, count, |_| Ok(()))
 }
 
 /// Copies a file to a new one with mode 0600, and makes its content durable. Returns length and
 /// hash of what was copied.
-pub fn copy(from: &Path, to: &Path, stop: &AtomicBool) -> Result<FileDigest, BackupError> {
+pub fn copy(from: &Path, to: &Path, count: &ByteCount<'_>) -> Result<FileDigest, BackupError> {
     let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(at(to))?;
-    let copied = read_in_pieces(from, stop, |piece| copy.write_all(piece).map_err(at(to)))?;
+    let copied = read_in_pieces(from, count, |piece| copy.write_all(piece).map_err(at(to)))?;
     copy.sync_all().map_err(at(to))?;
     Ok(copied)
 }

@@ -1,18 +1,19 @@
 //! The backups of a running daemon: one at a time, on a thread of its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use selfsame_actors::Clock;
-use selfsame_protocol::operator::{Backup, BackupContent, BackupState};
+use selfsame_protocol::operator::{Backup, BackupContent, BackupProgress, BackupState};
 use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::{Phase, Progress};
 use tokio::sync::watch;
 
 use super::make::{Original, check, make, time_text};
 use super::{BackupError, Manifest};
-use crate::http::AUDIT_TARGET;
+use crate::http::AuditTrail;
 
 /// How many backups the daemon remembers.
 const REMEMBERED: usize = 16;
@@ -69,7 +70,34 @@ pub struct Backups {
     state: Arc<Mutex<State>>,
     /// Changes when a backup begins or ends.
     changes: Arc<watch::Sender<()>>,
-    stop: Arc<AtomicBool>,
+    running: Arc<Running>,
+    audit: Arc<AuditTrail>,
+}
+
+/// How far the running backup is, and whether it has to stop.
+#[derive(Default)]
+struct Running {
+    done: AtomicU64,
+    total: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Running {
+    fn progress(&self) -> Option<BackupProgress> {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        (total > 0).then_some(BackupProgress { done, total })
+    }
+}
+
+impl Progress for Running {
+    fn report(&self, _: Phase, done: u64, total: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Default)]
@@ -86,13 +114,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Backups {
     /// No backup yet.
-    pub fn new(original: Original, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(original: Original, clock: Arc<dyn Clock>, audit: Arc<AuditTrail>) -> Self {
         Self {
             original: Mutex::new(Some(original)),
             clock,
             state: Arc::default(),
             changes: Arc::new(watch::Sender::new(())),
-            stop: Arc::default(),
+            running: Arc::default(),
+            audit,
         }
     }
 
@@ -106,16 +135,23 @@ impl Backups {
             if let Some(busy) = state.known.iter().find(|backup| backup.state == BackupState::Running) {
                 return Err(BeginError::Busy(PathBuf::from(&busy.folder)));
             }
+            // Only one backup runs at a time.
+            self.running.report(Phase { name: "", unit: "" }, 0, 0);
             state.add(target, begun_by, now)
         };
         self.changes.send_replace(());
-        let (state, changes, stop) = (Arc::clone(&self.state), Arc::clone(&self.changes), Arc::clone(&self.stop));
+        if begun_by == BegunBy::Schedule {
+            // A call of the operator has the event of its request.
+            self.audit.write_own("backup_begun", "success", &backup.folder, None);
+        }
+        let (state, changes, running) = (Arc::clone(&self.state), Arc::clone(&self.changes), Arc::clone(&self.running));
+        let audit = Arc::clone(&self.audit);
         let (id, target) = (backup.id, target.to_owned());
         let making = tokio::task::spawn_blocking({
             let target = target.clone();
             move || {
                 let started = Instant::now();
-                let made = make(&original, &target, now, &stop);
+                let made = make(&original, &target, now, running.as_ref());
                 (made, started.elapsed())
             }
         });
@@ -125,6 +161,9 @@ impl Backups {
                 Err(_) => (Err("making it panicked; see the log for the place".to_owned()), Duration::ZERO),
             };
             log(&target, begun_by, &made, took);
+            let error = made.as_ref().err().map(String::as_str);
+            let outcome = if error.is_some() { "failed" } else { "success" };
+            audit.write_own("backup_made", outcome, &target.display().to_string(), error);
             lock(&state).end(id, made, now, took);
             changes.send_replace(());
         });
@@ -135,6 +174,8 @@ impl Backups {
     pub fn note_failure(&self, target: &Path, begun_by: BegunBy, now: UnixSeconds, message: String) {
         let made = Err(message);
         log(target, begun_by, &made, Duration::ZERO);
+        let error = made.as_ref().err().map(String::as_str);
+        self.audit.write_own("backup_begun", "refused", &target.display().to_string(), error);
         let mut state = lock(&self.state);
         let id = state.add(target, begun_by, now).id;
         state.end(id, made, now, Duration::ZERO);
@@ -142,7 +183,11 @@ impl Backups {
 
     /// The last backups, the newest last.
     pub fn known(&self) -> Vec<Backup> {
-        lock(&self.state).known.clone()
+        let mut known = lock(&self.state).known.clone();
+        if let Some(backup) = known.iter_mut().find(|backup| backup.state == BackupState::Running) {
+            backup.progress = self.running.progress();
+        }
+        known
     }
 
     /// The numbers since the start.
@@ -166,7 +211,7 @@ impl Backups {
     /// to another file system. The process may end nevertheless, and leaves an unfinished folder.
     pub async fn stop(&self) {
         lock(&self.original).take();
-        self.stop.store(true, Ordering::Relaxed);
+        self.running.stop.store(true, Ordering::Relaxed);
         let running = self.known().into_iter().find(|backup| backup.state == BackupState::Running);
         if let Some(running) = running {
             let ended = tokio::time::timeout(STOP_WAIT, self.wait_until_ended(running.id)).await;
@@ -188,6 +233,7 @@ impl State {
             begun_at: time_text(now),
             state: BackupState::Running,
             message: None,
+            progress: None,
             content: None,
         };
         if self.known.len() == REMEMBERED {
@@ -227,16 +273,13 @@ impl State {
 
 fn log(target: &Path, begun_by: BegunBy, made: &Result<Manifest, String>, took: Duration) {
     let (folder, begun_by) = (target.display().to_string(), begun_by.name());
-    let outcome = match made {
+    match made {
         Ok(manifest) => {
             let (height, size) = (manifest.ledger_height, manifest.total_size());
             tracing::info!(folder, begun_by, height, size, took_ms = took.as_millis() as u64, "a backup was made");
-            "success"
         }
         Err(error) => {
             tracing::error!(folder, begun_by, error, "a backup could not be made");
-            "failed"
         }
-    };
-    tracing::info!(target: AUDIT_TARGET, event = "backup_made", outcome, concerns = folder, reason = made.as_ref().err());
+    }
 }

@@ -2,15 +2,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::Store;
+use selfsame_storage::{NoProgress, Progress, Store};
 
 use super::folder::{UnfinishedFolder, check_target, copy, digest, list, make_private};
 use super::manifest::{MANIFEST, Manifest};
-use super::{BackupError, LOOK_CACHE, OTHER_FILES, STORE, at};
+use super::{BackupError, ByteCount, LOOK_CACHE, OTHER_FILES, STORE, at};
 use crate::durable_fs::{make_file, parent_dir, sync_folder};
 
 /// What is backed up.
@@ -39,8 +38,13 @@ pub fn check(original: &Original, target: &Path) -> Result<(), BackupError> {
 
 /// Makes a backup in `target`, which is missing or empty. Everything that was acknowledged before
 /// the call is in it. When this fails or the process ends, `target` is as it was. Blocks the
-/// thread; `stop` ends it early.
-pub fn make(original: &Original, target: &Path, now: UnixSeconds, stop: &AtomicBool) -> Result<Manifest, BackupError> {
+/// thread; `progress` can end it early.
+pub fn make(
+    original: &Original,
+    target: &Path,
+    now: UnixSeconds,
+    progress: &dyn Progress,
+) -> Result<Manifest, BackupError> {
     check(original, target)?;
     let unfinished = UnfinishedFolder::make(target)?;
     let folder = unfinished.path();
@@ -50,14 +54,13 @@ pub fn make(original: &Original, target: &Path, now: UnixSeconds, stop: &AtomicB
     for name in OTHER_FILES {
         let (from, to) = (original.data.join(name), folder.join(name));
         if from.is_file() {
-            copy(&from, &to, stop)?;
+            // A few bytes, which are counted with the others below.
+            copy(&from, &to, &ByteCount::new(&NoProgress, "", 0))?;
         }
     }
-    // What the copy holds is read from the copy: the daemon goes on meanwhile.
-    let summary = {
-        let copied = Store::open_read_only(&store, LOOK_CACHE)?;
-        copied.summary()?
-    };
+    // What the copy holds is read from the copy: the daemon goes on meanwhile. The mark keeps a
+    // daemon from a copy that is taken out of the backup without a restore.
+    let summary = Store::mark_as_copy(&store, LOOK_CACHE, now)?;
     let mut manifest = Manifest {
         format: 0,
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -71,9 +74,11 @@ pub fn make(original: &Original, target: &Path, now: UnixSeconds, stop: &AtomicB
         files: Default::default(),
         digest: B256::ZERO,
     };
-    for name in list(folder)?.files.into_keys() {
+    let files = list(folder)?.files;
+    let count = ByteCount::new(progress, "computing digests", files.values().sum());
+    for name in files.into_keys() {
         let path = folder.join(&name);
-        manifest.files.insert(name, digest(&path, stop)?);
+        manifest.files.insert(name, digest(&path, &count)?);
         // RocksDB does not sync the applied blocks at the end of a log, and the copy may have them.
         File::open(&path).and_then(|file| file.sync_all()).map_err(at(&path))?;
     }

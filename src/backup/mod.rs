@@ -37,12 +37,13 @@ pub mod restore;
 pub mod schedule;
 pub mod verify;
 
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use folder::UNFINISHED;
 pub use manifest::{MANIFEST, Manifest, ManifestError};
-use selfsame_storage::StoreError;
+use selfsame_storage::{Phase, Progress, SCHEMA_VERSION, StoreError};
 
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED};
 
@@ -80,9 +81,46 @@ pub enum BackupError {
     /// The manifest cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The daemon is stopping.
-    #[error("the daemon stopped before the backup was complete")]
+    /// The store of a backup cannot be checked deeply, because it has an older schema.
+    #[error(
+        "the store of the backup in {} has schema version {found}, and a deep check reads version {SCHEMA_VERSION} only; \
+         restore the backup, which migrates the copy, and check that with `selfsame registry fsck`",
+        path.display()
+    )]
+    OlderSchema {
+        /// The backup's folder.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// The daemon is stopping, or the operator has stopped the command.
+    #[error("stopped before the end")]
     Stopped,
+}
+
+/// Counts the bytes that a part of the work reads.
+struct ByteCount<'a> {
+    progress: &'a dyn Progress,
+    phase: Phase,
+    total: u64,
+    done: Cell<u64>,
+}
+
+impl<'a> ByteCount<'a> {
+    /// A count of `total` bytes; `name` says what is done with them.
+    fn new(progress: &'a dyn Progress, name: &'static str, total: u64) -> Self {
+        let phase = Phase { name, unit: "bytes" };
+        progress.report(phase, 0, total);
+        Self { progress, phase, total, done: Cell::new(0) }
+    }
+
+    /// # Errors
+    /// [`BackupError::Stopped`] when the work has to stop.
+    fn add(&self, bytes: u64) -> Result<(), BackupError> {
+        self.done.set(self.done.get() + bytes);
+        self.progress.report(self.phase, self.done.get(), self.total);
+        if self.progress.is_stopped() { Err(BackupError::Stopped) } else { Ok(()) }
+    }
 }
 
 /// Checks that a folder can be the data folder of a daemon: it is not a backup, and not what is

@@ -8,18 +8,17 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
 use std::time::UNIX_EPOCH;
 
 use selfsame_actors::revoke_stored_keys;
 use selfsame_protocol::B256;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{Confirmation, EmbeddedLedger, LedgerReader, Restoration, Store, StoreError};
+use selfsame_storage::{Confirmation, EmbeddedLedger, LedgerReader, Progress, Restoration, Store, StoreError};
 
 use super::folder::{UnfinishedFolder, check_target, copy};
 use super::manifest::Manifest;
 use super::verify::verify;
-use super::{BackupError, LOOK_CACHE, STORE, at};
+use super::{BackupError, ByteCount, LOOK_CACHE, STORE, at};
 use crate::durable_fs::{make_folder, sync_folder};
 
 /// The last block that clients have seen, as an operator names it.
@@ -109,20 +108,26 @@ pub struct Restored {
 }
 
 /// Makes the data folder `data`, which is missing or empty, from a backup. When `data` was made
-/// from the same backup and is not confirmed, only confirms it. When this fails or the process
-/// ends, `data` is as it was. Blocks the thread.
-pub fn restore(backup: &Path, data: &Path, statement: Statement, now: UnixSeconds) -> Result<Restored, RestoreError> {
+/// from the same backup and is not confirmed, only confirms it. The store of a backup with an older
+/// schema is migrated. When this fails or the process ends, `data` is as it was. Blocks the thread.
+pub fn restore(
+    backup: &Path,
+    data: &Path,
+    statement: Statement,
+    now: UnixSeconds,
+    progress: &dyn Progress,
+) -> Result<Restored, RestoreError> {
     if statement.clients_have_seen.is_some() && data.join(STORE).is_dir() {
         return confirm(backup, data, statement, now);
     }
     check_target(data)?;
-    let verification = verify(backup);
+    let verification = verify(backup, progress)?;
     let manifest = match verification.manifest {
         Some(manifest) if verification.problems.is_empty() => manifest,
         _ => return Err(RestoreError::Damaged { backup: backup.to_owned(), problems: verification.problems }),
     };
     let confirmation = {
-        let store = Store::open_read_only(&backup.join(STORE), LOOK_CACHE)?;
+        let (store, _) = Store::look(&backup.join(STORE), LOOK_CACHE)?;
         confirmation(&store, &manifest, statement, now)?
     };
     let mark = Restoration {
@@ -134,8 +139,9 @@ pub fn restore(backup: &Path, data: &Path, statement: Statement, now: UnixSecond
         confirmation,
     };
     let unfinished = UnfinishedFolder::make(data)?;
-    copy_files(backup, &manifest, unfinished.path())?;
+    copy_files(backup, &manifest, unfinished.path(), progress)?;
     fault_point!(RestoreCopied);
+    Store::migrate_copy(&unfinished.path().join(STORE), LOOK_CACHE, progress)?;
     make_restored(&unfinished.path().join(STORE), &mark, now)?;
     fault_point!(RestoreMarked);
     unfinished.finish()?;
@@ -143,8 +149,8 @@ pub fn restore(backup: &Path, data: &Path, statement: Statement, now: UnixSecond
 }
 
 /// Copies every file of a backup, and compares what was copied with the manifest.
-fn copy_files(backup: &Path, manifest: &Manifest, folder: &Path) -> Result<(), RestoreError> {
-    let never = AtomicBool::new(false);
+fn copy_files(backup: &Path, manifest: &Manifest, folder: &Path, progress: &dyn Progress) -> Result<(), RestoreError> {
+    let count = ByteCount::new(progress, "copying files", manifest.total_size());
     let store = folder.join(STORE);
     make_folder(&store).map_err(at(&store))?;
     for (name, expected) in &manifest.files {
@@ -152,7 +158,7 @@ fn copy_files(backup: &Path, manifest: &Manifest, folder: &Path) -> Result<(), R
         if let Some(parent) = to.parent() {
             make_folder(parent).map_err(at(parent))?;
         }
-        if copy(&backup.join(name), &to, &never)? != *expected {
+        if copy(&backup.join(name), &to, &count)? != *expected {
             let problems = vec![format!("{name} was changed while it was copied")];
             return Err(RestoreError::Damaged { backup: backup.to_owned(), problems });
         }
@@ -170,15 +176,30 @@ fn make_restored(path: &Path, mark: &Restoration, now: UnixSeconds) -> Result<()
     Ok(sync_folder(path).map_err(at(path))?)
 }
 
-/// Confirms a data folder that was restored from this backup before.
+/// Confirms a data folder that was restored from this backup before. The store of one whose `store`
+/// was taken out of the backup is turned into a restored one first.
 fn confirm(backup: &Path, data: &Path, statement: Statement, now: UnixSeconds) -> Result<Restored, RestoreError> {
     let refused =
         |problem: &str| Err(RestoreError::NotConfirmable { data: data.to_owned(), problem: problem.to_owned() });
     let manifest = Manifest::read(backup).map_err(BackupError::from)?;
-    let store = Store::open_existing(&data.join(STORE), LOOK_CACHE)?;
+    let path = data.join(STORE);
+    let mut store = Store::open_existing(&path, LOOK_CACHE)?;
     let mark = match store.restoration()? {
         None => {
             return refused("its store was not restored from a backup; restore into a folder that is missing or empty");
+        }
+        Some(mark) if mark.is_only_copied() => {
+            let expected = (parse_time(&manifest.made_at), manifest.ledger_height, manifest.last_block_hash);
+            if (mark.backup_made_at, mark.height, mark.block_hash) != expected {
+                return refused("its store was taken out of another backup");
+            }
+            // A statement that is refused changes nothing.
+            confirmation(&store, &manifest, statement, now)?;
+            let mark = Restoration { backup: manifest.digest, restored_at: now, ..mark };
+            drop(store);
+            make_restored(&path, &mark, now)?;
+            store = Store::open_existing(&path, LOOK_CACHE)?;
+            mark
         }
         Some(mark) if mark.backup != manifest.digest => return refused("its store was restored from another backup"),
         Some(mark) if mark.confirmation.is_some() => return refused("it is confirmed already; start the daemon"),

@@ -1,13 +1,14 @@
 //! Compares a backup with its manifest, without changing it.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
-use selfsame_storage::{SCHEMA_VERSION, Store, StoreSummary, fsck};
+use selfsame_storage::{
+    OLDEST_MIGRATABLE, Progress, SCHEMA_VERSION, SchemaStanding, Store, StoreError, StoreSummary, fsck,
+};
 
 use super::folder::{digest, list};
 use super::manifest::{MANIFEST, Manifest};
-use super::{BackupError, LOOK_CACHE, STORE};
+use super::{BackupError, ByteCount, LOOK_CACHE, STORE};
 
 /// What a check of a backup found.
 #[derive(Debug, Default)]
@@ -20,53 +21,79 @@ pub struct Verification {
 
 /// Compares every file of a backup with its manifest, opens the store of the backup for reading,
 /// and compares what it holds with the manifest. Changes nothing. Blocks the thread.
-pub fn verify(folder: &Path) -> Verification {
+///
+/// # Errors
+/// [`BackupError::Stopped`]; everything else is a problem of the backup.
+pub fn verify(folder: &Path, progress: &dyn Progress) -> Result<Verification, BackupError> {
     let mut found = Verification::default();
     let manifest = match Manifest::read(folder) {
         Ok(manifest) => manifest,
         Err(error) => {
             found.problems.push(error.to_string());
-            return found;
+            return Ok(found);
         }
     };
-    if let Err(error) = compare_files(folder, &manifest, &mut found.problems) {
-        found.problems.push(error.to_string());
+    match compare_files(folder, &manifest, progress, &mut found.problems) {
+        Err(BackupError::Stopped) => return Err(BackupError::Stopped),
+        Err(error) => found.problems.push(error.to_string()),
+        Ok(()) => {}
     }
-    if manifest.schema_version != SCHEMA_VERSION {
+    if let SchemaStanding::Foreign { .. } = SchemaStanding::of_schema(manifest.schema_version) {
         found.problems.push(format!(
-            "the store of the backup has schema version {}, this program reads version {SCHEMA_VERSION}; use selfsame {}, \
-             which made it",
+            "the store of the backup has schema version {}, this program reads version {SCHEMA_VERSION} and migrates from \
+             version {OLDEST_MIGRATABLE} on; use selfsame {}, which made it",
             manifest.schema_version, manifest.program_version
         ));
     }
     // RocksDB is not given files that are not those of the backup.
     if found.problems.is_empty() {
-        match Store::open_read_only(&folder.join(STORE), LOOK_CACHE).and_then(|store| store.summary()) {
+        match Store::look(&folder.join(STORE), LOOK_CACHE).and_then(|(store, _)| store.summary()) {
             Ok(summary) => compare_summary(&manifest, &summary, &mut found.problems),
             Err(error) => found.problems.push(error.to_string()),
         }
     }
     found.manifest = Some(manifest);
-    found
+    Ok(found)
 }
 
 /// Runs fsck on the store of a backup whose files are those of its manifest. What it rebuilds is in
-/// the folder `scratch`, which must not exist, and which the caller removes.
-pub fn verify_deeply(folder: &Path, cache: usize, scratch: &Path) -> Result<Vec<String>, BackupError> {
-    let store = Store::open_read_only(&folder.join(STORE), cache)?;
-    Ok(fsck(&store, scratch)?.texts())
+/// a folder in `scratch` meanwhile.
+///
+/// # Errors
+/// Those of [`fsck`], and that the backup has an older schema, which only a migrated store can be
+/// checked for.
+pub fn verify_deeply(
+    folder: &Path,
+    cache: usize,
+    scratch: &Path,
+    progress: &dyn Progress,
+) -> Result<Vec<String>, BackupError> {
+    let path = folder.join(STORE);
+    let store = match Store::open_read_only(&path, cache) {
+        Err(StoreError::NeedsMigration { found, .. }) => {
+            return Err(BackupError::OlderSchema { path: folder.to_owned(), found });
+        }
+        store => store?,
+    };
+    Ok(fsck(&store, scratch, progress)?.texts())
 }
 
-fn compare_files(folder: &Path, manifest: &Manifest, problems: &mut Vec<String>) -> Result<(), BackupError> {
+fn compare_files(
+    folder: &Path,
+    manifest: &Manifest,
+    progress: &dyn Progress,
+    problems: &mut Vec<String>,
+) -> Result<(), BackupError> {
     let found = list(folder)?;
-    let never = AtomicBool::new(false);
+    let count = ByteCount::new(progress, "comparing files", manifest.total_size());
     for (name, expected) in &manifest.files {
         match found.files.get(name) {
             None => problems.push(format!("{name} is missing")),
             Some(size) if *size != expected.size => {
                 problems.push(format!("{name} has {size} bytes, the manifest has {}", expected.size));
             }
-            Some(_) => match digest(&folder.join(name), &never) {
+            Some(_) => match digest(&folder.join(name), &count) {
+                Err(BackupError::Stopped) => return Err(BackupError::Stopped),
                 Ok(found) if found == *expected => {}
                 Ok(found) => problems.push(format!(
                     "{name} was changed: its SHA-256 is {:x}, the manifest has {:x}",
@@ -89,6 +116,7 @@ fn compare_summary(manifest: &Manifest, summary: &StoreSummary, problems: &mut V
             problems.push(format!("the store of the backup has {what} {found}, the manifest has {expected}"));
         }
     };
+    compare("schema version", summary.schema_version.to_string(), manifest.schema_version.to_string());
     compare("chain id", domain.chain_id.to_string(), manifest.chain_id.to_string());
     let contract = |address| format!("{address:#x}");
     compare("contract", contract(domain.verifying_contract), contract(manifest.verifying_contract));

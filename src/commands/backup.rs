@@ -3,26 +3,34 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use selfsame_protocol::operator::{Backup, BackupState, NewBackup};
+use selfsame_protocol::operator::{Backup, BackupProgress, BackupState, NewBackup};
+use selfsame_storage::{Phase, Progress};
+use serde_json::{Value, json};
 
 use super::block_on;
 use super::error::CommandError;
 use super::output::Output;
 use crate::backup::Manifest;
-use crate::backup::verify::{verify, verify_deeply};
+use crate::backup::verify::{Verification, verify, verify_deeply};
 use crate::cli;
 use crate::cli::BackupCommand;
 use crate::operator_client::OperatorOptions;
+use crate::progress::Follower;
+use crate::stop_signal::stop_flag;
 
 /// Size of the block cache of a store that is checked deeply, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
 
+/// What a running backup says about itself.
+const MAKING: Phase = Phase { name: "making the backup", unit: "bytes" };
+
 /// Runs the command.
 pub fn run(command: cli::Backup, out: &mut Output) -> Result<ExitCode, CommandError> {
     match command {
-        cli::Backup { command: Some(BackupCommand::Verify { folder, deep, scratch }), .. } => {
-            run_verify(&folder, deep, scratch.as_deref(), out)
+        cli::Backup { command: Some(BackupCommand::Verify { folder, deep, scratch, json }), .. } => {
+            run_verify(&folder, deep, scratch.as_deref(), json, out)
         }
         cli::Backup { folder, options, .. } => block_on(make(folder.unwrap_or_default(), options, out)),
     }
@@ -31,11 +39,17 @@ pub fn run(command: cli::Backup, out: &mut Output) -> Result<ExitCode, CommandEr
 async fn make(folder: PathBuf, options: OperatorOptions, out: &mut Output) -> Result<ExitCode, CommandError> {
     let folder = std::path::absolute(folder)?;
     let folder = folder.to_str().ok_or("the name of the folder is not UTF-8")?.to_owned();
+    // A signal ends the command and not the backup, which the daemon makes.
+    let follower = Follower::new(false, Arc::default());
     let mut backup: Backup = options.post("/backups", &NewBackup { folder }).await?;
     // Each answer comes when the backup has ended, or after a few seconds.
     while backup.state == BackupState::Running {
+        if let Some(BackupProgress { done, total }) = backup.progress {
+            follower.report(MAKING, done, total);
+        }
         backup = options.get(&format!("/backups/{}", backup.id)).await?;
     }
+    drop(follower);
     let Backup { folder, begun_at, message, content, .. } = backup;
     let Some(content) = content else {
         return Err(format!("the backup was not made: {}", message.unwrap_or_default()).into());
@@ -48,29 +62,53 @@ async fn make(folder: PathBuf, options: OperatorOptions, out: &mut Output) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_verify(folder: &Path, deep: bool, scratch: Option<&Path>, out: &mut Output) -> Result<ExitCode, CommandError> {
-    let verification = verify(folder);
-    let mut problems = verification.problems;
+fn run_verify(
+    folder: &Path,
+    deep: bool,
+    scratch: Option<&Path>,
+    json: bool,
+    out: &mut Output,
+) -> Result<ExitCode, CommandError> {
+    let follower = Follower::new(json, stop_flag()?);
+    let Verification { manifest, mut problems } = verify(folder, &follower)?;
     if deep && problems.is_empty() {
         let beside = std::path::absolute(folder)?;
-        let beside = scratch.or(beside.parent()).unwrap_or(folder);
-        let scratch = beside.join(format!("fsck-{}", std::process::id()));
-        let findings = verify_deeply(folder, FSCK_CACHE, &scratch);
-        match std::fs::remove_dir_all(&scratch) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(format!("{}: {error}", scratch.display()).into());
-            }
-            _ => problems.extend(findings?),
-        }
+        let scratch = scratch.or(beside.parent()).unwrap_or(folder);
+        problems = verify_deeply(folder, FSCK_CACHE, scratch, &follower)?;
+    }
+    drop(follower);
+    let status = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if json {
+        out.print_json(&verification_json(manifest.as_ref(), &problems))?;
+        return Ok(status);
     }
     for problem in &problems {
         writeln!(out, "{problem}")?;
     }
-    if let Some(manifest) = verification.manifest {
+    if let Some(manifest) = manifest {
         writeln!(out, "{}", summary(&manifest))?;
     }
     writeln!(out, "{} problems", problems.len())?;
-    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status)
+}
+
+/// The result for programs: the members of the manifest but its files, and their number and size.
+fn verification_json(manifest: Option<&Manifest>, problems: &[String]) -> Value {
+    let manifest = manifest.map(|manifest| {
+        json!({
+            "made_at": manifest.made_at,
+            "program_version": manifest.program_version,
+            "schema_version": manifest.schema_version,
+            "chain_id": manifest.chain_id,
+            "verifying_contract": manifest.verifying_contract,
+            "ledger_height": manifest.ledger_height,
+            "last_block_hash": manifest.last_block_hash,
+            "applied_height": manifest.applied_height,
+            "files": manifest.files.len(),
+            "size": manifest.total_size(),
+        })
+    });
+    json!({"problems": problems, "backup": manifest})
 }
 
 /// What a manifest says, in two lines.

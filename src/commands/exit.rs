@@ -7,6 +7,7 @@
 //! | 2 | the command line is wrong (by clap) |
 //! | 75 | the daemon cannot start now, and a later start may succeed (`EX_TEMPFAIL` of sysexits.h) |
 //! | 78 | the configuration is wrong; a start cannot succeed until it is changed (`EX_CONFIG`) |
+//! | 130 | SIGINT or SIGTERM stopped a command that works long before its end: what a shell shows for SIGINT |
 //! | 141 | the reader of the output closed its end: what a shell shows for a process that ends by SIGPIPE |
 
 use std::error::Error;
@@ -17,6 +18,7 @@ use selfsame_storage::StoreError;
 
 use super::output::OutputError;
 use crate::backup::BackupError;
+use crate::backup::restore::RestoreError;
 use crate::chains::ChainSetupError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
@@ -25,6 +27,7 @@ use crate::logging::InvalidFilter;
 use crate::prepared::Problems;
 use crate::secret_file::SecretFileError;
 use crate::service_manager::InheritedSocketError;
+use crate::stop_signal::STOPPED;
 
 /// An error that no other status is for.
 pub const FAILURE: u8 = 1;
@@ -41,6 +44,10 @@ pub fn status_of(error: &(dyn Error + 'static)) -> u8 {
         of_daemon(error)
     } else if let Some(error) = error.downcast_ref::<StoreError>() {
         of_store(error)
+    } else if let Some(error) = error.downcast_ref::<BackupError>() {
+        of_backup(error)
+    } else if let Some(RestoreError::Backup(error)) = error.downcast_ref::<RestoreError>() {
+        of_backup(error)
     } else if let Some(error) = error.downcast_ref::<OutputError>() {
         if error.is_closed_pipe() { CLOSED_PIPE } else { FAILURE }
     } else if error.is::<ConfigError>()
@@ -86,9 +93,22 @@ fn of_daemon(error: &DaemonError) -> u8 {
     }
 }
 
+/// For the commands that work with backups.
+fn of_backup(error: &BackupError) -> u8 {
+    match error {
+        BackupError::Stopped => STOPPED,
+        BackupError::Store(error) => of_store(error),
+        BackupError::Target { .. }
+        | BackupError::File { .. }
+        | BackupError::Manifest(_)
+        | BackupError::OlderSchema { .. } => FAILURE,
+    }
+}
+
 fn of_store(error: &StoreError) -> u8 {
     match error {
-        StoreError::InUse { .. } => TEMPORARY,
+        StoreError::InUse { .. } | StoreError::NoRoom { .. } => TEMPORARY,
+        StoreError::Stopped => STOPPED,
         StoreError::OtherRegistry { .. } => CONFIGURATION,
         StoreError::Database(_) | StoreError::Open { .. } if error.is_out_of_space() => TEMPORARY,
         StoreError::Database(_)
@@ -100,7 +120,11 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::RebuildInterrupted { .. }
         | StoreError::NotRebuildable { .. }
         | StoreError::Unconfirmed { .. }
+        | StoreError::NotRestored { .. }
         | StoreError::SchemaVersion { .. }
+        | StoreError::NeedsMigration { .. }
+        | StoreError::Folder { .. }
+        | StoreError::Threads(_)
         | StoreError::UnfitBlock { .. }
         | StoreError::StaleCommit { .. }
         | StoreError::Panicked
@@ -149,6 +173,7 @@ mod tests {
     use std::path::PathBuf;
 
     use selfsame_protocol::Address;
+    use selfsame_storage::RoomFor;
 
     use super::*;
 
@@ -169,6 +194,7 @@ mod tests {
         };
         let full = StoreError::Open { path: path.clone(), reason: "IO error: No space left on device: x".to_owned() };
         let damaged = StoreError::Open { path: path.clone(), reason: "Corruption: x".to_owned() };
+        let no_room = StoreError::NoRoom { purpose: RoomFor::Check, folder: path.clone(), needed: 2, free: 1 };
         let signing = |error| DaemonError::Service(ServiceError::SigningKeys(error));
         let unreadable = ConfigError::Unreadable { file: path.clone(), error: ErrorKind::NotFound.into() };
         let cases: Vec<(Box<dyn Error>, u8)> = vec![
@@ -182,6 +208,11 @@ mod tests {
             (Box::new(folder(ErrorKind::PermissionDenied)), 1),
             (Box::new(DaemonError::Store(StoreError::InUse { path: path.clone() })), 75),
             (Box::new(StoreError::InUse { path: path.clone() }), 75),
+            (Box::new(no_room), 75),
+            (Box::new(StoreError::Stopped), 130),
+            (Box::new(BackupError::Stopped), 130),
+            (Box::new(RestoreError::Backup(BackupError::Store(StoreError::Stopped))), 130),
+            (Box::new(StoreError::NeedsMigration { found: 4, known: 5 }), 1),
             (Box::new(DaemonError::Store(other)), 78),
             (Box::new(DaemonError::Store(full)), 75),
             (Box::new(DaemonError::Store(damaged)), 1),

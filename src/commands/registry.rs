@@ -16,12 +16,11 @@ use super::output::Output;
 use crate::backup::check_data_folder;
 use crate::cli::Registry;
 use crate::daemon::store_folder;
+use crate::progress::Follower;
+use crate::stop_signal::stop_flag;
 
 /// Size of the block cache of a store that is checked, in bytes.
 const FSCK_CACHE: usize = 256 << 20;
-
-/// Blocks from one line of a rebuild's progress to the next.
-const BLOCKS_PER_LINE: u64 = 1000;
 
 /// The longest file of a signed head, in bytes.
 const MAX_HEAD: u64 = 64 * 1024;
@@ -33,7 +32,9 @@ const NOT_COMPARABLE: u8 = 2;
 pub fn run(command: Registry, out: &mut Output) -> Result<ExitCode, CommandError> {
     let is_good = match command {
         Registry::Replay { file, json } => run_replay(&file, json, out)?,
-        Registry::Fsck { data, head, json } => run_fsck(&data, head.as_deref(), json, out)?,
+        Registry::Fsck { data, head, scratch, json } => {
+            run_fsck(&data, head.as_deref(), scratch.as_deref(), json, out)?
+        }
         Registry::Rebuild { data } => run_rebuild(&data, out)?,
         Registry::CompareHeads { first, second, json } => return run_compare_heads(&first, &second, json, out),
     };
@@ -56,7 +57,15 @@ fn run_replay(file: &Path, json: bool, out: &mut Output) -> Result<bool, Command
     Ok(differences.is_empty())
 }
 
-fn run_fsck(data: &Path, head: Option<&Path>, json: bool, out: &mut Output) -> Result<bool, CommandError> {
+fn run_fsck(
+    data: &Path,
+    head: Option<&Path>,
+    scratch: Option<&Path>,
+    json: bool,
+    out: &mut Output,
+) -> Result<bool, CommandError> {
+    #[cfg(feature = "fault-injection")]
+    let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     check_data_folder(data)?;
     let head = head.map(read_verified_head).transpose()?;
     let store = match Store::open_existing(&store_folder(data), FSCK_CACHE) {
@@ -74,12 +83,9 @@ fn run_fsck(data: &Path, head: Option<&Path>, json: bool, out: &mut Output) -> R
         }
         store => store?,
     };
-    // The copy lies beside the store: it is as large as the original, and the system's folder for
-    // temporary files may be too small for it.
-    let scratch = data.join(format!("fsck-{}", std::process::id()));
-    let report = fsck(&store, &scratch);
-    remove(&scratch)?;
-    let mut report = report?;
+    // By default the second store lies beside the first: the system's folder for temporary files
+    // may be too small for it.
+    let mut report = fsck(&store, scratch.unwrap_or(data), &Follower::new(json, stop_flag()?))?;
     if let Some(head) = &head {
         report.compare_with_head(Some(&store), head)?;
     }
@@ -136,12 +142,7 @@ fn run_rebuild(data: &Path, out: &mut Output) -> Result<bool, CommandError> {
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     check_data_folder(data)?;
     writeln!(out, "rebuilding; the old store stays until the new one is complete")?;
-    let report = rebuild(&store_folder(data), FSCK_CACHE, |height, last| {
-        if height % BLOCKS_PER_LINE == 0 || height == last {
-            // A reader that wants no more does not stop the rebuild.
-            let _ = writeln!(out, "block {height} of {last}");
-        }
-    })?;
+    let report = rebuild(&store_folder(data), FSCK_CACHE, &Follower::new(false, stop_flag()?))?;
     writeln!(
         out,
         "{} blocks with {} operations, {} accounts, {} requests queued; the store is rebuilt",
@@ -200,12 +201,4 @@ fn read_head(path: &Path) -> Result<SignedHead, String> {
         return Err(format!("longer than {MAX_HEAD} bytes, so not a signed head"));
     }
     from_object(&text).map_err(|error| error.to_string())
-}
-
-fn remove(scratch: &Path) -> Result<(), StoreError> {
-    match std::fs::remove_dir_all(scratch) {
-        // `fsck` ended before it created the folder.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(|error| StoreError::Open { path: scratch.to_owned(), reason: error.to_string() }),
-    }
 }

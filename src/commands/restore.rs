@@ -8,6 +8,8 @@ use super::error::CommandError;
 use super::output::Output;
 use crate::backup::restore::{Restored, Statement, restore};
 use crate::cli::Restore;
+use crate::progress::Follower;
+use crate::stop_signal::stop_flag;
 
 /// What every restore forgets, in words for the operator.
 const FORGOTTEN: &str = "\
@@ -25,7 +27,10 @@ pub fn run(options: Restore, out: &mut Output) -> Result<ExitCode, CommandError>
     let _faults = selfsame_actors::faults::run_plan_of_environment().map_err(|error| format!("FAILPOINTS: {error}"))?;
     let Restore { backup, data, clients_have_seen, accept_loss } = options;
     let statement = Statement { clients_have_seen, accepts_loss: accept_loss };
-    let Restored { manifest, mark, is_new } = restore(&backup, &data, statement, SystemClock.unix_seconds())?;
+    let follower = Follower::new(false, stop_flag()?);
+    let Restored { manifest, mark, is_new } =
+        restore(&backup, &data, statement, SystemClock.unix_seconds(), &follower)?;
+    drop(follower);
     let (backup, data) = (backup.display(), data.display());
     if is_new {
         writeln!(out, "{data} was restored from the backup of {} in {backup}", manifest.made_at)?;

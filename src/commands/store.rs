@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{FamilyInfo, Restoration, SCHEMA_VERSION, Store, StoreSummary};
+use selfsame_storage::{
+    FamilyInfo, OLDEST_MIGRATABLE, Restoration, SCHEMA_VERSION, SchemaStanding, Store, StoreSummary,
+};
 use serde_json::{Value, json};
 
 use super::error::CommandError;
@@ -28,6 +30,7 @@ pub fn run(command: StoreCommand, out: &mut Output) -> Result<ExitCode, CommandE
 }
 
 struct Info {
+    standing: SchemaStanding,
     summary: StoreSummary,
     accounts: u64,
     restoration: Option<Restoration>,
@@ -36,8 +39,9 @@ struct Info {
 
 impl Info {
     fn read(data: &Path) -> Result<Self, CommandError> {
-        let store = Store::open_read_only(&store_folder(data), CACHE)?;
+        let (store, standing) = Store::look(&store_folder(data), CACHE)?;
         Ok(Self {
+            standing,
             summary: store.summary()?,
             accounts: store.accounts()?,
             restoration: store.restoration()?,
@@ -50,6 +54,13 @@ impl Info {
         let family = |FamilyInfo { name, records, file_bytes }: &FamilyInfo| json!({"name": name, "records": records, "file_bytes": file_bytes});
         json!({
             "schema_version": schema_version,
+            "program_schema_version": SCHEMA_VERSION,
+            "oldest_migratable": OLDEST_MIGRATABLE,
+            "migration": match self.standing {
+                SchemaStanding::Present | SchemaStanding::Foreign { .. } => "none",
+                SchemaStanding::Migratable { .. } => "at_next_start",
+                SchemaStanding::Interrupted { .. } => "interrupted",
+            },
             "chain_id": domain.chain_id,
             "verifying_contract": domain.verifying_contract,
             "ledger_height": head.height,
@@ -62,10 +73,22 @@ impl Info {
         })
     }
 
+    /// What this program would do with the store.
+    fn schema_text(&self) -> String {
+        let reads = format!("this program reads {SCHEMA_VERSION}, and migrates from {OLDEST_MIGRATABLE} on");
+        match self.standing {
+            SchemaStanding::Present | SchemaStanding::Foreign { .. } => reads,
+            SchemaStanding::Migratable { .. } => format!("{reads}: the next start of the daemon migrates the store"),
+            SchemaStanding::Interrupted { .. } => {
+                format!("{reads}: a migration was interrupted, and the next start of the daemon continues it")
+            }
+        }
+    }
+
     fn text(&self) -> String {
         let StoreSummary { schema_version, domain, head, applied_height } = self.summary;
         let mut lines = vec![
-            format!("schema version {schema_version} (this program reads {SCHEMA_VERSION})"),
+            format!("schema version {schema_version} ({})", self.schema_text()),
             format!("registry {:#x} on chain {}", domain.verifying_contract, domain.chain_id),
         ];
         lines.push(match head.height {
@@ -73,7 +96,9 @@ impl Info {
             height => format!("block {height} of {}, {:#x}, {applied_height} applied", time_text(head.time), head.hash),
         });
         lines.push(format!("{} accounts", self.accounts));
-        if let Some(Restoration { height, restored_at, confirmation, .. }) = &self.restoration {
+        if let Some(mark) = self.restoration.filter(Restoration::is_only_copied) {
+            lines.push(format!("the copy in a backup of {}, not restored", time_text(mark.backup_made_at)));
+        } else if let Some(Restoration { height, restored_at, confirmation, .. }) = &self.restoration {
             let confirmed = if confirmation.is_some() { "" } else { ", not confirmed" };
             let restored_at: UnixSeconds = *restored_at;
             lines.push(format!("restored on {} from block {height}{confirmed}", time_text(restored_at)));

@@ -82,6 +82,12 @@ impl AuditTrail {
         }
     }
 
+    /// Writes an event that belongs to no request: `concerns` and `reason` as in [`AuditNotes`].
+    pub fn write_own(&self, event: &'static str, outcome: &'static str, concerns: &str, reason: Option<&str>) {
+        self.events.get_or_create(&Labels { event, outcome }).inc();
+        tracing::info!(target: TARGET, event, outcome, concerns, reason);
+    }
+
     /// The keyed hash of a person, in hex. keccak256 needs no construction against the extension of
     /// its input.
     fn hash(&self, person: &[u8; 32]) -> String {

@@ -5,14 +5,17 @@ use std::path::Path;
 
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::Seal;
+use selfsame_protocol::time::UnixSeconds;
 
-use crate::database::{Changes, RecordSource};
+use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
+use crate::facts::put_restoration;
+use crate::migration::standing;
 use crate::schema::family;
 use crate::schema::records::RecordKind;
 use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::{Confirmation, Restoration};
-use crate::store::{SCHEMA_VERSION, Store, put_restoration};
+use crate::store::Store;
 
 /// Records that a restored copy must not keep. Each stands for something that is used once or can
 /// be ended; the copy does not know whether that has happened since.
@@ -49,12 +52,24 @@ impl Store {
         Ok(())
     }
 
+    /// Marks the copy in `folder`, which [`Store::checkpoint`] has made, as that of a backup: a
+    /// service does not start on it before it is restored. Returns what the copy holds. Durable when it
+    /// returns; changes no file that the copy shares with the store.
+    pub fn mark_as_copy(folder: &Path, block_cache: usize, made_at: UnixSeconds) -> Result<StoreSummary, StoreError> {
+        let copy = Self::from_existing(Database::open_without_compaction(folder, block_cache)?)?;
+        let summary = copy.summary()?;
+        let mut changes = Changes::default();
+        put_restoration(&mut changes, &Restoration::of_copy(made_at, &summary.head));
+        copy.database().write(changes, true)?;
+        Ok(summary)
+    }
+
     /// What the store holds.
     pub fn summary(&self) -> Result<StoreSummary, StoreError> {
         let head = self.database().last(&family::BLOCKS)?;
         let applied: AppliedTip = self.database().get(&family::APPLIED, &())?.unwrap_or_default();
         Ok(StoreSummary {
-            schema_version: SCHEMA_VERSION,
+            schema_version: standing(self.database())?.schema(),
             domain: self.domain(),
             head: head.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header)),
             applied_height: applied.tip.seal.height,

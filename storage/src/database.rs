@@ -1,11 +1,12 @@
 //! RocksDB: opening it, reading typed records, writing changes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBPinnableSlice,
-    DBRecoveryMode, IteratorMode, Options, WriteBatch, WriteOptions,
+    DBRecoveryMode, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
@@ -104,6 +105,13 @@ impl Database {
         Ok(())
     }
 
+    /// Creates a database that nothing of is kept when the process ends: it has no log.
+    pub(crate) fn create_scratch(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
+        let mut database = Self::open(path, block_cache, true, None)?;
+        database.unsynced.disable_wal(true);
+        Ok(database)
+    }
+
     fn from_rocksdb(db: DB) -> Self {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
@@ -194,6 +202,47 @@ impl Database {
     pub(crate) fn raw_records(&self, family: &'static str) -> Result<RawRecords<'_>, StoreError> {
         let records = self.db.iterator_cf(self.handle(family)?, IteratorMode::Start);
         Ok(Box::new(records.map(|record| record.map_err(StoreError::from))))
+    }
+
+    /// The raw records of a range in the order of their keys. They do not take the place of others
+    /// in the cache.
+    pub(crate) fn raw_records_in(&self, range: &KeyRange) -> Result<RawRecords<'_>, StoreError> {
+        let records = self.db.iterator_cf_opt(self.handle(range.family)?, range.options(), IteratorMode::Start);
+        Ok(Box::new(records.map(|record| record.map_err(StoreError::from))))
+    }
+
+    /// The records of a range in the order of their keys, which has to be one of this family.
+    pub(crate) fn records_in<'a, Key: Encoding + 'a, Value: Encoding + 'a>(
+        &'a self,
+        family: &Family<Key, Value>,
+        range: &KeyRange,
+    ) -> Result<impl Iterator<Item = Result<(Key, Value), StoreError>> + use<'a, Key, Value>, StoreError> {
+        let name = family.name;
+        debug_assert_eq!(name, range.family);
+        let records = self.db.iterator_cf_opt(self.handle(name)?, range.options(), IteratorMode::Start);
+        Ok(records.map(move |record| decode_record(name, record)))
+    }
+
+    /// The raw records of a family behind a key (exclusive), in the order of their keys; without a
+    /// key all of them.
+    pub(crate) fn raw_records_after(
+        &self,
+        family: &'static str,
+        after: Option<&[u8]>,
+    ) -> Result<RawRecords<'_>, StoreError> {
+        // The next possible key is the same with one more byte.
+        let start = after.map(|after| [after, &[0]].concat());
+        self.raw_records_in(&KeyRange { family, start, end: None })
+    }
+
+    /// Each family cut into ranges that can be read at the same time, in the order of their keys.
+    /// A cut is where a file of records begins, so a range has about the size of a file.
+    pub(crate) fn key_ranges(&self) -> Result<KeyRanges, StoreError> {
+        let mut cuts: BTreeMap<String, BTreeSet<Vec<u8>>> = BTreeMap::new();
+        for file in self.db.live_files()? {
+            cuts.entry(file.column_family_name).or_default().extend(file.start_key);
+        }
+        Ok(KeyRanges { cuts })
     }
 
     /// The records of a family in the order of their keys.
@@ -296,6 +345,46 @@ fn family_options(name: &str, cache: &Cache) -> Options {
     options
 }
 
+/// The records of one family from a key on (inclusive) up to another one (exclusive); `None` is the
+/// first or the last record.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyRange {
+    pub family: &'static str,
+    start: Option<Vec<u8>>,
+    end: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.fill_cache(false);
+        if let Some(start) = &self.start {
+            options.set_iterate_lower_bound(start.clone());
+        }
+        if let Some(end) = &self.end {
+            options.set_iterate_upper_bound(end.clone());
+        }
+        options
+    }
+}
+
+/// Where the families of a database can be cut.
+pub(crate) struct KeyRanges {
+    cuts: BTreeMap<String, BTreeSet<Vec<u8>>>,
+}
+
+impl KeyRanges {
+    /// The ranges of a family: at least one, in the order of their keys, with every record in
+    /// exactly one of them.
+    pub(crate) fn of(&self, family: &'static str) -> Vec<KeyRange> {
+        // Nothing is before the first cut, or what is there is only in the log.
+        let cuts = self.cuts.get(family).into_iter().flatten().skip(1).cloned();
+        let starts: Vec<Option<Vec<u8>>> = std::iter::once(None).chain(cuts.map(Some)).collect();
+        let ends = starts.iter().skip(1).cloned().chain([None]);
+        starts.iter().cloned().zip(ends).map(|(start, end)| KeyRange { family, start, end }).collect()
+    }
+}
+
 struct Change {
     family: &'static str,
     key: Vec<u8>,
@@ -325,6 +414,10 @@ impl Changes {
 
     pub(crate) fn put_raw(&mut self, family: &'static str, key: Vec<u8>, value: Vec<u8>) {
         self.items.push(Change { family, key, value: Some(value) });
+    }
+
+    pub(crate) fn delete_raw(&mut self, family: &'static str, key: Vec<u8>) {
+        self.items.push(Change { family, key, value: None });
     }
 
     /// Family, key and new value of each change; `None` deletes.

@@ -1,5 +1,6 @@
 //! Errors of the store.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
@@ -9,6 +10,34 @@ use selfsame_protocol::time::UnixSeconds;
 
 use crate::schema::family::REBUILT;
 use crate::schema::restoration::Restoration;
+
+/// What room is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomFor {
+    /// What follows from the blocks, made a second time and compared.
+    Check,
+    /// A copy of an old store, and the records that its migration writes.
+    Migration,
+}
+
+impl RoomFor {
+    /// What an operator can do when there is too little.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Check => "make room, or name a folder on another disk with --scratch DIR",
+            Self::Migration => "make room, and start again",
+        }
+    }
+}
+
+impl fmt::Display for RoomFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Check => "the check makes what follows from the blocks a second time, which",
+            Self::Migration => "the migration of the store",
+        })
+    }
+}
 
 /// An error of the store. Cloneable, because one failed group commit answers many requests.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -73,10 +102,26 @@ pub enum StoreError {
         /// What is missing or damaged that does not follow from the blocks.
         reason: String,
     },
-    /// The store was written by another version of the program.
-    #[error("the store has schema version {found}, this program reads version {known}; use the program that wrote it")]
+    /// The store was written by another version of the program, and cannot be migrated.
+    #[error(
+        "the store has schema version {found}, this program reads version {known} and migrates from version {oldest} on; \
+         use the program that wrote it"
+    )]
     SchemaVersion {
         /// The version in the store; 0 when the store has no version.
+        found: u32,
+        /// [`crate::SCHEMA_VERSION`] of this program.
+        known: u32,
+        /// [`crate::OLDEST_MIGRATABLE`] of this program.
+        oldest: u32,
+    },
+    /// The store has an older schema, and this way of opening it does not migrate it.
+    #[error(
+        "the store has schema version {found}, this program reads version {known}; start the daemon once, which migrates \
+         the store"
+    )]
+    NeedsMigration {
+        /// The version in the store, or the one before a migration that was interrupted.
         found: u32,
         /// [`crate::SCHEMA_VERSION`] of this program.
         known: u32,
@@ -94,6 +139,22 @@ pub enum StoreError {
         restoration.block_hash
     )]
     Unconfirmed {
+        /// The store's folder.
+        path: PathBuf,
+        /// The mark in the store.
+        restoration: Box<Restoration>,
+    },
+    /// The store was taken out of a backup, and not restored.
+    #[error(
+        "the store in {} is that of the backup of {}, which ends at block {} ({:#x}), and was not restored; run `selfsame \
+         restore BACKUP --data DIR --clients-have-seen HEIGHT`, with the same backup and this data folder, or restore \
+         the backup into another one",
+        path.display(),
+        time_text(restoration.backup_made_at),
+        restoration.height,
+        restoration.block_hash
+    )]
+    NotRestored {
         /// The store's folder.
         path: PathBuf,
         /// The mark in the store.
@@ -140,6 +201,36 @@ pub enum StoreError {
         /// simulation injected.
         point: &'static str,
     },
+    /// A folder beside the store cannot be made, read or removed.
+    #[error("{}: {reason}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The operating system's error text, or what is in the way.
+        reason: String,
+    },
+    /// A disk has too little room for what is about to be written; nothing was written.
+    #[error(
+        "{purpose} needs {needed} bytes in {}, where {free} bytes are free; {}",
+        folder.display(),
+        purpose.remedy()
+    )]
+    NoRoom {
+        /// What the room is for.
+        purpose: RoomFor,
+        /// The folder on the disk.
+        folder: PathBuf,
+        /// Bytes that may be needed.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The threads of a check cannot be started.
+    #[error("the threads of the check cannot be started: {0}")]
+    Threads(String),
+    /// The caller stopped the work.
+    #[error("stopped before the end")]
+    Stopped,
     /// Work on the store panicked. If it was a write, it is unknown whether the write happened.
     #[error("work on the store panicked; see the log for the place")]
     Panicked,

@@ -128,6 +128,12 @@ fault_points! {
     RebuildBlock = "rebuild.block",
     /// A rebuilt store is durable and does not have its name yet.
     RebuildSwap = "rebuild.swap",
+    /// A migration has copied the store; the store is not marked.
+    MigrationCopied = "migration.copied",
+    /// The store is marked as being migrated, and the copy has its name.
+    MigrationMarked = "migration.marked",
+    /// A migration has written changed records, or the new schema version.
+    MigrationWritten = "migration.written",
     /// The request tracker starts.
     RequestTrackerStart = "request-tracker.start",
     /// The request tracker has taken a message from its mailbox.

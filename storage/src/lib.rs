@@ -33,6 +33,7 @@ mod chain;
 mod database;
 mod embedded_ledger;
 mod error;
+mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
 mod fsck;
@@ -41,10 +42,14 @@ mod histogram;
 mod info;
 mod ledger;
 mod log_check;
+mod migration;
+mod progress;
 mod rebuild;
 mod records;
 mod requests;
+mod room;
 mod schema;
+mod scratch;
 mod snapshot;
 mod store;
 #[cfg(test)]
@@ -55,7 +60,8 @@ pub use applied_blocks::BlockWriter;
 pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
-pub use error::StoreError;
+pub use error::{RoomFor, StoreError};
+pub use facts::SCHEMA_VERSION;
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{CommitMeasurements, Decision, GroupCommit, OnDecided, OnDurable};
 #[cfg(feature = "fault-injection")]
@@ -63,6 +69,8 @@ pub use group_commit::{Committer, ManualOutcome};
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use info::{FamilyInfo, StoreStatistics};
 pub use ledger::{Ledger, LedgerError, LedgerReader};
+pub use migration::{OLDEST_MIGRATABLE, SchemaStanding};
+pub use progress::{NoProgress, Phase, Progress};
 pub use rebuild::{RebuildReport, rebuild};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
@@ -74,5 +82,5 @@ pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::Snapshot;
 #[cfg(feature = "fault-injection")]
 pub use store::MemoryDisk;
-pub use store::{OpenOptions, SCHEMA_VERSION, Store};
+pub use store::{OpenOptions, Store};
 pub use verification::{NullifierWrite, VerificationRecords};

@@ -16,8 +16,12 @@ use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
 use crate::embedded_ledger::put_indexes;
 use crate::error::StoreError;
+use crate::progress::{Counter, Phase, Progress, ensure_wanted};
 use crate::schema::family;
 use crate::store::{Store, has_store, replaced_store};
+
+const READING: Phase = Phase { name: "reading what does not follow from the blocks", unit: "records" };
+const APPLYING: Phase = Phase { name: "applying blocks", unit: "blocks" };
 
 /// Result of a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,19 +36,14 @@ pub struct RebuildReport {
     pub queued: u64,
 }
 
-/// Rebuilds the store in `path`, which no process uses. `progress` is called after each block with
-/// its height and the height of the last one.
+/// Rebuilds the store in `path`, which no process uses.
 ///
 /// # Errors
 /// [`StoreError::NotRebuildable`] when the blocks, or records that do not follow from them, are
 /// damaged; [`StoreError::Open`] when a file is missing or the log is damaged;
-/// [`StoreError::InUse`], [`StoreError::Empty`], [`StoreError::SchemaVersion`]. The store is then
-/// as it was.
-pub fn rebuild(
-    path: &Path,
-    block_cache: usize,
-    mut progress: impl FnMut(u64, u64),
-) -> Result<RebuildReport, StoreError> {
+/// [`StoreError::InUse`], [`StoreError::Empty`], [`StoreError::SchemaVersion`],
+/// [`StoreError::NeedsMigration`]; [`StoreError::Stopped`]. The store is then as it was.
+pub fn rebuild(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<RebuildReport, StoreError> {
     let (old, new) = (replaced_store(path), with_ending(path, ".rebuilding"));
     remove(&new)?;
     if has_store(path) || !has_store(&old) {
@@ -58,7 +57,7 @@ pub fn rebuild(
         drop(Database::open_without_compaction(path, block_cache)?);
         rename(path, &old)?;
     }
-    let rebuilt = rebuild_beside(&old, &new, block_cache, &mut progress);
+    let rebuilt = rebuild_beside(&old, &new, block_cache, progress);
     match rebuilt {
         Ok((report, locked)) => {
             fault_point!(RebuildSwap);
@@ -81,12 +80,16 @@ fn rebuild_beside(
     old: &Path,
     new: &Path,
     block_cache: usize,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &dyn Progress,
 ) -> Result<(RebuildReport, Database), StoreError> {
     let database = Database::open_without_compaction(old, block_cache)?;
-    for family in family::ALL.into_iter().filter(|family| !family::REBUILT.contains(family)) {
-        check_readable(&database, family)?;
+    let kept = || family::ALL.into_iter().filter(|family| !family::REBUILT.contains(family));
+    let count = |family| database.property(family, "rocksdb.estimate-num-keys");
+    let counter = Counter::new(progress, READING, kept().map(count).sum::<Result<u64, StoreError>>()?);
+    for family in kept() {
+        check_readable(&database, family, &counter)?;
     }
+    counter.finish();
     if database.raw_records(family::META)?.next().is_none() {
         return Err(StoreError::Empty { path: old.to_owned() });
     }
@@ -102,8 +105,9 @@ fn rebuild_beside(
 }
 
 /// Reads a family, so that a record that cannot be read stops the rebuild and not a later daemon.
-fn check_readable(database: &Database, family: &'static str) -> Result<(), StoreError> {
+fn check_readable(database: &Database, family: &'static str, counter: &Counter<'_>) -> Result<(), StoreError> {
     for record in database.raw_records(family)? {
+        counter.add_one()?;
         record.map_err(|error| StoreError::NotRebuildable {
             reason: format!("a record of {family} does not follow from them and cannot be read: {error}"),
         })?;
@@ -113,7 +117,7 @@ fn check_readable(database: &Database, family: &'static str) -> Result<(), Store
 
 /// Applies all blocks of a store whose families [`family::REBUILT`] are empty. Durable when it
 /// returns.
-fn derive(store: &Store, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport, StoreError> {
+fn derive(store: &Store, progress: &dyn Progress) -> Result<RebuildReport, StoreError> {
     let database = store.database();
     let block_writer = BlockWriter::new(store.clone());
     let last = database.last(&family::BLOCKS)?.map_or(0, |(height, _)| height);
@@ -142,7 +146,8 @@ fn derive(store: &Store, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildRe
         report.operations += u64::from(block.header.count);
         report.accounts = effects.next_leaf_index.0.saturating_sub(1);
         fault_point!(RebuildBlock);
-        progress(height, last);
+        progress.report(APPLYING, height, last);
+        ensure_wanted(progress)?;
     }
     for record in database.records(&family::QUEUE)? {
         let (_, queued) = record?;
@@ -189,6 +194,9 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use alloy_primitives::{Address, B256};
     use selfsame_protocol::ids::LeafIndex;
     use selfsame_protocol::registry::Lock;
@@ -201,9 +209,36 @@ mod tests {
     use crate::fsck::fsck;
     use crate::store::OpenOptions;
     use crate::tests::{DOMAIN, admit, commit, folder, request_id, seal};
-    use crate::{EmbeddedLedger, FinalState, Place, RequestRecord};
+    use crate::{EmbeddedLedger, FinalState, NoProgress, Place, RequestRecord};
 
     const CACHE: usize = 1 << 20;
+
+    /// The heights that a rebuild reports.
+    #[derive(Default)]
+    struct Heights(Mutex<Vec<(u64, u64)>>);
+
+    impl Progress for Heights {
+        fn report(&self, phase: Phase, done: u64, total: u64) {
+            if phase == APPLYING {
+                self.0.lock().expect("no panic").push((done, total));
+            }
+        }
+    }
+
+    /// Stops the work after so many blocks.
+    struct StopAfter(u64, AtomicU64);
+
+    impl Progress for StopAfter {
+        fn report(&self, phase: Phase, done: u64, _: u64) {
+            if phase == APPLYING {
+                self.1.store(done, Ordering::Relaxed);
+            }
+        }
+
+        fn is_stopped(&self) -> bool {
+            self.1.load(Ordering::Relaxed) >= self.0
+        }
+    }
 
     fn store_in(folder: &TempDir) -> PathBuf {
         folder.path().join("store")
@@ -239,7 +274,7 @@ mod tests {
     fn findings(folder: &TempDir) -> Vec<String> {
         let scratch = crate::tests::folder();
         let store = Store::open_existing(&store_in(folder), CACHE).expect("the store opens");
-        fsck(&store, scratch.path()).expect("fsck runs").findings
+        fsck(&store, scratch.path(), &NoProgress).expect("fsck runs").findings
     }
 
     fn names(folder: &TempDir) -> Vec<String> {
@@ -307,11 +342,11 @@ mod tests {
         for (what, change) in table {
             let folder = populated();
             damage(&folder, change);
-            let mut heights = Vec::new();
-            let report = rebuild(&store_in(&folder), CACHE, |height, last| heights.push((height, last)));
+            let heights = Heights::default();
+            let report = rebuild(&store_in(&folder), CACHE, &heights);
             let expected = RebuildReport { blocks: 4, operations: 4, accounts: 4, queued: 1 };
             assert_eq!(report.map_err(|error| error.to_string()), Ok(expected), "{what}");
-            assert_eq!(heights, [(1, 4), (2, 4), (3, 4), (4, 4)], "{what}");
+            assert_eq!(heights.0.into_inner().expect("no panic"), [(1, 4), (2, 4), (3, 4), (4, 4)], "{what}");
             assert_eq!(names(&folder), ["store"], "{what}");
             assert_eq!(findings(&folder), Vec::<String>::new(), "{what}");
             let store = open(&folder);
@@ -329,7 +364,7 @@ mod tests {
             changes.delete(&family::REQUESTS, &request_id(1));
             changes.delete(&family::FINAL_REQUESTS, &(UnixSeconds(1000), request_id(1)));
         });
-        rebuild(&store_in(&folder), CACHE, |_, _| ()).expect("the store is rebuilt");
+        rebuild(&store_in(&folder), CACHE, &NoProgress).expect("the store is rebuilt");
         let store = open(&folder);
         assert_eq!(store.request(&request_id(1)).expect("the read succeeds"), None);
         let final_requests = store.database().records(&family::FINAL_REQUESTS).expect("the read succeeds").count();
@@ -347,14 +382,15 @@ mod tests {
                 changes.put(&family::BLOCKS, &height, &block);
             });
             let before = findings(&folder);
-            let error = rebuild(&store_in(&folder), CACHE, |_, _| ()).expect_err("the rebuild is refused").to_string();
+            let error =
+                rebuild(&store_in(&folder), CACHE, &NoProgress).expect_err("the rebuild is refused").to_string();
             let expected = format!("block {} does not follow block {height}, or was changed; restore it", height + 1);
             assert!(error.contains(&expected), "{error}");
             assert_eq!((names(&folder), findings(&folder)), (vec!["store".to_owned()], before));
         }
         let folder = populated();
         damage(&folder, |_, changes| changes.delete(&family::BLOCKS, &2));
-        let error = rebuild(&store_in(&folder), CACHE, |_, _| ()).expect_err("the rebuild is refused").to_string();
+        let error = rebuild(&store_in(&folder), CACHE, &NoProgress).expect_err("the rebuild is refused").to_string();
         assert!(
             error.contains("block 3 does not follow block 1") && error.ends_with("with `selfsame restore`"),
             "{error}"
@@ -377,23 +413,35 @@ mod tests {
                 assert!(matches!(refused, Some(StoreError::RebuildInterrupted { .. })), "{refused:?}");
             }
         }
-        rebuild(&path, CACHE, |_, _| ()).expect("the store is rebuilt");
+        rebuild(&path, CACHE, &NoProgress).expect("the store is rebuilt");
         assert_eq!((names(&folder), findings(&folder)), (vec!["store".to_owned()], Vec::new()));
 
         // The process ended after the new store had its name.
         std::fs::create_dir(folder.path().join("store.replaced")).expect("a folder");
         std::fs::write(folder.path().join("store.replaced/CURRENT"), "").expect("written");
         drop(open(&folder));
-        rebuild(&path, CACHE, |_, _| ()).expect("the store is rebuilt");
+        rebuild(&path, CACHE, &NoProgress).expect("the store is rebuilt");
         assert_eq!(names(&folder), ["store"]);
 
         let none = folder.path().join("none");
-        let error = rebuild(&none, CACHE, |_, _| ()).expect_err("there is no store").to_string();
+        let error = rebuild(&none, CACHE, &NoProgress).expect_err("there is no store").to_string();
         assert!(error.ends_with("there is no such folder"), "{error}");
         let store = open(&folder);
-        let error = rebuild(&path, CACHE, |_, _| ()).expect_err("the store is in use");
+        let error = rebuild(&path, CACHE, &NoProgress).expect_err("the store is in use");
         assert!(matches!(error, StoreError::InUse { .. }), "{error}");
         drop(store);
+    }
+
+    #[test]
+    fn a_stopped_rebuild_leaves_the_store_as_it_was() {
+        let folder = populated();
+        damage(&folder, |_, changes| changes.delete(&family::ACCOUNTS, &LeafIndex(2)));
+        let before = findings(&folder);
+        for blocks in 1..=4 {
+            let error = rebuild(&store_in(&folder), CACHE, &StopAfter(blocks, AtomicU64::new(0))).expect_err("stopped");
+            assert!(matches!(error, StoreError::Stopped), "{error}");
+            assert_eq!((names(&folder), findings(&folder)), (vec!["store".to_owned()], before.clone()));
+        }
     }
 
     #[test]
@@ -404,7 +452,7 @@ mod tests {
         let expected = "the store lacks the result of block 2, though later blocks were applied; it follows from the \
                         blocks: run `selfsame registry rebuild`";
         assert_eq!(error.to_string(), expected);
-        rebuild(&store_in(&folder), CACHE, |_, _| ()).expect("the store is rebuilt");
+        rebuild(&store_in(&folder), CACHE, &NoProgress).expect("the store is rebuilt");
         drop(open(&folder));
     }
 }

@@ -7,21 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
+use crate::facts;
 use crate::log_check;
+use crate::migration::{self, Keep, SchemaStanding, standing};
+use crate::progress::{NoProgress, Progress};
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::Restoration;
-
-/// Version of the records' layout. A change of the layout raises it; opening a store checks it.
-pub const SCHEMA_VERSION: u32 = 5;
-
-const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
-const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
-const RESTORATION_KEY: &[u8] = b"restoration";
 
 /// Number of the last applied blocks whose results are looked up when a store is opened. Sealing a
 /// block syncs every commit before it, and at most two blocks are sealed ahead of the applied ones,
@@ -104,20 +99,48 @@ struct StoreInner {
 }
 
 impl Store {
-    /// Opens the store in `path`; creates it when there is none.
+    /// Opens the store in `path`; creates it when there is none. A store of an older schema is
+    /// migrated, and a copy of it as it was is kept beside it.
     ///
     /// # Errors
     /// [`StoreError::Open`] (not writable, damaged), [`StoreError::InUse`],
     /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], [`StoreError::Unconfirmed`]
-    /// when it was restored from a backup, [`StoreError::RebuildInterrupted`], and
+    /// when it was restored from a backup, [`StoreError::NotRestored`] when it was taken out of
+    /// one, [`StoreError::RebuildInterrupted`], [`StoreError::NoRoom`] for a migration, and
     /// [`StoreError::Gap`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
+        Self::open_with(path, options, &NoProgress)
+    }
+
+    /// The same with a follower of the migration, if there is one. When it is stopped, the next
+    /// call continues it.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`], and [`StoreError::Stopped`].
+    pub fn open_with(path: &Path, options: &OpenOptions, progress: &dyn Progress) -> Result<Self, StoreError> {
         check_no_rebuild(path)?;
         let database = Database::open(path, options.block_cache, true, options.environment())?;
-        let domain = bind_to_registry(&database, options)?;
-        match meta::<Restoration>(&database, RESTORATION_KEY)? {
+        let domain = match facts::stored_domain(&database)? {
+            None => {
+                bind_to_registry(&database, &options.domain)?;
+                options.domain
+            }
+            Some(stored) => {
+                if let foreign @ SchemaStanding::Foreign { .. } = standing(&database)? {
+                    foreign.ensure_present()?;
+                }
+                check_registry(stored, options)?;
+                migration::bring_up_to_date(&database, path, Keep::Beside, progress)?;
+                stored
+            }
+        };
+        match facts::stored_restoration(&database)? {
             Some(restoration) if restoration.confirmation.is_none() => {
-                return Err(StoreError::Unconfirmed { path: path.to_owned(), restoration: Box::new(restoration) });
+                let (path, restoration) = (path.to_owned(), Box::new(restoration));
+                return Err(match restoration.is_only_copied() {
+                    true => StoreError::NotRestored { path, restoration },
+                    false => StoreError::Unconfirmed { path, restoration },
+                });
             }
             _ => {}
         }
@@ -129,9 +152,9 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Empty`] when the store's first start ended before anything was written;
-    /// [`StoreError::Open`], [`StoreError::InUse`], [`StoreError::SchemaVersion`] and
-    /// [`StoreError::RebuildInterrupted`]; [`StoreError::Missing`] when the store does not name its
-    /// registry.
+    /// [`StoreError::Open`], [`StoreError::InUse`], [`StoreError::SchemaVersion`],
+    /// [`StoreError::NeedsMigration`] and [`StoreError::RebuildInterrupted`];
+    /// [`StoreError::Missing`] when the store does not name its registry.
     pub fn open_existing(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         check_no_rebuild(path)?;
         // RocksDB would create the folder.
@@ -155,15 +178,50 @@ impl Store {
     /// Opens a store that must exist, and changes none of its files.
     ///
     /// # Errors
-    /// [`StoreError::Open`], [`StoreError::SchemaVersion`], and [`StoreError::Missing`] when the
-    /// store does not name its registry.
+    /// [`StoreError::Open`], [`StoreError::SchemaVersion`], [`StoreError::NeedsMigration`], and
+    /// [`StoreError::Missing`] when the store does not name its registry.
     pub fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         Self::from_existing(Database::open_read_only(path, block_cache)?)
     }
 
+    /// Opens a store that must exist, of any schema that this program has or can migrate, and
+    /// changes none of its files. Of a store with an older schema only what [`Store::summary`],
+    /// [`Store::accounts`] and [`Store::families`] read may be read, and its blocks: these have had
+    /// the same layout since the oldest of those schemas.
+    ///
+    /// # Errors
+    /// Those of [`Store::open_read_only`] but [`StoreError::NeedsMigration`].
+    pub fn look(path: &Path, block_cache: usize) -> Result<(Self, SchemaStanding), StoreError> {
+        let database = Database::open_read_only(path, block_cache)?;
+        let standing = standing(&database)?;
+        if let SchemaStanding::Foreign { .. } = standing {
+            standing.ensure_present()?;
+        }
+        Ok((Self::from_database_of_registry(database)?, standing))
+    }
+
+    /// Migrates a store in place and keeps no copy of it: for the copy of a backup, which stays as
+    /// it is. Does nothing for a store of the present schema. Blocks the thread.
+    ///
+    /// # Errors
+    /// As for [`Store::open_with`]. Until a later call succeeds, nothing else can use the store.
+    pub fn migrate_copy(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<(), StoreError> {
+        let database = Database::open(path, block_cache, false, None)?;
+        migration::bring_up_to_date(&database, path, Keep::Nothing, progress)
+    }
+
+    /// Makes an empty store for a registry, which is gone when the process ends.
+    pub(crate) fn create_scratch(path: &Path, block_cache: usize, domain: RegistryDomain) -> Result<Self, StoreError> {
+        Ok(Self::from_database(Database::create_scratch(path, block_cache)?, domain))
+    }
+
     pub(crate) fn from_existing(database: Database) -> Result<Self, StoreError> {
-        check_schema_version(&database)?;
-        let domain = stored_domain(&database)?.ok_or_else(|| StoreError::Missing {
+        standing(&database)?.ensure_present()?;
+        Self::from_database_of_registry(database)
+    }
+
+    pub(crate) fn from_database_of_registry(database: Database) -> Result<Self, StoreError> {
+        let domain = facts::stored_domain(&database)?.ok_or_else(|| StoreError::Missing {
             family: family::META,
             what: "the registry that the store belongs to".to_owned(),
         })?;
@@ -181,7 +239,7 @@ impl Store {
 
     /// That the store was restored from a backup; `None` when it was not.
     pub fn restoration(&self) -> Result<Option<Restoration>, StoreError> {
-        meta(self.database(), RESTORATION_KEY)
+        facts::stored_restoration(self.database())
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -216,67 +274,27 @@ fn check_no_rebuild(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Writes the registry's domain and the schema version into a new store; refuses a store of another
-/// registry or schema. Returns the domain of the store.
-fn bind_to_registry(database: &Database, options: &OpenOptions) -> Result<RegistryDomain, StoreError> {
+/// Writes the registry's domain and the schema version into a new store.
+fn bind_to_registry(database: &Database, domain: &RegistryDomain) -> Result<(), StoreError> {
+    let mut changes = Changes::default();
+    facts::put_schema_version(&mut changes);
+    facts::put_domain(&mut changes, domain);
+    database.write(changes, true)
+}
+
+/// Refuses a store of another registry than the caller's.
+fn check_registry(stored: RegistryDomain, options: &OpenOptions) -> Result<(), StoreError> {
     let domain = &options.domain;
-    match stored_domain(database)? {
-        None => {
-            let mut changes = Changes::default();
-            changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&SCHEMA_VERSION));
-            changes.put_raw(family::META, REGISTRY_DOMAIN_KEY.to_vec(), encode(domain));
-            database.write(changes, true)?;
-            Ok(*domain)
-        }
-        Some(stored) => {
-            check_schema_version(database)?;
-            let keeps_contract = options.keeps_contract && stored.chain_id == domain.chain_id;
-            if keeps_contract || stored == *domain {
-                return Ok(stored);
-            }
-            Err(StoreError::OtherRegistry {
-                stored_chain_id: stored.chain_id,
-                stored_contract: stored.verifying_contract,
-                chain_id: domain.chain_id,
-                contract: domain.verifying_contract,
-            })
-        }
+    let keeps_contract = options.keeps_contract && stored.chain_id == domain.chain_id;
+    if keeps_contract || stored == *domain {
+        return Ok(());
     }
-}
-
-fn check_schema_version(database: &Database) -> Result<(), StoreError> {
-    match meta::<u32>(database, SCHEMA_VERSION_KEY)? {
-        Some(SCHEMA_VERSION) => Ok(()),
-        found => Err(StoreError::SchemaVersion { found: found.unwrap_or_default(), known: SCHEMA_VERSION }),
-    }
-}
-
-fn stored_domain(database: &Database) -> Result<Option<RegistryDomain>, StoreError> {
-    meta(database, REGISTRY_DOMAIN_KEY)
-}
-
-fn meta<Value: Encoding>(database: &Database, key: &[u8]) -> Result<Option<Value>, StoreError> {
-    let Some(bytes) = database.read(family::META, key)? else { return Ok(None) };
-    decode(&bytes).map(Some).map_err(|reason| StoreError::Damaged { family: family::META, reason })
-}
-
-/// Decodes a record of [`family::META`].
-///
-/// # Errors
-/// Says why the record is none of this version of the program.
-pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
-    let decoded = match key {
-        SCHEMA_VERSION_KEY => decode::<u32>(value).map(drop),
-        REGISTRY_DOMAIN_KEY => decode::<RegistryDomain>(value).map(drop),
-        RESTORATION_KEY => decode::<Restoration>(value).map(drop),
-        _ => return Err("its key is unknown".to_owned()),
-    };
-    decoded.map_err(|reason| reason.to_string())
-}
-
-/// Marks a store as restored; replaces an earlier mark.
-pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
-    changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));
+    Err(StoreError::OtherRegistry {
+        stored_chain_id: stored.chain_id,
+        stored_contract: stored.verifying_contract,
+        chain_id: domain.chain_id,
+        contract: domain.verifying_contract,
+    })
 }
 
 /// Refuses a store that lacks the result of one of the last applied blocks although a later block
@@ -293,12 +311,4 @@ fn check_for_gaps(database: &Database) -> Result<(), StoreError> {
         }
     }
     Ok(())
-}
-
-/// Makes the store look like one of another version of the program.
-#[cfg(test)]
-pub(crate) fn write_schema_version(store: &Store, version: u32) {
-    let mut changes = Changes::default();
-    changes.put_raw(family::META, SCHEMA_VERSION_KEY.to_vec(), encode(&version));
-    store.database().write(changes, true).expect("the version is written");
 }

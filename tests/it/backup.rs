@@ -112,7 +112,7 @@ async fn submit(http: &reqwest::Client, gateway: &str, number: u64) -> Option<St
 }
 
 /// Asserts that a request ended well; waits for it.
-async fn expect_final(http: &reqwest::Client, gateway: &str, request_id: &str) {
+pub async fn expect_final(http: &reqwest::Client, gateway: &str, request_id: &str) {
     let request = http.get(format!("{gateway}/status/{request_id}?wait=60"));
     let body: serde_json::Value = request.send().await.expect("an answer").json().await.expect("JSON");
     assert_eq!(body["status"]["state"], "finalized", "{body}");

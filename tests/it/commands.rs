@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use selfsame::config::Config;
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_storage::{GroupCommit, RequestWriter, SCHEMA_VERSION, Store};
+use selfsame_storage::{GroupCommit, OLDEST_MIGRATABLE, RequestWriter, SCHEMA_VERSION, Store};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::operations::create_account;
 
@@ -62,7 +62,9 @@ async fn a_store_is_described_also_beside_its_daemon() {
     let mut process = Some(process);
     for is_running in [true, false] {
         let (success, text) = describe(&data);
-        let first = format!("schema version {SCHEMA_VERSION} (this program reads {SCHEMA_VERSION})\n");
+        let first = format!(
+            "schema version {SCHEMA_VERSION} (this program reads {SCHEMA_VERSION}, and migrates from {OLDEST_MIGRATABLE} on)\n"
+        );
         assert!(success && text.starts_with(&first), "{is_running}: {text}");
         assert!(text.contains("on chain 31337\nblock 1 of ") && text.contains(", 1 applied\n1 accounts\n"), "{text}");
         let (success, json) = run(&["store", "info", "--json", "--data", &data]);

@@ -38,6 +38,7 @@ mod indexer;
 mod ledger_walk;
 mod limits;
 mod logs;
+mod long_work;
 mod metrics;
 mod openapi;
 mod operator;

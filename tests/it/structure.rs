@@ -25,8 +25,10 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         &[
             &["schema"],
             &["error", "histogram"],
-            &["faults", "ledger", "log_check"],
+            &["faults", "ledger", "log_check", "progress", "room", "scratch"],
             &["database"],
+            &["facts"],
+            &["migration"],
             &["store"],
             &["group_commit"],
             &[
@@ -57,7 +59,16 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "src",
         &[
-            &["build", "durable_fs", "interface", "logging", "service_manager", "trace_context"],
+            &[
+                "build",
+                "durable_fs",
+                "interface",
+                "logging",
+                "progress",
+                "service_manager",
+                "stop_signal",
+                "trace_context",
+            ],
             &["http", "chain"],
             &["config", "health", "openapi", "secret_file"],
             &["backup", "traces"],

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use selfsame_protocol::B256;
@@ -372,7 +372,7 @@ impl Applier {
         if !block.follows(&seal) {
             return Err(unfit("it does not follow the last applied block, or its header does not fit its operations"));
         }
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let signers = recover_in_parallel(&block.entries, &store.domain());
         let effects: BlockEffects = apply_block(&block, &signers, snapshot.as_ref(), snapshot.tip())?;
         blocking_fault_point!(TreeMaintainerApply);
@@ -397,9 +397,16 @@ impl Applier {
     ///
     /// A sealed block is synced, an applied block is not: a loss of power may remove applied blocks
     /// that clients have seen. After this function they are applied again. When applying fails, the
-    /// tree maintainer retries.
+    /// tree maintainer retries. Many blocks are left only when the ledger is not that of the store;
+    /// their heights are logged every ten seconds.
     pub async fn catch_up(self: &Arc<Self>) {
+        let mut logged = Instant::now();
         while self.reader.publication.height() < self.reader.ledger_height() {
+            if logged.elapsed() >= CATCH_UP_LOG_INTERVAL {
+                let (height, last) = (self.reader.publication.height(), self.reader.ledger_height());
+                tracing::info!(height, last, "applying sealed blocks");
+                logged = Instant::now();
+            }
             let applier = Arc::clone(self);
             match self.work.run(move || applier.apply_next()).await {
                 Ok(Ok(Some(_))) => {}
@@ -409,6 +416,9 @@ impl Applier {
         }
     }
 }
+
+/// Time from one line about the heights to the next, while blocks are applied at the start.
+const CATCH_UP_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// With fewer signatures than this per thread, starting a thread costs more than it saves.
 const SIGNATURES_PER_THREAD: usize = 8;

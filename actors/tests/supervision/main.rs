@@ -27,7 +27,7 @@ use selfsame_protocol::ids::{Commitment, CompressedKey};
 use selfsame_protocol::ledger::RequestId;
 use selfsame_protocol::registry::{CreateAccount, Operation};
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, LedgerReader, OpenOptions, Store};
+use selfsame_storage::{EmbeddedLedger, LedgerReader, NoProgress, OpenOptions, Store, fsck};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
@@ -85,7 +85,7 @@ impl FaultTestService {
     /// Stops the service, and checks the store with fsck.
     async fn stop(self) {
         timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
-        let report = selfsame_storage::fsck(&self.store, &self.folder.path().join("scratch")).expect("fsck runs");
+        let report = fsck(&self.store, self.folder.path(), &NoProgress).expect("fsck runs");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }

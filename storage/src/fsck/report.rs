@@ -1,5 +1,7 @@
 //! What a check of a store found.
 
+use super::reading::Merge;
+
 /// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsckReport {
@@ -42,12 +44,28 @@ impl FsckReport {
         }
         texts
     }
+}
 
-    pub(super) fn add_finding(&mut self, finding: String) {
-        if self.findings.len() < Self::MAX_FINDINGS {
-            self.findings.push(finding);
+/// What a part of a check found: the first [`FsckReport::MAX_FINDINGS`], and how many more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings {
+    pub listed: Vec<String>,
+    pub unlisted: u64,
+}
+
+impl Findings {
+    pub fn add(&mut self, finding: String) {
+        if self.listed.len() < FsckReport::MAX_FINDINGS {
+            self.listed.push(finding);
         } else {
             self.unlisted += 1;
         }
+    }
+}
+
+impl Merge for Findings {
+    fn append(&mut self, next: Self) {
+        next.listed.into_iter().for_each(|finding| self.add(finding));
+        self.unlisted += next.unlisted;
     }
 }

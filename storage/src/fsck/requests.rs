@@ -1,84 +1,83 @@
 //! Checks the requests: queue, locks, states, and that no accepted request is lost.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use selfsame_protocol::ledger::{Entry, RequestId};
 
-use super::reading::{find, records};
-use super::report::FsckReport;
+use super::reading::{Merge, Reading, find};
+use super::report::Findings;
 use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::requests::RequestRecord;
 use crate::store::Store;
 
 /// Checks queue and locks, and the states of the requests: those in the blocks that were applied
-/// to `rebuilt`, and all others. Without `rebuilt` only those of open requests.
-pub(super) fn check(store: &Store, rebuilt: Option<&Store>, report: &mut FsckReport) -> Result<(), StoreError> {
-    let finished = find(store, &family::FINISHED_SEQUENCE, &())?.unwrap_or_default();
-    check_queue(store, finished, report)?;
-    check_locks(store, report)?;
-    check_states(store, rebuilt, finished, report)
+/// to `rebuilt`, and all others. Without `rebuilt` only those of open requests. Returns also the
+/// length of the queue.
+pub(super) fn check(reading: Reading<'_>, rebuilt: Option<&Store>) -> Result<(Findings, u64), StoreError> {
+    let finished = find(reading.store, &family::FINISHED_SEQUENCE, &())?.unwrap_or_default();
+    let (mut findings, queued) = check_queue(reading, finished)?;
+    findings.append(check_locks(reading)?);
+    findings.append(check_states(reading, rebuilt, finished)?);
+    Ok((findings, queued))
 }
 
 /// Checks that every queued request is open, holds its locks, and has a number that no request has
 /// left the queue with.
-fn check_queue(store: &Store, finished: u64, report: &mut FsckReport) -> Result<(), StoreError> {
-    for record in records(store, &family::QUEUE)? {
-        let (sequence, queued) = record?;
-        report.queued += 1;
+fn check_queue(reading: Reading<'_>, finished: u64) -> Result<(Findings, u64), StoreError> {
+    let store = reading.store;
+    let length = AtomicU64::new(0);
+    let findings = reading.check_each(&family::QUEUE, |sequence, queued, findings| {
+        length.fetch_add(1, Ordering::Relaxed);
         let Entry { request_id, operation } = queued.entry;
         let open = find(store, &family::REQUESTS, &request_id)?
             .is_some_and(|record| record.final_state.is_none() && record.sequence == sequence);
         if !open {
-            report.add_finding(format!(
+            findings.add(format!(
                 "request {request_id} waits in the queue as {sequence}, but its record is not that of an open request"
             ));
         }
         if sequence <= finished {
-            report.add_finding(format!(
+            findings.add(format!(
                 "request {request_id} waits in the queue as {sequence}, but the numbers up to {finished} have left it"
             ));
         }
         for lock in operation.locks() {
             if find(store, &family::LOCKS, &lock)? != Some(request_id) {
-                report.add_finding(format!(
-                    "request {request_id} waits in the queue, but does not hold the lock on {lock}"
-                ));
+                findings.add(format!("request {request_id} waits in the queue, but does not hold the lock on {lock}"));
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })?;
+    Ok((findings, length.into_inner()))
 }
 
 /// Checks that every lock is held by a queued request that needs it.
-fn check_locks(store: &Store, report: &mut FsckReport) -> Result<(), StoreError> {
-    for record in records(store, &family::LOCKS)? {
-        let (lock, request_id) = record?;
+fn check_locks(reading: Reading<'_>) -> Result<Findings, StoreError> {
+    let store = reading.store;
+    reading.check_each(&family::LOCKS, |lock, request_id, findings| {
         let holder = find(store, &family::REQUESTS, &request_id)?;
         let queued = match holder {
             Some(RequestRecord { sequence, .. }) => queued(store, &request_id, sequence)?,
             None => None,
         };
         if !queued.is_some_and(|entry| entry.operation.locks().contains(&lock)) {
-            report.add_finding(format!(
+            findings.add(format!(
                 "request {request_id} holds the lock on {lock}, but no queued operation of it needs the lock"
             ));
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Checks that every open request is in the queue, and compares every final state with that of the
 /// block that was applied again. Final states expire, so a request of a block may have none.
-fn check_states(
-    store: &Store,
-    rebuilt: Option<&Store>,
-    finished: u64,
-    report: &mut FsckReport,
-) -> Result<(), StoreError> {
-    for record in records(store, &family::REQUESTS)? {
-        let (request_id, record) = record?;
+fn check_states(reading: Reading<'_>, rebuilt: Option<&Store>, finished: u64) -> Result<Findings, StoreError> {
+    let store = reading.store;
+    reading.check_each(&family::REQUESTS, |request_id, record, findings| {
         let RequestRecord { kind, sequence, final_state } = record;
         if final_state.is_some() && sequence > finished {
-            report.add_finding(format!(
+            findings.add(format!(
                 "request {request_id} has left the queue as {sequence}, but the greatest number that left it is \
                  {finished}"
             ));
@@ -87,27 +86,24 @@ fn check_states(
         match (final_state, expected) {
             (None, None) => {
                 if queued(store, &request_id, sequence)?.is_none() {
-                    report.add_finding(not_queued(store, &request_id, sequence)?);
+                    findings.add(not_queued(store, &request_id, sequence)?);
                 }
             }
-            (Some(end), None) if rebuilt.is_some() => report.add_finding(format!(
-                "request {request_id} has the final state {end:?}, but no applied block has the request"
-            )),
+            (Some(end), None) if rebuilt.is_some() => findings
+                .add(format!("request {request_id} has the final state {end:?}, but no applied block has the request")),
             (Some(_), None) => {}
             (end, Some(expected)) => {
                 if kind != expected.kind {
                     let expected = expected.kind;
-                    report.add_finding(format!(
-                        "request {request_id} is of kind {expected:?}, its record holds {kind:?}"
-                    ));
+                    findings.add(format!("request {request_id} is of kind {expected:?}, its record holds {kind:?}"));
                 }
                 if let Some(expected) = expected.final_state.filter(|expected| end.as_ref() != Some(expected)) {
-                    report.add_finding(format!("request {request_id} ended as {expected:?}, its record holds {end:?}"));
+                    findings.add(format!("request {request_id} ended as {expected:?}, its record holds {end:?}"));
                 }
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The entry of a request in the queue.

@@ -4,14 +4,14 @@ use alloy_primitives::{Address, B256, U256};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::encode;
 use selfsame_protocol::ids::{CompressedKey, LeafIndex, PubkeyId};
-use selfsame_protocol::ledger::{Head, Outcome, RootRecord, Tip};
+use selfsame_protocol::ledger::{Block, Head, Outcome, RootRecord, Tip};
 use selfsame_protocol::registry::{Lock, OperationKind, PackedAccount, RegistryView, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use tempfile::TempDir;
 
 use super::*;
-use crate::database::Changes;
+use crate::database::{Changes, RecordSource};
 use crate::ledger::LedgerReader;
 use crate::requests::{RequestWriter, admission_changes};
 use crate::schema::chain::SourceId;
@@ -19,7 +19,7 @@ use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::schema::registry::AppliedBlock;
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
-use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, Ledger, Place, Records};
+use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, Ledger, NoProgress, Place, Records};
 
 /// The hash of the idempotency key of the queued request.
 const KEY_HASH: B256 = B256::repeat_byte(5);
@@ -51,7 +51,7 @@ fn populated_store() -> (TempDir, Store) {
 
 fn check(store: &Store) -> FsckReport {
     let scratch = folder();
-    fsck(store, scratch.path()).expect("fsck runs")
+    fsck(store, scratch.path(), &NoProgress).expect("fsck runs")
 }
 
 /// What is done to a store, and a part of the finding that must tell of it.
@@ -594,4 +594,92 @@ fn a_head_shows_that_the_last_blocks_were_removed() {
     let domain = RegistryDomain { chain_id: 1, ..store.domain() };
     let findings = compare(Some(&store), &Head { domain, ..head });
     assert_eq!(findings, ["the head of block 2 is that of another registry"]);
+}
+
+/// Each family is in several files, so that a check reads it in several ranges.
+#[test]
+fn findings_have_the_order_of_the_keys_whichever_thread_is_first() {
+    let folder = folder();
+    let store = open(&folder);
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    for number in 1..=8 {
+        admit(&store, number, number as u8);
+        let block = seal(&store, &ledger, 1000 * number);
+        commit(&store, &block).expect("the block is committed");
+        for family in [family::ACCOUNTS.name, family::BLOCKS.name, family::REQUESTS.name] {
+            store.database().flush(family);
+        }
+    }
+    let ranges = store.database().key_ranges().expect("the files are listed");
+    assert!(ranges.of(family::ACCOUNTS.name).len() >= 8, "a range for each file");
+    let report = check(&store);
+    assert_eq!((report.findings, report.operations), (Vec::new(), 8));
+
+    damage(&store, |changes| {
+        for number in [7, 2, 5] {
+            changes.delete(&family::ACCOUNTS, &LeafIndex(number));
+        }
+        changes.put_raw(family::RESULTS.name, encode(&4u64), vec![9]);
+    });
+    let findings = check(&store).findings;
+    let account = |number: u64| {
+        let key = alloy_primitives::hex::encode(encode(&LeafIndex(number)));
+        format!("accounts: record {key} is missing, but follows from the blocks")
+    };
+    let missing: Vec<&String> = findings.iter().filter(|finding| finding.contains("is missing")).collect();
+    assert_eq!(missing, [&account(2), &account(5), &account(7)], "{findings:?}");
+    assert!(findings[0].starts_with("results: record 0000000000000004 does not decode"), "{findings:?}");
+}
+
+/// Stops a check when it has asked so many times.
+struct StopAt(std::sync::atomic::AtomicU64);
+
+impl Progress for StopAt {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
+
+    fn is_stopped(&self) -> bool {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0
+    }
+}
+
+#[test]
+fn a_stopped_check_leaves_nothing_behind() {
+    let (_folder, store) = populated_store();
+    let scratch = folder();
+    let mut question = 1u64;
+    loop {
+        let checked = fsck(&store, scratch.path(), &StopAt(question.into()));
+        assert_eq!(std::fs::read_dir(scratch.path()).expect("a folder").count(), 0);
+        match checked {
+            Ok(report) => {
+                assert_eq!(report.findings, Vec::<String>::new());
+                break;
+            }
+            Err(error) => assert!(matches!(error, StoreError::Stopped), "{error}"),
+        }
+        question *= 2;
+    }
+    assert!(question > 16, "each record is counted");
+}
+
+#[test]
+fn a_check_reports_what_it_has_done() {
+    #[derive(Default)]
+    struct Last(std::sync::Mutex<std::collections::BTreeMap<&'static str, (u64, u64)>>);
+
+    impl Progress for Last {
+        fn report(&self, phase: Phase, done: u64, total: u64) {
+            self.0.lock().expect("no panic").insert(phase.name, (done, total));
+        }
+    }
+
+    let (_folder, store) = populated_store();
+    let (scratch, last) = (folder(), Last::default());
+    fsck(&store, scratch.path(), &last).expect("fsck runs");
+    let last = last.0.into_inner().expect("no panic");
+    assert_eq!(last["applying blocks"], (3, 3));
+    for phase in ["reading records", "comparing with the blocks"] {
+        let (done, total) = last[phase];
+        assert!(done > 10 && done == total, "{phase}: {done} of {total}");
+    }
 }

@@ -274,3 +274,43 @@ async fn a_restore_that_was_cut_off_is_removed_by_the_next_one() {
     assert_eq!(workplace.names(), ["backup", "data", "restored"]);
     workplace.start("restored").kill();
 }
+
+/// Copying the store out of a backup goes around the restore, so it is refused until the operator
+/// says what a restore asks for; then the same is forgotten as after a restore.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_copied_out_of_a_backup_asks_for_the_same_confirmation() {
+    let workplace = BackupWorkplace::new();
+    let http = reqwest::Client::new();
+    let daemon = workplace.start("data");
+    let request_id = submit(&http, &daemon.gateway, 0).await.expect("accepted");
+    expect_final(&http, &daemon.gateway, &request_id).await;
+    workplace.back_up("data", "backup");
+    let request_id = submit(&http, &daemon.gateway, 1).await.expect("accepted");
+    expect_final(&http, &daemon.gateway, &request_id).await;
+    workplace.back_up("data", "later");
+    // The daemon that was backed up has no mark.
+    daemon.kill();
+    drop(workplace.start("data"));
+
+    crate::harness::copy_folder(&workplace.path("backup/store"), &workplace.path("copied/store"));
+    let message = crate::harness::refused_start(&workplace.path("copied"), &[]).await;
+    assert!(message.contains("is that of the backup of ") && message.contains("and was not restored"), "{message}");
+    assert!(workplace.run_ok(&["store", "info", "--data", "@copied"]).contains("\nthe copy in a backup of "));
+    let confirm = |backup: &str, height: &str| {
+        workplace.run(&["restore", &format!("@{backup}"), "--data", "@copied", "--clients-have-seen", height])
+    };
+    let (status, text) = confirm("later", "1");
+    assert!(status == 1 && text.contains("its store was taken out of another backup"), "{text}");
+    let (status, text) = confirm("backup", "2");
+    assert!(status == 1 && text.contains("To lose all this: --accept-loss"), "{text}");
+    let message = crate::harness::refused_start(&workplace.path("copied"), &[]).await;
+    assert!(message.contains("and was not restored"), "{message}");
+    let (status, text) = confirm("backup", "1");
+    assert_eq!(
+        (status, text.as_str()),
+        (0, "confirmed: the backup has every block that clients have seen; start the daemon\n")
+    );
+    let info = workplace.run_ok(&["store", "info", "--data", "@copied"]);
+    assert!(info.contains("\nrestored on ") && info.contains(" from block 1\n"), "{info}");
+    drop(workplace.start("copied"));
+}

@@ -76,6 +76,11 @@ async fn scheduled_backups_are_made_at_their_times_and_the_newest_are_kept() {
     daemon.clock.advance(HOUR);
     let last = with(&["selfsame-2026-07-01T01-00-00Z", "selfsame-2026-07-01T02-00-00Z"]);
     made(&daemon, &data, 3, &folder, &last).await;
+    let metrics = reqwest::get(daemon.operator("/metrics")).await.expect("an answer").text().await.expect("text");
+    for event in ["backup_begun", "backup_made"] {
+        let sample = format!("\nselfsame_audit_events_total{{event=\"{event}\",outcome=\"success\"}} 3\n");
+        assert!(metrics.contains(&sample), "{sample}: {metrics}");
+    }
     daemon.stop().await;
     assert!(
         workplace.run_ok(&["backup", "verify", "@backups/selfsame-2026-07-01T02-00-00Z"]).ends_with("\n0 problems\n")
@@ -110,7 +115,11 @@ async fn a_scheduled_backup_that_fails_is_shown_and_tried_again() {
     assert!(message.contains("the folder that it is to be made in does not exist; make that one first"), "{message}");
     assert_eq!((&failed[0]["state"], &failed[0]["begun_by"]), (&json!("failed"), &json!("schedule")));
     let metrics = reqwest::get(daemon.operator("/metrics")).await.expect("an answer").text().await.expect("text");
-    for sample in ["selfsame_backup_failed_total 1", "selfsame_backup_last_timestamp_seconds 0"] {
+    for sample in [
+        "selfsame_backup_failed_total 1",
+        "selfsame_backup_last_timestamp_seconds 0",
+        r#"selfsame_audit_events_total{event="backup_begun",outcome="refused"} 1"#,
+    ] {
         assert!(metrics.contains(&format!("\n{sample}\n")), "{sample}: {metrics}");
     }
     std::fs::create_dir(&folder).expect("a folder");

@@ -123,7 +123,7 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
             |backup| reseal(backup, |manifest| manifest.schema_version = 9),
             &[
                 "the store of the backup has schema version 9, this program reads version",
-                "use selfsame 0.1.0, which made it",
+                "and migrates from version 4 on; use selfsame 0.1.0, which made it",
             ],
         ),
         (
@@ -168,6 +168,29 @@ async fn every_damage_of_a_backup_is_a_problem_of_its_own() {
         std::fs::remove_dir_all(workplace.path("bad")).expect("removed");
     }
     workplace.expect_refused(&["backup", "verify", "@nowhere"], "manifest.json is missing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_prints_its_result_for_programs() {
+    let workplace = BackupWorkplace::new();
+    let daemon = workplace.start("data");
+    workplace.back_up("data", "backup");
+    daemon.kill();
+    let check = |expected: i32| {
+        let (status, text) = workplace.run(&["backup", "verify", "@backup", "--deep", "--json"]);
+        assert_eq!(status, expected, "{text}");
+        serde_json::from_str::<Value>(&text).expect("nothing but JSON")
+    };
+    let good = check(0);
+    assert_eq!(good["problems"], serde_json::json!([]));
+    let manifest = Manifest::read(&workplace.path("backup")).expect("a manifest");
+    let backup = &good["backup"];
+    assert_eq!((&backup["files"], &backup["size"]), (&manifest.files.len().into(), &manifest.total_size().into()));
+    assert_eq!(backup["made_at"], manifest.made_at);
+    std::fs::remove_file(workplace.path("backup/audit.key")).expect("removed");
+    assert_eq!(check(1)["problems"], serde_json::json!(["audit.key is missing"]));
+    std::fs::remove_file(workplace.path("backup/manifest.json")).expect("removed");
+    assert_eq!(check(1)["backup"], Value::Null);
 }
 
 /// `--deep` finds what the digests cannot: a store that was damaged before the backup was made.

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use super::{DiskTestClient, DiskTestDaemon, PAUSE, assert_sound, fsck, until};
-use crate::harness::folder;
+use crate::harness::{folder, run_for_status};
 use crate::test_accounts::creation;
 
 /// The operating system's message when a disk is full.
@@ -221,7 +221,8 @@ async fn a_daemon_that_is_killed_on_a_full_disk_loses_nothing() {
         Err(message) => assert!(message.contains(NO_SPACE), "{message}"),
     }
     let (is_sound, text) = fsck(&disk.data());
-    assert!(is_sound || text.contains(NO_SPACE), "{text}");
+    let has_no_room = [NO_SPACE, "bytes are free; make room, or name a folder"].iter().any(|part| text.contains(part));
+    assert!(is_sound || has_no_room, "{text}");
 
     disk.make_room();
     let daemon = DiskTestDaemon::start(&disk.data());
@@ -233,6 +234,30 @@ async fn a_daemon_that_is_killed_on_a_full_disk_loses_nothing() {
     daemon.assert_each_final_once(&accepted).await;
     daemon.stop();
     assert_sound(&disk.data());
+}
+
+/// A check asks for room before it writes anything, and can use another disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_without_room_says_how_much_it_needs() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let data = folder();
+    let daemon = DiskTestDaemon::start(data.path());
+    daemon.wait_until_final(&daemon.submit(0).await.expect("accepted")).await;
+    daemon.stop();
+    let data = data.path().display().to_string();
+    let scratch = disk.path.display().to_string();
+    let arguments = ["registry", "fsck", "--data", &data, "--scratch", &scratch];
+    let (status, text) = run_for_status(&arguments, &[]);
+    assert_eq!(status.code(), Some(0), "{text}");
+    disk.fill(1 << 20);
+    let before: Vec<_> = std::fs::read_dir(&disk.path).expect("a folder").collect();
+    let (status, text) = run_for_status(&arguments, &[]);
+    assert_eq!(status.code(), Some(75), "{text}");
+    let expected = format!(" bytes in {scratch}, where ");
+    let remedy = " bytes are free; make room, or name a folder on another disk with --scratch DIR\n";
+    assert!(text.contains(&expected) && text.ends_with(remedy), "{text}");
+    assert_eq!(std::fs::read_dir(&disk.path).expect("a folder").count(), before.len(), "nothing is left");
+    assert_sound(std::path::Path::new(&data));
 }
 
 /// Starts a daemon with a limit on the size of its files, so that a write fails with another error

@@ -1,0 +1,205 @@
+//! Checks the blocks, and makes what follows from them in a second store.
+//!
+//! Blocks are applied one after the other. Meanwhile the next ones are read, their hashes checked
+//! and their signers recovered, on all other threads.
+
+use std::iter;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use selfsame_protocol::ledger::{Block, Seal, apply_block, recover_signers};
+use selfsame_protocol::registry::RecoveredSigner;
+
+use super::report::Findings;
+use crate::applied_blocks::BlockWriter;
+use crate::database::{Changes, RecordSource};
+use crate::embedded_ledger::put_indexes;
+use crate::error::StoreError;
+use crate::progress::{Phase, Together, ensure_wanted};
+use crate::schema::family;
+use crate::store::Store;
+
+const APPLYING: Phase = Phase { name: "applying blocks", unit: "blocks" };
+
+/// A window of blocks that is prepared at a time ends with the block that brings it to so many
+/// operations. It bounds the memory.
+const WINDOW_OPERATIONS: usize = 4096;
+
+/// The most blocks in a window: blocks may be empty.
+const WINDOW_BLOCKS: usize = 256;
+
+/// Bytes of the place, the record and the expiry of a request in the second store, at most.
+const REQUEST_BYTES: u64 = 256;
+
+/// Room for RocksDB's files of a store without records, and for write buffers that are flushed.
+const FIXED_BYTES: u64 = 64 << 20;
+
+/// What the blocks are.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// Height of the last block.
+    pub blocks: u64,
+    /// Operations in the applied blocks.
+    pub operations: u64,
+    /// Whether the blocks are one history; otherwise the second store has only its beginning.
+    pub is_whole: bool,
+    pub findings: Findings,
+}
+
+/// Bytes that the second store may need: as many as the families that it makes again take, twice,
+/// because RocksDB writes a file anew before it removes the old ones. A damaged store may lack some
+/// of those families, so the blocks, which they are made from, count too.
+pub(super) fn room_needed(store: &Store) -> Result<u64, StoreError> {
+    let property = |family, name| store.database().property(family, name);
+    let bytes = |family| property(family, "rocksdb.total-sst-files-size");
+    let derived = family::REBUILT.into_iter().map(bytes).sum::<Result<u64, StoreError>>()?;
+    let blocks = bytes(family::BLOCKS.name)?;
+    let requests = property(family::PLACES.name, "rocksdb.estimate-num-keys")?;
+    Ok(2 * (derived.max(blocks) + requests * REQUEST_BYTES) + FIXED_BYTES)
+}
+
+/// A block with everything that needs no other block.
+struct Prepared {
+    height: u64,
+    seal: Seal,
+    /// Whether it follows the block before it.
+    follows: bool,
+    belongs: bool,
+    signers: Vec<RecoveredSigner>,
+    block: Block,
+}
+
+/// Checks that each block follows the one before it, and makes in `rebuilt` the indexes of all
+/// blocks and what follows from those up to `applied`.
+pub(super) fn rebuild(
+    store: &Store,
+    rebuilt: &Store,
+    applied: u64,
+    together: &Together<'_>,
+) -> Result<History, StoreError> {
+    let last = store.database().last(&family::BLOCKS);
+    let last = match last {
+        // A finding of its own; the total is only shown.
+        Err(StoreError::Damaged { .. }) => None,
+        last => last?,
+    };
+    let last = last.map_or(0, |(height, _)| height);
+    let mut records = store.database().records(&family::BLOCKS)?;
+    let mut maker = Maker { rebuilt, writer: BlockWriter::new(rebuilt.clone()), applied, history: History::default() };
+    let mut window = prepare(store, applied, read_window(&mut records)?, Seal::default());
+    while let Some(Prepared { seal, .. }) = window.last() {
+        let seal = *seal;
+        let (is_whole, next) = together.join(
+            || maker.add(window, together, last),
+            || Ok(prepare(store, applied, read_window(&mut records)?, seal)),
+        )?;
+        if !is_whole {
+            return Ok(maker.history);
+        }
+        window = next;
+    }
+    let Maker { mut history, .. } = maker;
+    if history.blocks < applied {
+        history.findings.add(format!("block {applied} was applied, but the ledger ends at block {}", history.blocks));
+    }
+    Ok(History { is_whole: true, ..history })
+}
+
+/// Reads the next blocks; none at the end. One that does not decode is a finding of its own, and
+/// is left out: the next one then does not follow.
+fn read_window(
+    records: &mut impl Iterator<Item = Result<(u64, Block), StoreError>>,
+) -> Result<Vec<(u64, Block)>, StoreError> {
+    let (mut window, mut operations) = (Vec::new(), 0);
+    while operations < WINDOW_OPERATIONS && window.len() < WINDOW_BLOCKS {
+        match records.next() {
+            None => break,
+            Some(Err(StoreError::Damaged { .. })) => {}
+            Some(record) => {
+                let (height, block) = record?;
+                operations += block.entries.len();
+                window.push((height, block));
+            }
+        }
+    }
+    Ok(window)
+}
+
+/// Does what each block needs by itself, on several threads. `before` is the seal of the block
+/// before the window.
+fn prepare(store: &Store, applied: u64, window: Vec<(u64, Block)>, before: Seal) -> Vec<Prepared> {
+    let seals: Vec<Seal> = iter::once(before).chain(window.iter().map(|(_, block)| Seal::of(&block.header))).collect();
+    let blocks: Vec<_> = window.into_iter().zip(seals.windows(2)).collect();
+    let prepare = |((height, block), seals): ((u64, Block), &[Seal])| {
+        let (before, seal) = (seals[0], seals[1]);
+        let follows = height == before.height + 1 && block.follows(&before);
+        let is_applied = follows && height <= applied;
+        let signers = if is_applied { recover_signers(&block.entries, &store.domain()) } else { Vec::new() };
+        Prepared { height, seal, follows, belongs: block.belongs_to(&store.domain()), signers, block }
+    };
+    blocks.into_par_iter().map(prepare).collect()
+}
+
+/// Makes the second store.
+struct Maker<'a> {
+    rebuilt: &'a Store,
+    writer: BlockWriter,
+    /// Height of the last block that is applied.
+    applied: u64,
+    history: History,
+}
+
+impl Maker<'_> {
+    /// Adds blocks; `last` is the height of the last one of all. Returns whether all of them
+    /// follow.
+    fn add(&mut self, window: Vec<Prepared>, together: &Together<'_>, last: u64) -> Result<bool, StoreError> {
+        use crate::progress::Progress;
+
+        for prepared in window {
+            ensure_wanted(together)?;
+            if !prepared.follows {
+                self.history.findings.add(format!(
+                    "block {} does not follow block {}, or its header does not fit its operations; what follows from \
+                     the blocks is not compared",
+                    prepared.height, self.history.blocks
+                ));
+                return Ok(false);
+            }
+            let height = prepared.height;
+            self.add_one(prepared)?;
+            together.report(APPLYING, height, last);
+        }
+        Ok(true)
+    }
+
+    fn add_one(&mut self, prepared: Prepared) -> Result<(), StoreError> {
+        let Prepared { height, seal, belongs, signers, block, .. } = prepared;
+        if !belongs {
+            self.history.findings.add(format!("block {height} belongs to another registry"));
+        }
+        self.history.blocks = height;
+        self.index(&block, &seal)?;
+        if height > self.applied {
+            return Ok(());
+        }
+        self.history.operations += u64::from(block.header.count);
+        let snapshot = self.rebuilt.snapshot()?;
+        let effects = apply_block(&block, &signers, &snapshot, snapshot.tip())?;
+        self.writer.commit(&block, &effects)
+    }
+
+    /// Writes the indexes of a block, none of whose requests may be in an earlier one.
+    fn index(&mut self, block: &Block, seal: &Seal) -> Result<(), StoreError> {
+        for entry in &block.entries {
+            let request_id = entry.request_id;
+            if let Some(place) = self.rebuilt.database().get(&family::PLACES, &request_id)? {
+                self.history.findings.add(format!(
+                    "request {request_id} is in block {} and again in block {}",
+                    place.height, seal.height
+                ));
+            }
+        }
+        let mut changes = Changes::default();
+        put_indexes(&mut changes, block, seal);
+        self.rebuilt.database().write(changes, false)
+    }
+}

@@ -1,0 +1,272 @@
+//! Migrations of a store with a real RocksDB, stopped after each of their writes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use alloy_primitives::{Address, B256};
+use selfsame_protocol::encoding::encode;
+use tempfile::TempDir;
+
+use super::*;
+use crate::database::RecordSource;
+use crate::facts::{MIGRATION_KEY, write_schema_version};
+use crate::schema::chain::SourceId;
+use crate::tests::{DOMAIN, admit, commit, folder, seal};
+use crate::{EmbeddedLedger, NoProgress, OpenOptions, Store, rebuild};
+
+const CACHE: usize = 1 << 20;
+
+/// Contracts whose code the old store has.
+const CONTRACTS: u8 = 5;
+
+fn store_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("store")
+}
+
+/// A contract's code as schema 4 has it, and as schema 5 has it.
+fn code(number: u8) -> (Vec<u8>, Vec<u8>) {
+    let address = encode(&Address::repeat_byte(number));
+    let proof_verifier = encode(&number.is_multiple_of(2).then_some(Address::repeat_byte(100 + number)));
+    let old = [&[1][..], &address, &proof_verifier].concat();
+    let new = [&[1, 1][..], &address, &proof_verifier].concat();
+    (old, new)
+}
+
+/// A folder with a store of schema 4: a block, a queued request, and the code of contracts.
+fn old_store() -> TempDir {
+    let folder = folder();
+    let store = Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
+    admit(&store, 1, 1);
+    let block = seal(&store, &ledger, 1000);
+    commit(&store, &block).expect("the block is committed");
+    admit(&store, 2, 2);
+    let mut changes = Changes::default();
+    for number in 1..=CONTRACTS {
+        let key = encode(&SourceId { hash: B256::repeat_byte(number) });
+        changes.put_raw(family::CONTRACT_CODE.name, key, code(number).0);
+    }
+    store.database().write(changes, true).expect("written");
+    write_schema_version(store.database(), 4);
+    folder
+}
+
+type AllRecords = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
+
+/// Every record of a store of any schema.
+fn records(path: &Path) -> AllRecords {
+    let database = Database::open_read_only(path, CACHE).expect("the database opens");
+    let mut all = BTreeMap::new();
+    for family in family::ALL {
+        for record in database.raw_records(family).expect("a family") {
+            let (key, value) = record.expect("the read succeeds");
+            all.insert((family, key.to_vec()), value.to_vec());
+        }
+    }
+    all
+}
+
+/// The records of a migrated store, from those of the old one.
+fn migrated(old: &AllRecords) -> AllRecords {
+    let mut new = old.clone();
+    new.insert((family::META, b"schema_version".to_vec()), encode(&SCHEMA_VERSION));
+    for number in 1..=CONTRACTS {
+        let key = encode(&SourceId { hash: B256::repeat_byte(number) });
+        new.insert((family::CONTRACT_CODE.name, key), code(number).1);
+    }
+    new
+}
+
+fn names(folder: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).expect("a folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Stops the work when it has asked so many times.
+struct StopAt(AtomicU64);
+
+impl StopAt {
+    fn question(number: u64) -> Self {
+        Self(AtomicU64::new(number))
+    }
+}
+
+impl Progress for StopAt {
+    fn report(&self, _: Phase, _: u64, _: u64) {}
+
+    fn is_stopped(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::Relaxed) == 0
+    }
+}
+
+/// Migrates as a start does, with so many records in a write.
+fn migrate(folder: &TempDir, batch: usize, progress: &dyn Progress) -> Result<(), StoreError> {
+    let path = store_in(folder);
+    let database = Database::open(&path, CACHE, false, None)?;
+    Migration { database: &database, path: &path, batch }.run(Keep::Beside, progress)
+}
+
+#[test]
+fn a_start_migrates_an_old_store_and_keeps_it_as_it_was() {
+    let folder = old_store();
+    let old = records(&store_in(&folder));
+    let store = Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens");
+    assert_eq!(store.last_sequence().expect("the read succeeds"), 2);
+    drop(store);
+    assert_eq!(names(&folder), ["store", "store.schema-4"]);
+    assert_eq!(records(&store_in(&folder)), migrated(&old));
+    assert_eq!(records(&folder.path().join("store.schema-4")), old);
+    // The next start has nothing to do.
+    drop(Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).expect("the store opens"));
+    assert_eq!(names(&folder), ["store", "store.schema-4"]);
+}
+
+/// The process can end after each write: everything behind it is left to the next start.
+#[test]
+fn a_migration_that_ends_after_any_write_is_continued_to_the_same_result() {
+    let (mut stops, mut refusals) = (0, 0);
+    for question in 0.. {
+        let folder = old_store();
+        let path = store_in(&folder);
+        let old = records(&path);
+        match migrate(&folder, 1, &StopAt::question(question)) {
+            Ok(()) => break,
+            Err(StoreError::Stopped) => stops += 1,
+            Err(error) => panic!("{error}"),
+        }
+        // Meanwhile nothing else uses the store.
+        let error = Store::open_existing(&path, CACHE).err().expect("the store is refused");
+        assert!(matches!(error, StoreError::NeedsMigration { found: 4, known: SCHEMA_VERSION }), "{error}");
+        let database = Database::open_read_only(&path, CACHE).expect("the database opens");
+        let version = facts::stored_schema_version(&database).expect("the read succeeds");
+        let is_marked = Mark::read(&database).expect("the read succeeds").is_some();
+        assert_eq!(version, (!is_marked).then_some(4), "a program of schema 4 refuses what was begun with");
+        refusals += u64::from(is_marked);
+        drop(database);
+        drop(Store::open(&path, &OpenOptions::new(DOMAIN)).expect("the next start continues"));
+        assert_eq!(records(&path), migrated(&old), "stopped at question {question}");
+        assert_eq!(names(&folder), ["store", "store.schema-4"], "stopped at question {question}");
+        assert_eq!(records(&folder.path().join("store.schema-4")), old);
+    }
+    // Before the mark, before each of the records, and before the end of the family.
+    assert_eq!((stops, refusals), (u64::from(CONTRACTS) + 2, u64::from(CONTRACTS) + 1));
+}
+
+#[test]
+fn the_copy_of_an_earlier_migration_stays() {
+    let folder = old_store();
+    std::fs::create_dir(folder.path().join("store.schema-4")).expect("a folder");
+    std::fs::write(folder.path().join("store.schema-4/CURRENT"), "earlier").expect("written");
+    // What a migration left that ended while it copied.
+    std::fs::create_dir(folder.path().join("store.schema-4-2.unfinished")).expect("a folder");
+    let old = records(&store_in(&folder));
+    migrate(&folder, BATCH, &NoProgress).expect("migrated");
+    assert_eq!(names(&folder), ["store", "store.schema-4", "store.schema-4-2"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("store.schema-4/CURRENT")).expect("read"), "earlier");
+    assert_eq!(records(&folder.path().join("store.schema-4-2")), old);
+}
+
+#[test]
+fn the_copy_of_a_backup_is_migrated_in_place() {
+    let folder = old_store();
+    let old = records(&store_in(&folder));
+    for _ in 0..2 {
+        Store::migrate_copy(&store_in(&folder), CACHE, &NoProgress).expect("migrated");
+        assert_eq!(records(&store_in(&folder)), migrated(&old));
+        assert_eq!(names(&folder), ["store"]);
+    }
+}
+
+#[test]
+fn stores_that_cannot_be_migrated_are_refused_by_their_schema_and_left_alone() {
+    for schema in [OLDEST_MIGRATABLE - 1, SCHEMA_VERSION + 1] {
+        let folder = old_store();
+        let path = store_in(&folder);
+        write_schema_version(&Database::open(&path, CACHE, false, None).expect("it opens"), schema);
+        let old = records(&path);
+        for refused in [
+            Store::open(&path, &OpenOptions::new(DOMAIN)).err(),
+            Store::open_existing(&path, CACHE).err(),
+            Store::look(&path, CACHE).err(),
+            Store::migrate_copy(&path, CACHE, &NoProgress).err(),
+        ] {
+            let text = refused.expect("the store is refused").to_string();
+            let expected = format!(
+                "the store has schema version {schema}, this program reads version {SCHEMA_VERSION} and migrates from \
+                 version {OLDEST_MIGRATABLE} on; use the program that wrote it"
+            );
+            assert_eq!(text, expected);
+        }
+        assert_eq!((names(&folder), records(&path)), (vec!["store".to_owned()], old));
+    }
+}
+
+#[test]
+fn a_migration_that_a_newer_program_began_is_left_to_it() {
+    let folder = old_store();
+    assert!(migrate(&folder, 1, &StopAt::question(1)).is_err());
+    let database = Database::open(&store_in(&folder), CACHE, false, None).expect("it opens");
+    let mark = Mark::read(&database).expect("the read succeeds").expect("a mark");
+    let mut changes = Changes::default();
+    Mark { to: SCHEMA_VERSION + 1, ..mark }.put(&mut changes);
+    database.write(changes, true).expect("written");
+    drop(database);
+    let error = Store::open(&store_in(&folder), &OpenOptions::new(DOMAIN)).err().expect("the store is refused");
+    assert!(matches!(error, StoreError::SchemaVersion { found, .. } if found == SCHEMA_VERSION + 1), "{error}");
+}
+
+#[test]
+fn nothing_but_a_start_migrates_and_only_for_the_right_registry() {
+    let folder = old_store();
+    let path = store_in(&folder);
+    let old = records(&path);
+    let other = selfsame_protocol::eip712::RegistryDomain { chain_id: 1, ..DOMAIN };
+    let error = Store::open(&path, &OpenOptions::new(other)).err().expect("the store is refused");
+    assert!(matches!(error, StoreError::OtherRegistry { .. }), "{error}");
+    for refused in [
+        Store::open_existing(&path, CACHE).err(),
+        Store::open_read_only(&path, CACHE).err(),
+        rebuild(&path, CACHE, &NoProgress).err(),
+    ] {
+        let text = refused.expect("the store is refused").to_string();
+        assert!(text.ends_with("; start the daemon once, which migrates the store"), "{text}");
+    }
+    let (store, standing) = Store::look(&path, CACHE).expect("it can be looked at");
+    assert_eq!(standing, SchemaStanding::Migratable { from: 4 });
+    let summary = store.summary().expect("the read succeeds");
+    assert_eq!((summary.schema_version, summary.head.height), (4, 1));
+    drop(store);
+    assert_eq!((names(&folder), records(&path)), (vec!["store".to_owned()], old));
+}
+
+#[test]
+fn a_record_that_is_none_of_its_schema_stops_the_migration() {
+    let folder = old_store();
+    let path = store_in(&folder);
+    let database = Database::open(&path, CACHE, false, None).expect("it opens");
+    let mut changes = Changes::default();
+    let key = encode(&SourceId { hash: B256::repeat_byte(3) });
+    changes.put_raw(family::CONTRACT_CODE.name, key, vec![9]);
+    database.write(changes, true).expect("written");
+    drop(database);
+    for _ in 0..2 {
+        let text = Store::open(&path, &OpenOptions::new(DOMAIN)).err().expect("the store is refused").to_string();
+        assert!(text.starts_with("a record of contract_code is damaged ("), "{text}");
+    }
+}
+
+/// [`Store::look`] reads these in a store of any of the schemas.
+#[test]
+fn no_migration_changes_what_is_looked_at_in_old_stores() {
+    let looked_at = [family::META, family::BLOCKS.name, family::BLOCK_HASHES.name, family::APPLIED.name];
+    for change in MIGRATIONS.into_iter().flatten() {
+        assert!(!looked_at.contains(&change.family) && change.family != family::ACCOUNTS.name, "{}", change.family);
+    }
+    let folder = old_store();
+    migrate(&folder, BATCH, &NoProgress).expect("migrated");
+    let database = Database::open_read_only(&store_in(&folder), CACHE).expect("it opens");
+    assert!(database.read(family::META, MIGRATION_KEY).expect("the read succeeds").is_none());
+}
