@@ -2,12 +2,13 @@
 //! it does not.
 
 use std::fmt::{self, Display};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256, hex};
+use ipnet::{IpNet, Ipv4Net};
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
 use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::{Root, is_below_field};
@@ -175,29 +176,14 @@ impl<'de> Deserialize<'de> for InactiveStatus {
 
 /// A range of IP addresses in CIDR notation; a plain address is a range of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
     /// Whether the address lies in the range. An IPv4-mapped IPv6 address counts as the IPv4
     /// address that it carries, so `::/0` holds no IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4()
-            && first_bits(address, self.prefix) == first_bits(self.address, self.prefix)
+        self.0.contains(&address.to_canonical())
     }
-}
-
-/// The first `count` bits of an address as the upper bits of a number, in both families; all other
-/// bits are 0.
-fn first_bits(address: IpAddr, count: u8) -> u128 {
-    let bits = match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    bits & u128::MAX.checked_shl(128 - u32::from(count)).unwrap_or(0)
 }
 
 impl FromStr for Network {
@@ -205,38 +191,28 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not an IP address or a network, such as 10.0.0.0/8 or fd00::/8");
-        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let given: IpAddr = address.parse().map_err(|_| wrong())?;
-        let width = if given.is_ipv4() { 32 } else { 128 };
-        let prefix: u8 = match prefix {
-            None => width,
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-                digits.parse().ok().filter(|prefix| *prefix <= width).ok_or_else(wrong)?
-            }
-            Some(_) => return Err(wrong()),
+        let given = match text.parse::<IpAddr>() {
+            Ok(address) => IpNet::from(address),
+            Err(_) => text.parse().map_err(|_| wrong())?,
         };
-        let address = given.to_canonical();
-        let mapped = given.is_ipv6() && address.is_ipv4();
-        let prefix = if mapped { prefix.checked_sub(96).ok_or_else(wrong)? } else { prefix };
-        let network = Self { address: with_bits(address, first_bits(address, prefix)), prefix };
-        if network.address != address {
-            return Err(format!("{text:?} has bits behind its prefix; the network is {network}"));
+        let network = match given.addr().to_canonical() {
+            // An IPv4-mapped range, whose first 96 bits are those of the mapping.
+            IpAddr::V4(address) if given.addr().is_ipv6() => {
+                let prefix = given.prefix_len().checked_sub(96).ok_or_else(wrong)?;
+                Ipv4Net::new(address, prefix).map_err(|_| wrong())?.into()
+            }
+            _ => given,
+        };
+        if network.trunc() != network {
+            return Err(format!("{text:?} has bits behind its prefix; the network is {}", network.trunc()));
         }
-        Ok(network)
-    }
-}
-
-/// An address of the same family with other bits; the inverse of [`first_bits`].
-fn with_bits(family: IpAddr, bits: u128) -> IpAddr {
-    match family {
-        IpAddr::V4(_) => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
-        IpAddr::V6(_) => Ipv6Addr::from_bits(bits).into(),
+        Ok(Self(network))
     }
 }
 
 impl Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
+        self.0.fmt(f)
     }
 }
 

@@ -44,6 +44,14 @@ fn networks_contain_their_addresses() {
         " 10.0.0.1",
     ];
     for text in wrong {
-        assert!(text.parse::<Network>().is_err(), "{text:?}");
+        let error = text.parse::<Network>().unwrap_err();
+        let has_bits = (text == "10.0.0.1/8").then_some("has bits behind its prefix; the network is 10.0.0.0/8");
+        let expected = has_bits.unwrap_or("is not an IP address or a network, such as 10.0.0.0/8 or fd00::/8");
+        assert_eq!(error, format!("{text:?} {expected}"));
+    }
+    let mapped = "::ffff:10.0.0.1/104".parse::<Network>().unwrap_err();
+    assert_eq!(mapped, "\"::ffff:10.0.0.1/104\" has bits behind its prefix; the network is 10.0.0.0/8");
+    for (text, shown) in [("192.0.2.1", "192.0.2.1/32"), ("::ffff:10.0.0.0/104", "10.0.0.0/8"), ("::1", "::1/128")] {
+        assert_eq!(text.parse::<Network>().unwrap().to_string(), shown);
     }
 }
