@@ -2,7 +2,8 @@
 //!
 //! Buckets that refill (GCRA, which the crate `governor` implements) keep one number for each key,
 //! but admit up to twice the limit in a window, and the configuration promises at most the limit in
-//! any window. So the times of the events are kept here, in bounded memory for each key.
+//! any window. So the times of the events are kept here, in bounded memory for each key
+//! (`docs/adr/0012-own-sliding-windows.md`).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
