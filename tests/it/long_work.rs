@@ -4,9 +4,12 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::harness::{DaemonProcess, folder, program, run};
+#[cfg(feature = "fault-injection")]
+use crate::harness::run;
+use crate::harness::{DaemonProcess, folder, program};
 
 /// The folders of checks in a data folder.
+#[cfg(feature = "fault-injection")]
 fn scratch_folders(data: &Path) -> usize {
     let entries = std::fs::read_dir(data).expect("a folder");
     let is_scratch = |entry: std::io::Result<std::fs::DirEntry>| {
