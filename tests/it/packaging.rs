@@ -77,8 +77,8 @@ fn every_file_of_the_package_exists_or_is_made_for_it() {
     }
 }
 
-/// The daemon is started by its operator, and an upgrade restarts it without its socket: connections
-/// wait in the socket, and it fails when it is started after the daemon.
+/// The daemon is started by its operator. An upgrade restarts it without its socket: connections
+/// wait there, and a socket fails when it is started after the daemon.
 #[test]
 fn the_package_starts_nothing_and_restarts_the_service_alone() {
     let metadata = metadata();
