@@ -37,8 +37,8 @@ pub(super) struct Answered<'a> {
 }
 
 impl AccessLog {
-    /// Writes the line of a request, inside its span, which has its id, its interface and its route.
-    /// The line contains no path, query, body or credential.
+    /// Writes the line of a request, inside its span, which has its id, its interface and its
+    /// route. The line contains no path, query, body or credential.
     pub(super) fn write(self, answered: &Answered<'_>) {
         let Answered { method, version, status, bytes, elapsed, source } = *answered;
         let (status_code, micros) = (status.as_u16(), elapsed.as_micros() as u64);

@@ -208,8 +208,8 @@ impl Exchange {
         self.is_unnamed
     }
 
-    /// The place of the request in a trace, as a trusted proxy, or a process behind the unix socket,
-    /// names it. Others could make this daemon record what they choose.
+    /// The place of the request in a trace, as a trusted proxy, or a process behind the unix
+    /// socket, names it. Others could make this daemon record what they choose.
     pub fn traceparent(&self, headers: &HeaderMap) -> Option<TraceParent> {
         let is_trusted =
             self.client.peer == Source::UnixSocket || self.client.conditions.is_trusted_proxy(self.client.peer);

@@ -100,8 +100,8 @@ impl Metrics {
         self.open_connections.get_or_create_owned(&ListenerLabel { listener: listener.to_owned() })
     }
 
-    /// The seconds that requests to routes took which clients of the public call and which answer at
-    /// once.
+    /// The seconds that requests took to routes which clients of the public call and which answer
+    /// at once.
     pub fn public_latency(&self) -> HistogramSnapshot {
         self.public_latency.snapshot()
     }

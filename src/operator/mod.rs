@@ -4,7 +4,7 @@
 //! | file | endpoint |
 //! |---|---|
 //! | `ready.rs` | `GET /ready` |
-//! | `metrics/` | `GET /metrics` |
+//! | `metrics.rs` | `GET /metrics` |
 //! | `actors.rs` | `GET /actors` |
 //! | `status.rs` | `GET /status` |
 //! | `history.rs` | `GET /history` |
@@ -26,9 +26,12 @@ mod blocks;
 mod error;
 mod history;
 mod keys;
+mod metric_groups;
 mod metrics;
+mod newest_blocks;
 mod page;
 mod ready;
+mod recorder;
 mod reload;
 mod reload_status;
 mod roots;
@@ -40,10 +43,10 @@ use std::sync::Arc;
 
 use access::{with_token, without_token};
 use error::OperatorError;
-pub use history::{History, HistorySources};
 use hyper::Method;
-pub use metrics::FollowedNode;
+pub use metric_groups::FollowedNode;
 pub use ready::public_ready;
+pub use recorder::{History, HistorySources};
 pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};

@@ -14,10 +14,10 @@ use selfsame_protocol::operator::{Restored, Simulation};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::blocks::NewestBlocks;
 use super::error::OperatorError;
-use super::history::History;
-use super::metrics::{self, FollowedNode, SourceLimitMetrics};
+use super::metric_groups::{self, FollowedNode, SourceLimitMetrics};
+use super::newest_blocks::NewestBlocks;
+use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
@@ -102,8 +102,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`. The caller
-    /// runs `history`.
+    /// `metrics` holds what the HTTP front-end counts, in the counters of `http_metrics`. The
+    /// caller runs `history`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
         let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, .. } = setup;
@@ -111,7 +111,7 @@ impl Operator {
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
         let source_limit_metrics = SourceLimitMetrics::register(http_metrics);
-        let sources = metrics::Sources {
+        let sources = metric_groups::Sources {
             service: Arc::clone(&service),
             clock: Arc::clone(&clock),
             backups: Arc::clone(&backups),
@@ -119,7 +119,7 @@ impl Operator {
             data,
             build,
         };
-        metrics::register(&mut metrics, sources);
+        metric_groups::register(&mut metrics, sources);
         let token_hash = Sha256::digest(token).into();
         Self {
             started: Instant::now(),

@@ -1,7 +1,7 @@
 //! Sends traces of requests to a collector, by OTLP over HTTP (`[traces]`, feature `otlp`).
 //!
-//! A trace has the spans of the log: the client's request, and the operation that it leads to, until
-//! the operation is final. Events of the level debug are in it, too, whatever the log shows.
+//! A trace has the spans of the log: the client's request, and the operation that it leads to,
+//! until the operation is final. Events of the level debug are in it, too, whatever the log shows.
 
 mod collector;
 

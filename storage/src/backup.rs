@@ -53,8 +53,8 @@ impl Store {
     }
 
     /// Marks the copy in `folder`, which [`Store::checkpoint`] has made, as that of a backup: a
-    /// service does not start on it before it is restored. Returns what the copy holds. Durable when it
-    /// returns; changes no file that the copy shares with the store.
+    /// service does not start on it before it is restored. Returns what the copy holds. Durable
+    /// when it returns; changes no file that the copy shares with the store.
     pub fn mark_as_copy(folder: &Path, block_cache: usize, made_at: UnixSeconds) -> Result<StoreSummary, StoreError> {
         let copy = Self::from_existing(Database::open_without_compaction(folder, block_cache)?)?;
         let summary = copy.summary()?;

@@ -64,8 +64,8 @@ impl OpenOperations {
         self.lock().insert(request_id, OpenOperation { span, since: Instant::now() });
     }
 
-    /// Follows the requests that are open at a start of the request tracker, and no others: of those
-    /// that an earlier tracker admitted, some were not written.
+    /// Follows the requests that are open at a start of the request tracker, and no others: of
+    /// those that an earlier tracker admitted, some were not written.
     pub fn begin_again(&self, open: impl IntoIterator<Item = RequestId>) {
         let mut before = std::mem::take(&mut *self.lock());
         for request_id in open {

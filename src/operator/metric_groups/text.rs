@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 /// The same samples in the text format.
-pub(super) fn prometheus(open_metrics: &str) -> String {
+pub fn prometheus(open_metrics: &str) -> String {
     let type_of = |line: &'_ str| -> Option<(String, bool)> {
         let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
         Some((name.to_owned(), kind == "counter"))

@@ -1,7 +1,7 @@
-//! `GET /metrics`: the numbers, for Prometheus.
+//! The metrics by group, a file for each.
 //!
 //! What the front-end counts is in its own counters ([`crate::http::Metrics`]). All other numbers
-//! are read from their owners when they are asked for, a file here for each group.
+//! are read from their owners when they are asked for.
 
 mod backups;
 mod chains;
@@ -19,21 +19,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use chains::FollowedNode;
-use hyper::StatusCode;
-use hyper::header::ACCEPT;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use selfsame_actors::{Clock, Service};
 pub use source_limits::SourceLimitMetrics;
+pub(super) use text::prometheus;
 
-use super::error::OperatorError;
-use super::state::Operator;
 use crate::backup::jobs::Backups;
 use crate::build::Build;
-use crate::http::{Request, Response, content};
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Where the numbers are read.
 pub(super) struct Sources {
@@ -63,22 +55,4 @@ pub(super) fn register(metrics: &mut Registry, sources: Sources) {
     samples::register(metrics, move |samples| chains::write(&chain.status(clock.unix_seconds()), samples));
     samples::register(metrics, move |samples| chains::write_nodes(&nodes, samples));
     samples::register(metrics, move |samples| backups::write(&backups.statistics(), samples));
-}
-
-/// All metrics: in the OpenMetrics format for clients that ask for it, as Prometheus does, and
-/// otherwise in Prometheus's text format.
-pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
-    operator.source_limit_metrics.set(&operator.service);
-    operator.ready.set(i64::from(super::ready::reasons(&operator, &request).is_empty()));
-    let mut open_metrics = String::new();
-    encode(&mut open_metrics, &operator.metrics)?;
-    let accept = request.headers().get_all(ACCEPT).iter();
-    let accepts = |value: &hyper::header::HeaderValue| {
-        value.to_str().is_ok_and(|types| types.contains("application/openmetrics-text"))
-    };
-    let mut accept = accept.filter(|value| accepts(value));
-    Ok(match accept.next() {
-        Some(_) => content(StatusCode::OK, OPEN_METRICS, open_metrics),
-        None => content(StatusCode::OK, PLAIN_TEXT, text::prometheus(&open_metrics)),
-    })
 }

@@ -1,0 +1,33 @@
+//! `GET /metrics`: the numbers, for Prometheus.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, HeaderValue};
+use prometheus_client::encoding::text::encode;
+
+use super::error::OperatorError;
+use super::metric_groups::prometheus;
+use super::ready::reasons;
+use super::state::Operator;
+use crate::http::{Request, Response, content};
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics: in the OpenMetrics format for clients that ask for it, as Prometheus does, and
+/// otherwise in Prometheus's text format.
+pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
+    operator.source_limit_metrics.set(&operator.service);
+    operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));
+    let mut open_metrics = String::new();
+    encode(&mut open_metrics, &operator.metrics)?;
+    let accept = request.headers().get_all(ACCEPT).iter();
+    let accepts =
+        |value: &HeaderValue| value.to_str().is_ok_and(|types| types.contains("application/openmetrics-text"));
+    let mut accept = accept.filter(|value| accepts(value));
+    Ok(match accept.next() {
+        Some(_) => content(StatusCode::OK, OPEN_METRICS, open_metrics),
+        None => content(StatusCode::OK, PLAIN_TEXT, prometheus(&open_metrics)),
+    })
+}
