@@ -43,7 +43,7 @@ async fn send_64_and_read_nothing(server: &HttpTestServer, source: &str) -> RawC
 async fn refused_requests_whose_answers_stay_unread_take_no_room_from_other_sources() {
     let server = HttpTestServer::start_limited(limits()).await;
     let holding = send_64_and_read_nothing(&server, "192.0.2.1").await;
-    let refused = r#"http_requests_total{interface="gateway",route="/hello",status="5xx"} 56"#;
+    let refused = r#"http_requests_total{interface="gateway",route="/hello",status="503"} 56"#;
     within_deadline(async {
         while !server.metrics().contains(refused) {
             tokio::task::yield_now().await;
