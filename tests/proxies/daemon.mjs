@@ -1,8 +1,8 @@
-// The program that the variable DAEMON names, with config/production.toml, and its wallet, which
-// calls it through a proxy.
+// The program that the variable DAEMON names, with config/production.toml and its [urls], which are
+// comments there, and its wallet, which calls it through a proxy.
 
 import { execFile, spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -26,8 +26,11 @@ export async function startDaemon(folder, root, variables = {}) {
   const data = join(folder, "data");
   const backups = join(folder, "backups");
   mkdirSync(backups, { recursive: true });
+  const sample = readFileSync(join(root, "config/production.toml"), "utf8");
+  const config = join(folder, "selfsame.toml");
+  writeFileSync(config, sample.replace(/^# (\[urls\]|\w+_url = )/gm, "$1"));
   const listen = Object.entries(PORTS).map(([name, port]) => [`SELFSAME_LISTEN__${name}`, `${address}:${port}`]);
-  const child = spawn(program, ["serve", "--dev", "--config", join(root, "config/production.toml"), "--data", data], {
+  const child = spawn(program, ["serve", "--dev", "--config", config, "--data", data], {
     env: {
       ...process.env,
       ...Object.fromEntries(listen),
