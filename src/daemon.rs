@@ -13,26 +13,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use hyper::header::HeaderValue;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use selfsame_actors::{
-    AdmissionLimits, BatchLimits, ChainHandle, ClientSecret, Clock, Random, RegistryHandle, Service, ServiceError,
-    Settings, SignInHandle, VerificationHandle,
+    BatchLimits, Clock, Random, RegistryHandle, Service, ServiceError, Settings, SignInHandle, VerificationHandle,
 };
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::operator::{Restored, Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
-use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use utoipa::OpenApi;
 
 use crate::backup::jobs::Backups;
 use crate::backup::make::{Original, time_text};
@@ -40,24 +34,19 @@ use crate::backup::schedule::Schedule;
 use crate::backup::{BackupError, check_data_folder};
 use crate::build::Build;
 use crate::chains::FollowedChain;
-use crate::config::sections::Registry;
-use crate::config::{Config, CreateAccount, Network, Origin, PublicUrls, RateLimit, StagingKey};
+use crate::config::{Config, StagingKey};
 use crate::durable_fs::make_folder;
-use crate::gateway::Gateway;
-use crate::gateway::creation::CreationPolicy;
 use crate::http::{
-    AllowedOrigins, AuditTrail, BoundUnixSocket, Certificate, Cors, Limits, Listener, Metrics, RouteError, Routes,
-    Server, Shutdown, ShutdownTrigger, Site, TlsError, UnixSocketError, shutdown,
+    AuditTrail, BoundUnixSocket, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::{History, HistorySources, Operator, ReloadRequest, ReloadStatus};
+use crate::operator::ReloadRequest;
 use crate::prepared::{Prepared, Problems};
 use crate::progress::LoggedProgress;
+use crate::reloading::{Reloading, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
-use crate::{chains, gateway, indexer, openapi, operator, sign_in, verification};
-
-/// What the names of all metrics begin with.
-const METRICS_PREFIX: &str = "selfsame";
+use crate::servers::{Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
+use crate::{operator, sign_in, verification};
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;
@@ -148,98 +137,6 @@ impl Drain {
     async fn wait(self) {
         self.flag.store(true, Ordering::Relaxed);
         tokio::time::sleep(self.delay).await;
-    }
-}
-
-/// The settings that can change while the daemon runs.
-#[derive(Clone)]
-pub struct Reloading {
-    registry: RegistryHandle,
-    verification: VerificationHandle,
-    sign_in: SignInHandle,
-    chain: ChainHandle,
-    simulation: Arc<ArcSwapOption<Simulation>>,
-    limits: Arc<ArcSwap<Limits>>,
-    trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
-    origins: AllowedOrigins,
-    certificate: Option<Arc<Certificate>>,
-    status: ReloadStatus,
-}
-
-impl Reloading {
-    fn new(
-        config: &Config,
-        service: &Service,
-        simulator_seed: Option<String>,
-        certificate: Option<Arc<Certificate>>,
-        now: UnixSeconds,
-    ) -> Self {
-        let origins = AllowedOrigins::default();
-        origins.replace(allowed_origins(config));
-        let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
-        Self {
-            registry: service.registry(),
-            verification: service.verification(),
-            sign_in: service.sign_in(),
-            chain: service.chain(),
-            simulation: Arc::new(ArcSwapOption::new(simulation)),
-            limits: Arc::new(ArcSwap::from_pointee(limits(config))),
-            trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
-            origins,
-            certificate,
-            status: ReloadStatus::started_at(now),
-        }
-    }
-
-    /// Takes over the settings of a configuration that was read again, as
-    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers,
-    /// relying parties and trusted roots.
-    ///
-    /// # Errors
-    /// The operator's decisions about roots cannot be read; then nothing was taken over.
-    pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
-        self.verification.set_configured_roots(verification::setup::trusted_roots(config))?;
-        self.verification.set_directory(verification::setup::directory(config));
-        self.verification.set_limits(verification::setup::limits(config));
-        chains::follow_owners(config, &self.chain);
-        self.sign_in.set_clients(sign_in::setup::clients(config));
-        self.sign_in.set_limits(sign_in::setup::limits(config));
-        let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
-        self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
-        self.registry.set_limits(admission_limits(config));
-        self.limits.store(Arc::new(limits(config)));
-        self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
-        self.origins.replace(allowed_origins(config));
-        Ok(())
-    }
-
-    /// Takes over the certificate of a new configuration, where the listeners speak TLS. Returns
-    /// whether it is another one.
-    pub fn replace_certificate(&self, new: Option<&Certificate>) -> bool {
-        self.certificate.as_ref().zip(new).is_some_and(|(current, new)| current.replace(new))
-    }
-
-    /// What came of the last reload, for the operator interface.
-    pub fn status(&self) -> &ReloadStatus {
-        &self.status
-    }
-
-    /// Reads the certificate of the listeners again when its files were changed.
-    pub fn reload_changed_certificate(&self) {
-        if let Some(certificate) = &self.certificate {
-            match certificate.reload_if_changed() {
-                Ok(false) => {}
-                Ok(true) => log_reload(Ok(())),
-                Err(error) => log_reload(Err(error)),
-            }
-        }
-    }
-}
-
-fn log_reload(reloaded: Result<(), TlsError>) {
-    match reloaded {
-        Ok(()) => tracing::info!("the certificate was read again"),
-        Err(error) => tracing::error!(%error, "the new certificate cannot be used; the old one stays in use"),
     }
 }
 
@@ -490,35 +387,12 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn admission_limits(config: &Config) -> AdmissionLimits {
-    AdmissionLimits {
-        queue_length: config.limits.queue_length,
-        waiting_calls: config.limits.in_flight,
-        status_waiters: config.limits.status_waiters,
-        per_source: config.limits.per_source.map(RateLimit::limit),
-        per_leaf_index: config.limits.per_leaf_index.map(RateLimit::limit),
-        request_retention: config.registry.request_retention,
-        idempotency_retention: config.limits.idempotency_retention,
-    }
-}
-
 /// A unique name for each daemon of this process, because tests run several.
 fn instance_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("selfsame-{}", STARTED.fetch_add(1, Ordering::Relaxed))
-}
-
-/// The listener and its bound address for each configured address. Several interfaces may share a
-/// listener.
-struct Listeners(BTreeMap<SocketAddr, (TcpListener, SocketAddr)>);
-
-impl Listeners {
-    /// The bound address for a configured one; the system chooses the port for a configured port 0.
-    fn bound_address(&self, configured: SocketAddr) -> SocketAddr {
-        self.0.get(&configured).map_or(configured, |(_, bound)| *bound)
-    }
 }
 
 async fn bind(
@@ -547,163 +421,5 @@ async fn bind(
     match passed.into_keys().min() {
         Some(address) => Err(DaemonError::StraySocket { address }),
         None => Ok(Listeners(listeners)),
-    }
-}
-
-/// Whether a listener speaks TLS where a certificate is configured: all do, except the operator
-/// interface at a loopback address of its own.
-fn speaks_tls(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
-    let is_public = listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address);
-    is_public || !address.ip().to_canonical().is_loopback()
-}
-
-/// What all servers have in common.
-struct ServerParts<'a> {
-    urls: PublicUrls,
-    random: Arc<dyn Random>,
-    metrics: MetricsRegistry,
-    audit: Arc<AuditTrail>,
-    shutdown: Shutdown,
-    tls: Option<TlsAcceptor>,
-    reloading: &'a Reloading,
-}
-
-/// What serves, until the shutdown.
-struct Servers {
-    servers: Vec<(Server, Listener)>,
-    /// Takes the samples of the operator's curves.
-    sampling: BoxFuture<'static, ()>,
-}
-
-/// A server for each address, with the interfaces that share it, and one for the operator's socket;
-/// and what takes the samples of the operator's curves, until the shutdown.
-fn servers(
-    config: &Config,
-    operator: operator::Setup,
-    listeners: Listeners,
-    socket: Option<BoundUnixSocket>,
-    parts: ServerParts<'_>,
-) -> Result<Servers, DaemonError> {
-    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading } = parts;
-    let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
-    let metrics = Metrics::register(prefixed);
-    if let Some(certificate) = &reloading.certificate {
-        certificate.register(prefixed);
-    }
-    let service = Arc::clone(&operator.service);
-    let clock = Arc::clone(&operator.clock);
-    let sources = HistorySources { service: Arc::clone(&service), metrics: metrics.clone(), audit: Arc::clone(&audit) };
-    let history = History::new(sources);
-    let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
-    let cors = Cors::Origins(reloading.origins.clone());
-    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
-    let server = |site, tls| {
-        let trusted = Arc::clone(&reloading.trusted_proxies);
-        let random = Arc::clone(&random);
-        Server {
-            site,
-            limits: Arc::clone(&reloading.limits),
-            trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
-            random: Box::new(move |bytes| random.fill(bytes)),
-            audit: Arc::clone(&audit),
-            access_log: config.log.access,
-            metrics: metrics.clone(),
-            shutdown: shutdown.clone(),
-            tls,
-        }
-    };
-    let sampling = history.run(move || clock.unix_seconds(), shutdown.clone()).boxed();
-    let mut servers = Vec::new();
-    for (address, (listener, _)) in listeners.0 {
-        let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
-        let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
-        let tls = if speaks_tls(&config.listen, address) { tls.clone() } else { None };
-        servers.push((server(site, tls), listener.into()));
-    }
-    if let Some(socket) = socket {
-        let site = Site::new([operator::routes(operator)], &metrics)?;
-        servers.push((server(site, None), socket.into()));
-    }
-    Ok(Servers { servers, sampling })
-}
-
-/// The routes of every interface.
-fn routes(
-    config: &Config,
-    urls: &PublicUrls,
-    cors: &Cors,
-    (service, clock): (&Service, &Arc<dyn Clock>),
-    operator: &Arc<Operator>,
-) -> Vec<(Interface, Routes)> {
-    let cors = || Some(cors.clone());
-    let routes = |interface| {
-        let description = || openapi_document(&config.listen, config.listen[interface]);
-        let routes = match interface {
-            Interface::SignIn => sign_in::routes(service.sign_in()),
-            Interface::Verification => verification::routes(service.verification(), description(), cors()),
-            Interface::Gateway => {
-                let gateway = Gateway {
-                    registry: service.registry(),
-                    creation: creation_policy(config),
-                    clock: Arc::clone(clock),
-                };
-                gateway::routes(gateway, description(), cors())
-            }
-            Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
-            Interface::Operator => operator::routes(Arc::clone(operator)),
-        };
-        let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
-        let routes = match config.operator.ready_everywhere && !shares_operator {
-            true => {
-                let operator = Arc::clone(operator);
-                routes.with_probe("/ready", move |request| operator::public_ready(Arc::clone(&operator), request))
-            }
-            false => routes,
-        };
-        (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
-    };
-    Interface::ALL.map(routes).into()
-}
-
-fn allowed_origins(config: &Config) -> Vec<HeaderValue> {
-    config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect()
-}
-
-fn creation_policy(config: &Config) -> CreationPolicy {
-    let Registry { create_account, create_account_token_hash: token, create_account_difficulty: difficulty, .. } =
-        &config.registry;
-    match create_account {
-        CreateAccount::Open => CreationPolicy::Open,
-        CreateAccount::ProofOfWork => CreationPolicy::ProofOfWork { difficulty: *difficulty },
-        // The configuration is refused when the hash is missing; no token has this one.
-        CreateAccount::Token => {
-            CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {
-                ClientSecret { salt: hash.salt(), digest: *hash.digest() }
-            }))
-        }
-    }
-}
-
-/// The OpenAPI document of the interfaces at an address.
-fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
-    let here = listen.iter().filter(|(_, configured)| **configured == address);
-    openapi::document(here.filter_map(|(interface, _)| match interface {
-        Interface::Verification => Some(verification::Description::openapi()),
-        Interface::Gateway => Some(gateway::Description::openapi()),
-        Interface::Indexer => Some(indexer::Description::openapi()),
-        Interface::SignIn | Interface::Operator => None,
-    }))
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        connections: config.limits.max_connections,
-        connections_per_source: config.limits.max_connections_per_source,
-        header_timeout: config.limits.header_timeout,
-        idle_timeout: config.limits.idle_timeout,
-        request_timeout: config.limits.request_timeout,
-        grace: config.limits.shutdown_grace,
-        forwarded_header: config.limits.forwarded_header,
-        ..Limits::default()
     }
 }

@@ -20,12 +20,13 @@ use super::output::Output;
 use crate::build::Build;
 use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
-use crate::daemon::{Daemon, DaemonError, Reloading};
+use crate::daemon::{Daemon, DaemonError};
 use crate::http::AUDIT_TARGET;
 use crate::interface::PerInterface;
 use crate::logging;
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
+use crate::reloading::Reloading;
 use crate::service_manager::{
     inherited_listeners, notify_alive, notify_ready, notify_reloading, notify_stopping, watchdog_interval,
 };

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selfsame::config::Config;
-use selfsame::daemon::{Daemon, DaemonError, Reloading};
+use selfsame::daemon::{Daemon, DaemonError};
 use selfsame::interface::{Interface, PerInterface};
+use selfsame::reloading::Reloading;
 use selfsame_actors::{ManualClock, RegistryHandle, SignInHandle, SystemRandom};
 use selfsame_wallet::client::Client;
 use tempfile::TempDir;

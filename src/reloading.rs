@@ -1,0 +1,139 @@
+//! The settings that can change while the daemon runs, and how they are taken over.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use hyper::header::HeaderValue;
+use selfsame_actors::{AdmissionLimits, ChainHandle, RegistryHandle, Service, SignInHandle, VerificationHandle};
+use selfsame_protocol::operator::Simulation;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_storage::StoreError;
+
+use crate::config::{Config, Network, Origin, RateLimit};
+use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
+use crate::operator::ReloadStatus;
+use crate::{chains, operator, sign_in, verification};
+
+/// The settings that can change while the daemon runs.
+#[derive(Clone)]
+pub struct Reloading {
+    registry: RegistryHandle,
+    verification: VerificationHandle,
+    sign_in: SignInHandle,
+    chain: ChainHandle,
+    pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
+    pub(crate) limits: Arc<ArcSwap<Limits>>,
+    pub(crate) trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
+    pub(crate) origins: AllowedOrigins,
+    pub(crate) certificate: Option<Arc<Certificate>>,
+    pub(crate) status: ReloadStatus,
+}
+
+impl Reloading {
+    /// The settings at the start, from `config`.
+    pub(crate) fn new(
+        config: &Config,
+        service: &Service,
+        simulator_seed: Option<String>,
+        certificate: Option<Arc<Certificate>>,
+        now: UnixSeconds,
+    ) -> Self {
+        let origins = AllowedOrigins::default();
+        origins.replace(allowed_origins(config));
+        let simulation = simulator_seed.map(|seed| Arc::new(operator::simulation(config, seed)));
+        Self {
+            registry: service.registry(),
+            verification: service.verification(),
+            sign_in: service.sign_in(),
+            chain: service.chain(),
+            simulation: Arc::new(ArcSwapOption::new(simulation)),
+            limits: Arc::new(ArcSwap::from_pointee(limits(config))),
+            trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
+            origins,
+            certificate,
+            status: ReloadStatus::started_at(now),
+        }
+    }
+
+    /// Takes over the settings of a configuration that was read again, as
+    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers,
+    /// relying parties and trusted roots.
+    ///
+    /// # Errors
+    /// The operator's decisions about roots cannot be read; then nothing was taken over.
+    pub fn apply(&self, config: &Config) -> Result<(), StoreError> {
+        self.verification.set_configured_roots(verification::setup::trusted_roots(config))?;
+        self.verification.set_directory(verification::setup::directory(config));
+        self.verification.set_limits(verification::setup::limits(config));
+        chains::follow_owners(config, &self.chain);
+        self.sign_in.set_clients(sign_in::setup::clients(config));
+        self.sign_in.set_limits(sign_in::setup::limits(config));
+        let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
+        self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
+        self.registry.set_limits(admission_limits(config));
+        self.limits.store(Arc::new(limits(config)));
+        self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));
+        self.origins.replace(allowed_origins(config));
+        Ok(())
+    }
+
+    /// Takes over the certificate of a new configuration, where the listeners speak TLS. Returns
+    /// whether it is another one.
+    pub fn replace_certificate(&self, new: Option<&Certificate>) -> bool {
+        self.certificate.as_ref().zip(new).is_some_and(|(current, new)| current.replace(new))
+    }
+
+    /// What came of the last reload, for the operator interface.
+    pub fn status(&self) -> &ReloadStatus {
+        &self.status
+    }
+
+    /// Reads the certificate of the listeners again when its files were changed.
+    pub fn reload_changed_certificate(&self) {
+        if let Some(certificate) = &self.certificate {
+            match certificate.reload_if_changed() {
+                Ok(false) => {}
+                Ok(true) => log_reload(Ok(())),
+                Err(error) => log_reload(Err(error)),
+            }
+        }
+    }
+}
+
+fn log_reload(reloaded: Result<(), TlsError>) {
+    match reloaded {
+        Ok(()) => tracing::info!("the certificate was read again"),
+        Err(error) => tracing::error!(%error, "the new certificate cannot be used; the old one stays in use"),
+    }
+}
+
+/// The limits of admission.
+pub(crate) fn admission_limits(config: &Config) -> AdmissionLimits {
+    AdmissionLimits {
+        queue_length: config.limits.queue_length,
+        waiting_calls: config.limits.in_flight,
+        status_waiters: config.limits.status_waiters,
+        per_source: config.limits.per_source.map(RateLimit::limit),
+        per_leaf_index: config.limits.per_leaf_index.map(RateLimit::limit),
+        request_retention: config.registry.request_retention,
+        idempotency_retention: config.limits.idempotency_retention,
+    }
+}
+
+fn allowed_origins(config: &Config) -> Vec<HeaderValue> {
+    config.cors.allowed_origins.iter().cloned().map(Origin::into_header_value).collect()
+}
+
+/// The limits of every listener.
+fn limits(config: &Config) -> Limits {
+    Limits {
+        connections: config.limits.max_connections,
+        connections_per_source: config.limits.max_connections_per_source,
+        header_timeout: config.limits.header_timeout,
+        idle_timeout: config.limits.idle_timeout,
+        request_timeout: config.limits.request_timeout,
+        grace: config.limits.shutdown_grace,
+        forwarded_header: config.limits.forwarded_header,
+        ..Limits::default()
+    }
+}

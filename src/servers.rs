@@ -1,0 +1,178 @@
+//! What serves: a server for each address, with the routes of the interfaces that share it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry as MetricsRegistry;
+use selfsame_actors::{ClientSecret, Clock, Random, Service};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use utoipa::OpenApi;
+
+use crate::config::sections::Registry;
+use crate::config::{Config, CreateAccount, PublicUrls};
+use crate::gateway::Gateway;
+use crate::gateway::creation::CreationPolicy;
+use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteError, Routes, Server, Shutdown, Site};
+use crate::interface::{Interface, PerInterface};
+use crate::operator::{History, HistorySources, Operator};
+use crate::reloading::Reloading;
+use crate::{gateway, indexer, openapi, operator, sign_in, verification};
+
+/// What the names of all metrics begin with.
+pub(crate) const METRICS_PREFIX: &str = "selfsame";
+
+/// The listener and its bound address for each configured address. Several interfaces may share a
+/// listener.
+pub(crate) struct Listeners(pub BTreeMap<SocketAddr, (TcpListener, SocketAddr)>);
+
+impl Listeners {
+    /// The bound address for a configured one; the system chooses the port for a configured port 0.
+    pub fn bound_address(&self, configured: SocketAddr) -> SocketAddr {
+        self.0.get(&configured).map_or(configured, |(_, bound)| *bound)
+    }
+}
+
+/// Whether a listener speaks TLS where a certificate is configured: all do, except the operator
+/// interface at a loopback address of its own.
+fn speaks_tls(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> bool {
+    let is_public = listen.iter().any(|(interface, configured)| interface.is_public() && *configured == address);
+    is_public || !address.ip().to_canonical().is_loopback()
+}
+
+/// What all servers have in common.
+pub(crate) struct ServerParts<'a> {
+    pub urls: PublicUrls,
+    pub random: Arc<dyn Random>,
+    pub metrics: MetricsRegistry,
+    pub audit: Arc<AuditTrail>,
+    pub shutdown: Shutdown,
+    pub tls: Option<TlsAcceptor>,
+    pub reloading: &'a Reloading,
+}
+
+/// What serves, until the shutdown.
+pub(crate) struct Servers {
+    pub servers: Vec<(Server, Listener)>,
+    /// Takes the samples of the operator's curves.
+    pub sampling: BoxFuture<'static, ()>,
+}
+
+/// A server for each address, with the interfaces that share it, and one for the operator's socket;
+/// and what takes the samples of the operator's curves, until the shutdown.
+pub(crate) fn servers(
+    config: &Config,
+    operator: operator::Setup,
+    listeners: Listeners,
+    socket: Option<BoundUnixSocket>,
+    parts: ServerParts<'_>,
+) -> Result<Servers, RouteError> {
+    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading } = parts;
+    let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
+    let metrics = Metrics::register(prefixed);
+    if let Some(certificate) = &reloading.certificate {
+        certificate.register(prefixed);
+    }
+    let service = Arc::clone(&operator.service);
+    let clock = Arc::clone(&operator.clock);
+    let sources = HistorySources { service: Arc::clone(&service), metrics: metrics.clone(), audit: Arc::clone(&audit) };
+    let history = History::new(sources);
+    let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
+    let cors = Cors::Origins(reloading.origins.clone());
+    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
+    let server = |site, tls| {
+        let trusted = Arc::clone(&reloading.trusted_proxies);
+        let random = Arc::clone(&random);
+        Server {
+            site,
+            limits: Arc::clone(&reloading.limits),
+            trusted_proxy: Arc::new(move |address| trusted.load().iter().any(|network| network.contains(address))),
+            random: Box::new(move |bytes| random.fill(bytes)),
+            audit: Arc::clone(&audit),
+            access_log: config.log.access,
+            metrics: metrics.clone(),
+            shutdown: shutdown.clone(),
+            tls,
+        }
+    };
+    let sampling = history.run(move || clock.unix_seconds(), shutdown.clone()).boxed();
+    let mut servers = Vec::new();
+    for (address, (listener, _)) in listeners.0 {
+        let here = routes.extract_if(.., |(interface, _)| config.listen[*interface] == address);
+        let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
+        let tls = if speaks_tls(&config.listen, address) { tls.clone() } else { None };
+        servers.push((server(site, tls), listener.into()));
+    }
+    if let Some(socket) = socket {
+        let site = Site::new([operator::routes(operator)], &metrics)?;
+        servers.push((server(site, None), socket.into()));
+    }
+    Ok(Servers { servers, sampling })
+}
+
+/// The routes of every interface.
+fn routes(
+    config: &Config,
+    urls: &PublicUrls,
+    cors: &Cors,
+    (service, clock): (&Service, &Arc<dyn Clock>),
+    operator: &Arc<Operator>,
+) -> Vec<(Interface, Routes)> {
+    let cors = || Some(cors.clone());
+    let routes = |interface| {
+        let description = || openapi_document(&config.listen, config.listen[interface]);
+        let routes = match interface {
+            Interface::SignIn => sign_in::routes(service.sign_in()),
+            Interface::Verification => verification::routes(service.verification(), description(), cors()),
+            Interface::Gateway => {
+                let gateway = Gateway {
+                    registry: service.registry(),
+                    creation: creation_policy(config),
+                    clock: Arc::clone(clock),
+                };
+                gateway::routes(gateway, description(), cors())
+            }
+            Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
+            Interface::Operator => operator::routes(Arc::clone(operator)),
+        };
+        let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
+        let routes = match config.operator.ready_everywhere && !shares_operator {
+            true => {
+                let operator = Arc::clone(operator);
+                routes.with_probe("/ready", move |request| operator::public_ready(Arc::clone(&operator), request))
+            }
+            false => routes,
+        };
+        (interface, routes.called_by_https(interface.is_public() && urls[interface].starts_with("https://")))
+    };
+    Interface::ALL.map(routes).into()
+}
+
+fn creation_policy(config: &Config) -> CreationPolicy {
+    let Registry { create_account, create_account_token_hash: token, create_account_difficulty: difficulty, .. } =
+        &config.registry;
+    match create_account {
+        CreateAccount::Open => CreationPolicy::Open,
+        CreateAccount::ProofOfWork => CreationPolicy::ProofOfWork { difficulty: *difficulty },
+        // The configuration is refused when the hash is missing; no token has this one.
+        CreateAccount::Token => {
+            CreationPolicy::Token(token.as_ref().map_or(ClientSecret { salt: [0; 16], digest: [0; 32] }, |hash| {
+                ClientSecret { salt: hash.salt(), digest: *hash.digest() }
+            }))
+        }
+    }
+}
+
+/// The OpenAPI document of the interfaces at an address.
+fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
+    let here = listen.iter().filter(|(_, configured)| **configured == address);
+    openapi::document(here.filter_map(|(interface, _)| match interface {
+        Interface::Verification => Some(verification::Description::openapi()),
+        Interface::Gateway => Some(gateway::Description::openapi()),
+        Interface::Indexer => Some(indexer::Description::openapi()),
+        Interface::SignIn | Interface::Operator => None,
+    }))
+}
