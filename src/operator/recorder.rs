@@ -38,7 +38,7 @@ pub(super) struct Sample {
     proofs: f64,
     /// The time below which 99 of 100 proofs waited for a worker.
     proof_wait_p99: Option<f64>,
-    /// Sign-ins a second for which tokens were issued.
+    /// Sign-ins a second that came back to their application, refused ones included.
     sign_ins: f64,
     /// Requests accepted and not final.
     open_requests: usize,
@@ -144,7 +144,8 @@ impl Counts {
             operations: service.registry().measurements().final_seconds,
             commits: service.registry().commits().seconds,
             proof_waits: service.verification().measurements().wait_seconds,
-            sign_ins: audit.count("tokens_issued", "success"),
+            sign_ins: audit.count("sign_in_completed", "success")
+                + audit.count("sign_in_begun", "granted_from_session"),
         }
     }
 }

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use alloy_primitives::Address;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::operator::metrics;
 use crate::registry_client::RegistryClient;
+use crate::sign_in_client::SignInTestClient;
 use crate::test_accounts::key;
 use crate::verification_client::{LEGACY_APP, VerificationClient, legacy, with};
 
@@ -171,6 +172,22 @@ async fn the_age_of_the_oldest_open_request_grows_until_it_is_final() {
         tokio::task::yield_now().await;
     }
     assert_eq!(metrics(&client).await["selfsame_registry_block_operations_sum"], 2.0);
+}
+
+/// A sign-in whose ID token comes without a request to `/token` counts, too.
+#[tokio::test]
+async fn the_history_counts_sign_ins_of_every_flow() {
+    let client = SignInTestClient::start().await;
+    client.sign_in("alice", &[("response_type", "id_token")]).await;
+    loop {
+        let asked = client.http.get(client.daemon.operator("/history")).bearer_auth(client.operator_token());
+        let history: Value = asked.send().await.expect("an answer").json().await.expect("JSON");
+        let mut samples = history["samples"].as_array().expect("a list").iter();
+        if samples.any(|sample| sample["sign_ins"].as_f64() > Some(0.0)) {
+            break;
+        }
+    }
+    client.stop().await;
 }
 
 #[tokio::test]

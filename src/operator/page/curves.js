@@ -24,7 +24,7 @@ const Curves = (() => {
     { name: "Steps of the registry, 99 of 100 within", lines: [["final", "operation_p99"], ["synced", "commit_p99"]], text: time },
     { name: "Proofs checked a second", lines: [["", "proofs"]], text: rate },
     { name: "Proofs waited at most, 99 of 100", lines: [["", "proof_wait_p99"]], text: time },
-    { name: "Sign-ins a second", lines: [["", "sign_ins"]], text: rate },
+    { name: "Sign-ins completed a second", lines: [["", "sign_ins"]], text: rate },
     { name: "Queues", lines: [["open requests", "open_requests"], ["proofs", "proofs_inside"]], text: number },
   ];
 
