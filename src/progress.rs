@@ -90,7 +90,7 @@ fn style(unit: &str) -> Result<ProgressStyle, TemplateError> {
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        // An error means that nobody sees the bars.
+        // An error means that the bars cannot be drawn, and then there is nothing to remove.
         let _ = self.all.clear();
     }
 }
