@@ -110,6 +110,7 @@ fn of_store(error: &StoreError) -> u8 {
         StoreError::InUse { .. } | StoreError::NoRoom { .. } => TEMPORARY,
         StoreError::Stopped => STOPPED,
         StoreError::OtherRegistry { .. } => CONFIGURATION,
+        StoreError::Replica(error) if error.is_transient() => TEMPORARY,
         StoreError::Database(_) | StoreError::Open { .. } if error.is_out_of_space() => TEMPORARY,
         StoreError::Database(_)
         | StoreError::Open { .. }
@@ -127,6 +128,7 @@ fn of_store(error: &StoreError) -> u8 {
         | StoreError::Threads(_)
         | StoreError::UnfitBlock { .. }
         | StoreError::StaleCommit { .. }
+        | StoreError::Replica(_)
         | StoreError::Panicked
         | StoreError::Closing => FAILURE,
         #[cfg(feature = "fault-injection")]

@@ -1,4 +1,5 @@
-//! The records of what is followed from chains.
+//! The records of what is followed from chains. Each replica of a cluster follows them by itself:
+//! its records are its own.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use selfsame_protocol::encoding::Encoding;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::group_commit::{GroupCommit, OnDurable};
+use crate::group_commit::{GroupCommit, OnDurable, Write};
 use crate::schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 use crate::schema::family::{self, Family};
 use crate::store::Store;
@@ -65,7 +66,7 @@ impl ChainRecords {
             Some(record) => changes.put(&family::ROOT_SOURCES, &source, record),
             None => changes.delete(&family::ROOT_SOURCES, &source),
         }
-        self.group_commit.commit(changes, durable);
+        self.group_commit.commit(Write { changes, item: Vec::new() }, durable);
     }
 
     /// The keys of a contract as they were last read; `None` when they were not.
@@ -123,7 +124,7 @@ impl ChainRecords {
             durable(Ok(()));
             return Ok(());
         }
-        self.group_commit.commit(changes, durable);
+        self.group_commit.commit(Write { changes, item: Vec::new() }, durable);
         Ok(())
     }
 
@@ -136,7 +137,7 @@ impl ChainRecords {
     ) {
         let mut changes = Changes::default();
         changes.put(family, &source, record);
-        self.group_commit.commit(changes, durable);
+        self.group_commit.commit(Write { changes, item: Vec::new() }, durable);
     }
 
     fn sources<Record: Encoding>(&self, family: &Family<SourceId, Record>) -> Result<Vec<SourceId>, StoreError> {

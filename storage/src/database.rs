@@ -425,6 +425,10 @@ impl Changes {
         self.items.iter().map(|change| (change.family, change.key.as_slice(), change.value.as_deref()))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// Appends other changes to these.
     pub(crate) fn append(&mut self, mut other: Self) {
         self.items.append(&mut other.items);

@@ -8,6 +8,7 @@ use selfsame_protocol::Address;
 use selfsame_protocol::encoding::DecodeError;
 use selfsame_protocol::time::UnixSeconds;
 
+use crate::journal::ReplicaError;
 use crate::schema::family::REBUILT;
 use crate::schema::restoration::Restoration;
 
@@ -193,6 +194,9 @@ pub enum StoreError {
         /// Height of the last block that the store has applied.
         applied: u64,
     },
+    /// The store is the replica of a journal, and what was wanted of that is not possible.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
     /// A fault was injected; see the module `faults`.
     #[cfg(feature = "fault-injection")]
     #[error("a fault was injected at {point}")]
@@ -239,6 +243,29 @@ pub enum StoreError {
     Closing,
 }
 
+/// Why a block was not appended.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Another block was appended first; the caller continues from the new head.
+    #[error("block {found} does not follow block {head}, the ledger's last")]
+    NotNext {
+        /// Height of the block that was to be appended. It is `head` + 1 when only the block's
+        /// previous hash differs from the head's hash.
+        found: u64,
+        /// Height of the ledger's last block; 0 while the ledger is empty.
+        head: u64,
+    },
+    /// The header names another registry than that of the ledger.
+    #[error("block {height} belongs to another registry: its header names another chain or contract")]
+    OtherRegistry {
+        /// Height of the block that was to be appended.
+        height: u64,
+    },
+    /// The ledger's own store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// What an operator can do about a damaged family.
 fn remedy(family: &str) -> &'static str {
     match REBUILT.contains(&family) {
@@ -269,6 +296,7 @@ impl StoreError {
         match self {
             Self::Database(error) => error.kind() != rocksdb::ErrorKind::Corruption,
             Self::Panicked | Self::Closing => true,
+            Self::Replica(error) => error.is_transient(),
             #[cfg(feature = "fault-injection")]
             Self::Injected { .. } => true,
             _ => false,

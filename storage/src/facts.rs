@@ -6,6 +6,7 @@ use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
+use crate::journal::{Position, Term};
 use crate::schema::family;
 use crate::schema::restoration::Restoration;
 
@@ -15,6 +16,7 @@ pub const SCHEMA_VERSION: u32 = 5;
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
 const RESTORATION_KEY: &[u8] = b"restoration";
+const JOURNAL_POSITION_KEY: &[u8] = b"journal_position";
 
 /// Key of the mark of a migration; see `migration/mark.rs`.
 pub(crate) const MIGRATION_KEY: &[u8] = b"migration";
@@ -54,6 +56,7 @@ pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
         SCHEMA_VERSION_KEY => decode::<u32>(value).map(drop),
         REGISTRY_DOMAIN_KEY => decode::<RegistryDomain>(value).map(drop),
         RESTORATION_KEY => decode::<Restoration>(value).map(drop),
+        JOURNAL_POSITION_KEY => decode::<(u64, u64)>(value).map(drop),
         MIGRATION_KEY => return Err("the store is being migrated".to_owned()),
         _ => return Err("its key is unknown".to_owned()),
     };
@@ -63,6 +66,18 @@ pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
 /// Marks a store as restored; replaces an earlier mark.
 pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
     changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));
+}
+
+/// The last entry of the journal that the store has, and the term of its leader; `None` when the
+/// store is no replica's.
+pub(crate) fn journal_position(database: &Database) -> Result<Option<(Position, Term)>, StoreError> {
+    let found: Option<(u64, u64)> = meta(database, JOURNAL_POSITION_KEY)?;
+    Ok(found.map(|(position, term)| (Position(position), Term(term))))
+}
+
+/// Sets how far the store has the journal.
+pub(crate) fn put_journal_position(changes: &mut Changes, position: Position, term: Term) {
+    changes.put_raw(family::META, JOURNAL_POSITION_KEY.to_vec(), encode(&(position.0, term.0)));
 }
 
 /// Gives a new store its registry.

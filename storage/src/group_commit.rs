@@ -4,79 +4,41 @@
 //! time share it. One thread takes all changes that were handed in since its last write, writes
 //! them as one batch with one sync, and calls each writer's callback. In an idle store it commits a
 //! single change at once: the thread never waits for a group to fill.
+//!
+//! It is the only writer of everything that is acknowledged: admitted requests, conditional writes,
+//! sealed blocks. A store that is the [`Replica`] of a journal therefore differs only here: a group
+//! is durable when the journal has it as an entry, and the batch is written without a sync.
 
-use std::collections::HashMap;
+mod group;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use selfsame_protocol::encoding::{Encoding, encode};
+use futures_executor::block_on;
+use selfsame_protocol::encoding::encode;
+use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
-use crate::database::{Changes, RecordSource};
+use crate::database::Changes;
 use crate::error::StoreError;
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
-use crate::schema::family::Family;
+use crate::journal::{Position, ReplicaError, Term};
+use crate::recorded::append_changes;
+use crate::replica::{Appending, LARGEST_ENTRY, Pending, Replica};
+use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::Store;
+use group::{Group, Job, Outcome, Parent};
 
-/// Callback that gets the outcome when the changes are durable or could not be written. It runs on
-/// the committing thread and must not block.
-pub type OnDurable = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
-
-/// Callback that gets the outcome when the changes are durable, could not be written, or were
-/// dropped because a condition did not hold. It runs on the committing thread and must not block.
-pub type OnDecided = Box<dyn FnOnce(Result<Decision, StoreError>) + Send>;
-
-/// Outcome of changes under conditions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// The changes are durable.
-    Written,
-    /// A record differs from its condition, and nothing was written: the caller reads again.
-    Changed,
-}
+pub(crate) use group::{Conditions, Write};
+pub use group::{Decision, OnAppended, OnDecided, OnDurable};
 
 /// Most jobs that share a sync. It bounds the memory of a batch and the wait of its first job.
 const LARGEST_GROUP: usize = 4096;
 
-enum Job {
-    Commit { changes: Changes, durable: OnDurable },
-    CommitIf { conditions: Conditions, changes: Changes, decided: OnDecided },
-}
-
-impl Job {
-    fn refuse(self) {
-        match self {
-            Self::Commit { durable, .. } => durable(Err(StoreError::Closing)),
-            Self::CommitIf { decided, .. } => decided(Err(StoreError::Closing)),
-        }
-    }
-}
-
-/// Records as a caller read them, which must be unchanged when its changes are written.
-#[derive(Default)]
-pub(crate) struct Conditions {
-    items: Vec<Condition>,
-}
-
-struct Condition {
-    family: &'static str,
-    key: Vec<u8>,
-    /// `None` when there is no such record.
-    value: Option<Vec<u8>>,
-}
-
-impl Conditions {
-    pub(crate) fn expect<Key: Encoding, Value: Encoding>(
-        &mut self,
-        family: &Family<Key, Value>,
-        key: &Key,
-        value: Option<&Value>,
-    ) {
-        self.items.push(Condition { family: family.name, key: encode(key), value: value.map(encode) });
-    }
-}
+/// Time between two attempts to learn whether the journal has an entry.
+const JOURNAL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Hands changes to the committing thread.
 ///
@@ -91,9 +53,11 @@ pub struct GroupCommit {
     store: Store,
     /// Declared after `store`, so dropped after it: when the thread has ended, no handle has the
     /// store open.
-    jobs: Sender<(Store, Job)>,
+    jobs: Sender<HandedIn>,
     state: Arc<Mutex<State>>,
     measured: Arc<Measured>,
+    /// Where groups go first; `None` when the store is no replica's.
+    replica: Option<Arc<Replica>>,
     /// The committer of a [`GroupCommit::manual`], for [`GroupCommit::barrier`].
     #[cfg(feature = "fault-injection")]
     manual: Option<Committer>,
@@ -102,9 +66,39 @@ pub struct GroupCommit {
 /// Writes the changes that were handed in to a [`GroupCommit`].
 #[derive(Clone)]
 pub struct Committer {
-    queue: Arc<Mutex<Receiver<(Store, Job)>>>,
+    queue: Arc<Mutex<Queue>>,
     state: Arc<Mutex<State>>,
     measured: Arc<Measured>,
+    /// Where groups go first; `None` when the store is no replica's.
+    replica: Option<Arc<Replica>>,
+}
+
+/// A job that waits.
+struct HandedIn {
+    store: Store,
+    /// The term in which the replica led at that time. What one leadership hands in is not written
+    /// by the next one of the same replica: another leader may have decided in between.
+    term: Option<Term>,
+    job: Job,
+}
+
+/// The jobs that wait.
+struct Queue {
+    jobs: Receiver<HandedIn>,
+    /// A job that did not fit into the group before.
+    held_back: Option<HandedIn>,
+}
+
+impl Queue {
+    /// The next job; `None` when every handle is dropped and no job is left. Blocks the thread.
+    fn wait(&mut self) -> Option<HandedIn> {
+        self.held_back.take().or_else(|| self.jobs.recv().ok())
+    }
+
+    /// The next job, if one waits.
+    fn take(&mut self) -> Option<HandedIn> {
+        self.held_back.take().or_else(|| self.jobs.try_recv().ok())
+    }
 }
 
 /// What the commits took, and what they had in them.
@@ -147,7 +141,19 @@ impl GroupCommit {
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
-        let (group_commit, committer) = Self::new(store);
+        Self::start_thread(store, None)
+    }
+
+    /// The same for the store of a replica: what is handed in is durable when the journal has it.
+    ///
+    /// # Errors
+    /// [`StoreError::Closing`] when the thread cannot be started.
+    pub fn start_on_journal(store: Store, replica: Arc<Replica>) -> Result<(Self, JoinHandle<()>), StoreError> {
+        Self::start_thread(store, Some(replica))
+    }
+
+    fn start_thread(store: Store, replica: Option<Arc<Replica>>) -> Result<(Self, JoinHandle<()>), StoreError> {
+        let (group_commit, committer) = Self::new(store, replica);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
             .spawn(move || committer.run())
@@ -159,25 +165,32 @@ impl GroupCommit {
     /// the callers of [`GroupCommit::barrier`] write.
     #[cfg(feature = "fault-injection")]
     pub fn manual(store: Store) -> (Self, Committer) {
-        let (mut group_commit, committer) = Self::new(store);
+        let (mut group_commit, committer) = Self::new(store, None);
         group_commit.manual = Some(committer.clone());
         (group_commit, committer)
     }
 
-    fn new(store: Store) -> (Self, Committer) {
-        let (jobs, queue) = channel();
+    /// A group commit of a replica without a thread, for simulations: the owner of the
+    /// [`Committer`] takes the groups and appends them.
+    #[cfg(feature = "fault-injection")]
+    pub fn manual_on_journal(store: Store, replica: Arc<Replica>) -> (Self, Committer) {
+        Self::new(store, Some(replica))
+    }
+
+    fn new(store: Store, replica: Option<Arc<Replica>>) -> (Self, Committer) {
+        let (jobs, waiting) = channel();
         let (state, measured) = (Arc::default(), Arc::default());
-        let queue = Arc::new(Mutex::new(queue));
-        let committer = Committer { queue, state: Arc::clone(&state), measured: Arc::clone(&measured) };
         let group_commit = Self {
             store,
             jobs,
-            state,
-            measured,
+            state: Arc::clone(&state),
+            measured: Arc::clone(&measured),
+            replica: replica.clone(),
             #[cfg(feature = "fault-injection")]
             manual: None,
         };
-        (group_commit, committer)
+        let queue = Arc::new(Mutex::new(Queue { jobs: waiting, held_back: None }));
+        (group_commit, Committer { queue, state, measured, replica })
     }
 
     /// Why the last group could not be written; `None` when it was.
@@ -196,10 +209,23 @@ impl GroupCommit {
         lock(&self.state).busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// The encoded item for a journal; nothing when there is none.
+    pub(crate) fn item(&self, item: impl FnOnce() -> JournalItem) -> Vec<u8> {
+        if self.replica.is_some() { encode(&item()) } else { Vec::new() }
+    }
+
+    /// The write of changes that every replica gets as they are.
+    pub(crate) fn shared(&self, changes: Changes) -> Write {
+        let item = self.item(|| JournalItem::written(changes.items()));
+        Write { changes, item }
+    }
+
     /// Hands in changes. `durable` is called when they are on disk or could not be written. The
     /// queue is unbounded: the caller limits how many of its changes wait.
-    pub(crate) fn commit(&self, changes: Changes, durable: OnDurable) {
-        self.enqueue(Job::Commit { changes, durable });
+    ///
+    /// Changes without an item are written to this store only, also when it is a replica's.
+    pub(crate) fn commit(&self, write: Write, durable: OnDurable) {
+        self.enqueue(Job::Commit { write, durable });
     }
 
     /// Hands in changes that are written only if all `conditions` hold at the time of the write: an
@@ -208,19 +234,54 @@ impl GroupCommit {
     /// Records that are written under conditions must be written by this call alone: the comparison
     /// does not see a change that [`GroupCommit::commit`] added to the same group.
     pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
-        self.enqueue(Job::CommitIf { conditions, changes, decided });
+        self.enqueue(Job::CommitIf { conditions, write: self.shared(changes), decided });
+    }
+
+    /// Hands in a block for the ledger of the store, which is appended if its parent is the last
+    /// block at the time of the write.
+    pub(crate) fn append(&self, block: &Block, appended: OnAppended) {
+        let seal = Seal::of(&block.header);
+        let item = match self.sealed_item(block) {
+            Ok(item) => item,
+            Err(error) => return appended(Err(error.into())),
+        };
+        let parent = Parent { height: block.header.height.saturating_sub(1), hash: block.header.previous_hash };
+        let write = Write { changes: append_changes(block, &seal), item };
+        self.enqueue(Job::Append { parent, seal, write, appended });
+    }
+
+    /// The encoded item of a sealed block; nothing without a journal.
+    fn sealed_item(&self, block: &Block) -> Result<Vec<u8>, StoreError> {
+        if self.replica.is_none() {
+            return Ok(Vec::new());
+        }
+        let sealed = SealedBlock::naming(block, |request_id| self.sequence_of(request_id))?;
+        Ok(encode(&JournalItem::Sealed(sealed)))
+    }
+
+    /// The sequence number of a request that was admitted; `None` when it was not.
+    fn sequence_of(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
+        let sequence = self.store.request(request_id)?.map(|record| record.sequence);
+        Ok(sequence.filter(|sequence| *sequence != 0))
     }
 
     fn enqueue(&self, job: Job) {
-        if let Err(refused) = self.jobs.send((self.store.clone(), job)) {
-            refused.0.1.refuse();
+        let term = self.replica.as_ref().and_then(|replica| replica.leading());
+        if let Err(refused) = self.jobs.send(HandedIn { store: self.store.clone(), term, job }) {
+            refused.0.job.refuse(StoreError::Closing);
         }
     }
 
     /// Hands in an empty commit, which shows whether commits work again. Returns at once;
     /// [`GroupCommit::failure`] has the outcome later.
     pub fn probe(&self) {
-        self.commit(Changes::default(), Box::new(|_| {}));
+        self.commit(Write::default(), Box::new(|_| {}));
+    }
+
+    /// Calls `settled` when everything that was handed in before is durable or could not be
+    /// written. With an error when the last group that it waited for has one.
+    pub fn settle(&self, settled: OnDurable) {
+        self.commit(Write::default(), settled);
     }
 
     /// Waits until everything that was handed in before is durable or could not be written. Blocks
@@ -232,7 +293,7 @@ impl GroupCommit {
     pub(crate) fn barrier(&self) -> Result<(), StoreError> {
         let (passed, barrier) = channel();
         let durable = move |result| drop(passed.send(result));
-        self.commit(Changes::default(), Box::new(durable));
+        self.commit(Write::default(), Box::new(durable));
         #[cfg(feature = "fault-injection")]
         if let Some(committer) = &self.manual {
             while committer.commit_queued(ManualOutcome::Write) {}
@@ -281,151 +342,179 @@ impl Committer {
     /// Waits for a job and commits it in one group with the jobs that wait by then. Returns `false`
     /// when every handle is dropped and no job is left.
     fn commit_next(&self) -> bool {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(first) = queue.recv() else { return false };
-        self.commit_group(&queue, first, write);
+        let mut queue = self.lock_queue();
+        let Some(first) = queue.wait() else { return false };
+        let mut taken = self.take(&mut queue, first);
+        let result = match &self.replica {
+            None => taken.write(write),
+            Some(replica) => self.append(replica, &mut taken),
+        };
+        self.finish(taken, result);
         true
+    }
+
+    fn lock_queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits the waiting jobs as one group, with this outcome. Returns `false` when no job waits.
     #[cfg(feature = "fault-injection")]
     pub fn commit_queued(&self, how: ManualOutcome) -> bool {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(first) = queue.try_recv() else { return false };
-        self.commit_group(&queue, first, |store, changes| match how {
-            ManualOutcome::Write => write(store, changes),
+        let mut queue = self.lock_queue();
+        let Some(first) = queue.take() else { return false };
+        let mut taken = self.take(&mut queue, first);
+        let result = taken.write(|group| match how {
+            ManualOutcome::Write => write(group),
             ManualOutcome::Fail(error) => Err(error),
-            ManualOutcome::WriteAndFail(error) => write(store, changes).and(Err(error)),
+            ManualOutcome::WriteAndFail(error) => write(group).and(Err(error)),
         });
+        self.finish(taken, result);
         true
+    }
+
+    /// Takes the waiting jobs as a group of a replica, for its journal; `None` when no job waits.
+    #[cfg(feature = "fault-injection")]
+    pub fn take_queued(&self) -> Option<TakenGroup> {
+        let mut queue = self.lock_queue();
+        let first = queue.take()?;
+        Some(self.take(&mut queue, first))
+    }
+
+    /// Attempts to commit a taken group. Returns the group when the next attempt will know more; it
+    /// has to be made before another group is taken.
+    #[cfg(feature = "fault-injection")]
+    pub async fn attempt(&self, mut taken: TakenGroup) -> Option<TakenGroup> {
+        let Some(replica) = &self.replica else { return Some(taken) };
+        match self.attempt_append(replica, &mut taken).await {
+            Some(result) => {
+                self.finish(taken, result);
+                None
+            }
+            None => Some(taken),
+        }
     }
 
     /// Drops the waiting jobs without calling their callbacks, as the end of the process would.
     #[cfg(feature = "fault-injection")]
     pub fn drop_queued(&self) {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        while queue.try_recv().is_ok() {}
+        let mut queue = self.lock_queue();
+        while queue.take().is_some() {}
     }
 
-    fn commit_group(
-        &self,
-        queue: &Receiver<(Store, Job)>,
-        (store, first): (Store, Job),
-        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
-    ) {
+    /// Takes the waiting jobs, up to the bounds of a group.
+    fn take(&self, queue: &mut Queue, first: HandedIn) -> TakenGroup {
         let begun = Instant::now();
         lock(&self.state).busy_since = Some(begun);
-        let mut group = Group::new(&store);
-        group.add(first);
-        while group.len() < LARGEST_GROUP
-            && let Ok((_, job)) = queue.try_recv()
-        {
-            group.add(job);
+        // Read before the first decision: an entry that another leader appends to this place after
+        // it makes the append fail.
+        let place = self.replica.as_ref().and_then(|replica| replica.place());
+        let leading = place.map(|(_, term)| term);
+        let mut group = Group::new(first.store.clone());
+        let mut next = Some(first);
+        while let Some(handed_in) = next.take() {
+            if group.len() > 0 && group.entry.len() + handed_in.job.length() > LARGEST_ENTRY {
+                queue.held_back = Some(handed_in);
+                break;
+            }
+            match handed_in.job.is_for_leader() && handed_in.term != leading {
+                true => group.refuse(handed_in.job, ReplicaError::NotLeading.into()),
+                false => group.add(handed_in.job),
+            }
+            if group.len() < LARGEST_GROUP {
+                next = queue.take();
+            }
         }
-        let (result, callbacks) = group.write(write);
+        TakenGroup { group, begun, place, pending: None }
+    }
+
+    /// Appends a group to the journal, and waits until it is known whether the journal has it.
+    fn append(&self, replica: &Replica, taken: &mut TakenGroup) -> Outcome {
+        loop {
+            let attempting = AssertUnwindSafe(|| block_on(self.attempt_append(replica, taken)));
+            match catch_unwind(attempting) {
+                Ok(Some(outcome)) => return outcome,
+                // The thread is not stuck while the journal gives no answer.
+                Ok(None) => lock(&self.state).busy_since = None,
+                Err(_) if taken.pending.is_none() => return Outcome::of(Err(StoreError::Panicked)),
+                Err(_) => {}
+            }
+            std::thread::sleep(JOURNAL_RETRY_INTERVAL);
+        }
+    }
+
+    /// One attempt; `None` when it is not known yet whether the journal has the group.
+    async fn attempt_append(&self, replica: &Replica, taken: &mut TakenGroup) -> Option<Outcome> {
+        let TakenGroup { group, place, pending, .. } = taken;
+        let Some((at, term)) = *place else {
+            let shared = if group.is_for_leader() { Err(ReplicaError::NotLeading.into()) } else { Ok(()) };
+            return Some(Outcome { local: group.write_local(), shared });
+        };
+        if !group.has_entry() {
+            // After a failure, only the journal shows whether commits work again.
+            let failing = lock(&self.state).failure.is_some();
+            let checked = if failing { replica.check().await } else { Ok(()) };
+            return Some(Outcome {
+                local: checked.map_err(StoreError::from).and_then(|()| group.write_local()),
+                shared: Ok(()),
+            });
+        }
+        let pending = pending.get_or_insert_with(|| Pending::new(at, term, std::mem::take(&mut group.entry)));
+        let shared = match replica.attempt(pending).await {
+            Appending::Done => group.record(replica, pending),
+            Appending::Refused(error) => Err(error.into()),
+            Appending::Open(reason) => {
+                let error = ReplicaError::Unknown { position: pending.position(), reason };
+                lock(&self.state).failure = Some(error.into());
+                return None;
+            }
+        };
+        Some(Outcome { local: group.write_local(), shared })
+    }
+
+    fn finish(&self, taken: TakenGroup, outcome: Outcome) {
+        let TakenGroup { group, begun, .. } = taken;
         self.measured.seconds.observe_duration(begun.elapsed());
-        self.measured.changes.observe(callbacks.len() as f64);
+        self.measured.changes.observe(group.len() as f64);
         // Set before the callbacks run, so that a caller that gets an error finds its reason here.
-        let before = std::mem::replace(&mut lock(&self.state).failure, result.clone().err());
-        run_callbacks(callbacks, &result);
+        let before = std::mem::replace(&mut lock(&self.state).failure, outcome.failure());
+        group.finish(&outcome);
         lock(&self.state).busy_since = None;
         // Only the first of several failures in a row is logged: more lines would help to fill a
         // full disk.
-        match (&result, before.is_some()) {
-            (Err(error), false) => tracing::error!(%error, "commits fail"),
-            (Ok(()), true) => tracing::info!("commits work again"),
+        match (outcome.failure(), before.is_some()) {
+            (Some(error), false) => tracing::error!(%error, "commits fail"),
+            (None, true) => tracing::info!("commits work again"),
             _ => {}
         }
     }
 }
 
-/// Jobs that share a sync.
-struct Group<'store> {
-    store: &'store Store,
-    changes: Changes,
-    /// Records that this group's conditional jobs change, with their new values (`None` when
-    /// deleted). The conditions of later jobs are compared with these.
-    decided: HashMap<(&'static str, Vec<u8>), Option<Vec<u8>>>,
-    callbacks: Vec<Callback>,
+/// A group whose jobs are decided, on its way to the disk or to the journal.
+pub struct TakenGroup {
+    group: Group,
+    begun: Instant,
+    /// Where the journal takes it, and in which term; `None` when this replica does not lead, and
+    /// without a journal.
+    place: Option<(Position, Term)>,
+    /// What is being appended to the journal.
+    pending: Option<Pending>,
 }
 
-enum Callback {
-    Commit(OnDurable),
-    CommitIf(OnDecided, Result<Decision, StoreError>),
-}
-
-impl<'store> Group<'store> {
-    fn new(store: &'store Store) -> Self {
-        Self { store, changes: Changes::default(), decided: HashMap::new(), callbacks: Vec::new() }
-    }
-
-    fn len(&self) -> usize {
-        self.callbacks.len()
-    }
-
-    fn add(&mut self, job: Job) {
-        match job {
-            Job::Commit { changes, durable } => {
-                self.changes.append(changes);
-                self.callbacks.push(Callback::Commit(durable));
-            }
-            Job::CommitIf { conditions, changes, decided } => {
-                // A panic fails this job only.
-                let deciding = AssertUnwindSafe(|| self.decide(&conditions));
-                let decision = catch_unwind(deciding).unwrap_or(Err(StoreError::Panicked));
-                if let Ok(Decision::Written) = decision {
-                    for (family, key, value) in changes.items() {
-                        self.decided.insert((family, key.to_vec()), value.map(<[u8]>::to_vec));
-                    }
-                    self.changes.append(changes);
-                }
-                self.callbacks.push(Callback::CommitIf(decided, decision));
-            }
-        }
-    }
-
-    fn decide(&self, conditions: &Conditions) -> Result<Decision, StoreError> {
-        for Condition { family, key, value } in &conditions.items {
-            let is_as_expected = match self.decided.get(&(*family, key.clone())) {
-                Some(written) => written == value,
-                None => self.store.database().read(family, key)?.as_deref() == value.as_deref(),
-            };
-            if !is_as_expected {
-                return Ok(Decision::Changed);
-            }
-        }
-        Ok(Decision::Written)
-    }
-
-    /// Writes the changes. Returns the result, and the callbacks that wait for it.
-    fn write(
-        self,
-        write: impl FnOnce(&Store, Changes) -> Result<(), StoreError>,
-    ) -> (Result<(), StoreError>, Vec<Callback>) {
-        let Self { store, changes, callbacks, .. } = self;
-        // A panic fails this group; the committing thread continues.
-        let writing = AssertUnwindSafe(|| write(store, changes));
-        (catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)), callbacks)
+impl TakenGroup {
+    /// Writes the group to the store, which is no replica's. A panic fails this group; the
+    /// committing thread continues.
+    fn write(&mut self, write: impl FnOnce(&mut Group) -> Result<(), StoreError>) -> Outcome {
+        let writing = AssertUnwindSafe(|| write(&mut self.group));
+        Outcome::of(catch_unwind(writing).unwrap_or(Err(StoreError::Panicked)))
     }
 }
 
-/// Calls the callbacks. They run after the write, so that a caller whose condition failed on a
-/// change of the same group finds that change when it reads again.
-fn run_callbacks(callbacks: Vec<Callback>, result: &Result<(), StoreError>) {
-    for callback in callbacks {
-        let calling = AssertUnwindSafe(|| match callback {
-            Callback::Commit(durable) => durable(result.clone()),
-            Callback::CommitIf(decided, decision) => decided(result.clone().and(decision)),
-        });
-        if catch_unwind(calling).is_err() {
-            tracing::error!("a callback of a group commit panicked");
-        }
-    }
-}
-
-fn write(store: &Store, changes: Changes) -> Result<(), StoreError> {
+fn write(group: &mut Group) -> Result<(), StoreError> {
     fault_point!(GroupCommitBefore);
-    store.database().write(changes, true)?;
+    group.write_synced()?;
     fault_point!(GroupCommitAfter);
+    if group.appends() {
+        fault_point!(LedgerAppendAfter);
+    }
     Ok(())
 }

@@ -4,30 +4,8 @@ use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
 use crate::error::StoreError;
+use crate::group_commit::{GroupCommit, OnAppended};
 use crate::schema::registry::Place;
-
-/// Why a block was not appended.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// Another block was appended first; the caller continues from the new head.
-    #[error("block {found} does not follow block {head}, the ledger's last")]
-    NotNext {
-        /// Height of the block that was to be appended. It is `head` + 1 when only the block's
-        /// previous hash differs from the head's hash.
-        found: u64,
-        /// Height of the ledger's last block; 0 while the ledger is empty.
-        head: u64,
-    },
-    /// The header names another registry than that of the ledger.
-    #[error("block {height} belongs to another registry: its header names another chain or contract")]
-    OtherRegistry {
-        /// Height of the block that was to be appended.
-        height: u64,
-    },
-    /// The ledger's own store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// Blocks in order, for readers.
 ///
@@ -58,11 +36,15 @@ pub trait LedgerReader: Send + Sync + 'static {
 /// A ledger that blocks can be appended to. A service gives it to its batcher only; the other parts
 /// get a [`LedgerReader`].
 pub trait Ledger: LedgerReader {
-    /// Appends the block that follows the head. When this returns `Ok`, the block is durable and
-    /// every listener was notified.
+    /// Appends the block that follows the head, and gives `appended` the outcome, now or later.
+    /// When it is `Ok`, the block is durable and every listener was notified. May block on I/O.
+    ///
+    /// `commits` is the group commit of the service: the ledger in the service's own store appends
+    /// through it; another one ignores it. When `appended` is dropped without a call, the block may
+    /// be in the ledger or not.
     ///
     /// # Errors
-    /// [`LedgerError::NotNext`] when another block was appended first. After
-    /// [`LedgerError::Store`], the block may be in the ledger nevertheless.
-    fn append(&self, block: &Block) -> Result<(), LedgerError>;
+    /// [`crate::LedgerError::NotNext`] when another block was appended first. After
+    /// [`crate::LedgerError::Store`], the block may be in the ledger nevertheless.
+    fn append(&self, block: &Block, commits: &GroupCommit, appended: OnAppended);
 }

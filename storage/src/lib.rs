@@ -5,7 +5,7 @@
 //! | commit | written by | synced |
 //! |---|---|---|
 //! | an admitted request ([`RequestWriter::admit`]) | the request tracker, many requests sharing one sync ([`GroupCommit`]) | before it is answered |
-//! | a sealed block ([`Ledger::append`]) | the batcher | before its requests read `submitted` |
+//! | a sealed block ([`Ledger::append`]) | the batcher, in the same way | before its requests read `submitted` |
 //! | an applied block ([`BlockWriter::commit`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same result |
 //!
 //! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is
@@ -40,16 +40,20 @@ mod fsck;
 mod group_commit;
 mod histogram;
 mod info;
+mod journal;
 mod ledger;
 mod log_check;
 mod migration;
 mod progress;
 mod rebuild;
+mod recorded;
 mod records;
+mod replica;
 mod requests;
 mod room;
 mod schema;
 mod scratch;
+mod sealed_head;
 mod snapshot;
 mod store;
 #[cfg(test)]
@@ -60,24 +64,28 @@ pub use applied_blocks::BlockWriter;
 pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
-pub use error::{RoomFor, StoreError};
+pub use error::{LedgerError, RoomFor, StoreError};
 pub use facts::SCHEMA_VERSION;
 pub use fsck::{FsckReport, fsck};
-pub use group_commit::{CommitMeasurements, Decision, GroupCommit, OnDecided, OnDurable};
+pub use group_commit::{CommitMeasurements, Decision, GroupCommit, OnAppended, OnDecided, OnDurable};
 #[cfg(feature = "fault-injection")]
-pub use group_commit::{Committer, ManualOutcome};
+pub use group_commit::{Committer, ManualOutcome, TakenGroup};
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 pub use info::{FamilyInfo, StoreStatistics};
-pub use ledger::{Ledger, LedgerError, LedgerReader};
+pub use journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term};
+#[cfg(feature = "fault-injection")]
+pub use journal::{JournalCall, JournalFault, MemoryJournal};
+pub use ledger::{Ledger, LedgerReader};
 pub use migration::{OLDEST_MIGRATABLE, SchemaStanding};
 pub use progress::{NoProgress, Phase, Progress};
 pub use rebuild::{RebuildReport, rebuild};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
-pub use requests::{IdempotencyKey, RequestWriter, SweepPosition};
+pub use replica::{AppliedEntry, Replica};
+pub use requests::{RequestWriter, SweepPosition};
 pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
-pub use schema::requests::{FinalState, IdempotencyRecord, RequestRecord};
+pub use schema::requests::{FinalState, IdempotencyKey, IdempotencyRecord, RequestRecord};
 pub use schema::restoration::{Confirmation, Restoration};
 pub use snapshot::Snapshot;
 #[cfg(feature = "fault-injection")]

@@ -14,9 +14,9 @@ use selfsame_protocol::ledger::{Entry, Seal, apply_block, recover_signers};
 
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, Database};
-use crate::embedded_ledger::put_indexes;
 use crate::error::StoreError;
 use crate::progress::{Counter, Phase, Progress, ensure_wanted};
+use crate::recorded::put_indexes;
 use crate::schema::family;
 use crate::store::{Store, has_store, replaced_store};
 

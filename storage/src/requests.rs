@@ -7,9 +7,11 @@ use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::group_commit::{GroupCommit, OnDurable};
+use crate::group_commit::{GroupCommit, OnDurable, Write};
+use crate::recorded::admission_changes;
 use crate::schema::family::{self, Family};
-use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
+use crate::schema::journal::{Admitted, JournalItem};
+use crate::schema::requests::{IdempotencyKey, IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::store::Store;
 
 impl Store {
@@ -50,9 +52,6 @@ fn to_entry(record: Result<(u64, QueuedEntry), StoreError>) -> Result<(u64, Entr
     record.map(|(sequence, queued)| (sequence, queued.entry))
 }
 
-/// Hash of an idempotency key, and the record to store for it.
-pub type IdempotencyKey = (B256, IdempotencyRecord);
-
 /// Progress of a sweep: the time and the id of the last record that it read.
 pub type SweepPosition<Id> = (UnixSeconds, Id);
 
@@ -73,13 +72,15 @@ impl RequestWriter {
     /// key if it has one. `durable` is called when all of these are on disk or could not be
     /// written.
     pub fn admit(&self, sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>, durable: OnDurable) {
-        self.group_commit.commit(admission_changes(sequence, entry, idempotency), durable);
+        let item =
+            self.group_commit.item(|| JournalItem::Admitted(Admitted { sequence, entry: entry.clone(), idempotency }));
+        self.group_commit.commit(Write { changes: admission_changes(sequence, entry, idempotency), item }, durable);
     }
 
     /// Calls `durable` when every request that was admitted before is on disk or could not be
     /// written.
     pub fn after_admitted(&self, durable: OnDurable) {
-        self.group_commit.commit(Changes::default(), durable);
+        self.group_commit.commit(Write::default(), durable);
     }
 
     /// Waits until every request that was admitted before is on disk or could not be written.
@@ -166,20 +167,4 @@ impl RequestWriter {
         fault_point!(SweepAfter);
         Ok(last)
     }
-}
-
-/// Everything that admitting a request writes.
-pub(crate) fn admission_changes(sequence: u64, entry: Entry, idempotency: Option<IdempotencyKey>) -> Changes {
-    let mut changes = Changes::default();
-    let record = RequestRecord { kind: entry.operation.kind(), sequence, final_state: None };
-    changes.put(&family::REQUESTS, &entry.request_id, &record);
-    for lock in &entry.operation.locks() {
-        changes.put(&family::LOCKS, lock, &entry.request_id);
-    }
-    if let Some((key_hash, record)) = &idempotency {
-        changes.put(&family::IDEMPOTENCY, key_hash, record);
-        changes.put(&family::ACCEPTED_KEYS, &(record.accepted_at, *key_hash), &());
-    }
-    changes.put(&family::QUEUE, &sequence, &QueuedEntry { entry });
-    changes
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ledger::Seal;
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
@@ -17,6 +18,7 @@ use crate::progress::{NoProgress, Progress};
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 use crate::schema::restoration::Restoration;
+use crate::sealed_head::SealedHead;
 
 /// Number of the last applied blocks whose results are looked up when a store is opened. Sealing a
 /// block syncs every commit before it, and at most two blocks are sealed ahead of the applied ones,
@@ -96,6 +98,8 @@ struct StoreInner {
     domain: RegistryDomain,
     /// See [`Store::block_commit`].
     block_commit: Mutex<()>,
+    /// See [`Store::sealed_head`].
+    sealed_head: SealedHead,
 }
 
 impl Store {
@@ -229,7 +233,8 @@ impl Store {
     }
 
     fn from_database(database: Database, domain: RegistryDomain) -> Self {
-        Self { inner: Arc::new(StoreInner { database, domain, block_commit: Mutex::new(()) }) }
+        let (block_commit, sealed_head) = (Mutex::default(), SealedHead::default());
+        Self { inner: Arc::new(StoreInner { database, domain, block_commit, sealed_head }) }
     }
 
     /// The registry that the store belongs to.
@@ -250,6 +255,17 @@ impl Store {
     /// starts cannot interleave their commits.
     pub(crate) fn block_commit(&self) -> &Mutex<()> {
         &self.inner.block_commit
+    }
+
+    /// The end of the store's own ledger, shared by its readers and by the group commit, which
+    /// appends to it.
+    pub(crate) fn sealed_head(&self) -> &SealedHead {
+        &self.inner.sealed_head
+    }
+
+    /// The seal of the last block of the store's own ledger; zeros before the first.
+    pub(crate) fn ledger_head(&self) -> Result<Seal, StoreError> {
+        self.inner.sealed_head.current(&self.inner.database)
     }
 }
 

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::database::{Changes, Database};
 use crate::facts::write_schema_version;
-use crate::requests::admission_changes;
+use crate::recorded::admission_changes;
 use crate::*;
 
 pub(crate) const DOMAIN: RegistryDomain =
@@ -83,7 +83,7 @@ pub(crate) fn seal(store: &Store, ledger: &EmbeddedLedger, time: u64) -> Block {
         .map(|(_, entry)| entry);
     let block =
         Block::seal(&ledger.head(), store.domain(), UnixSeconds(time), RuleParameters::default(), entries.collect());
-    ledger.append(&block).expect("the block is appended");
+    ledger.append_alone(&block).expect("the block is appended");
     block
 }
 
@@ -213,16 +213,16 @@ fn the_ledger_accepts_only_the_next_block_and_finds_its_head_after_a_restart() {
     admit(&store, 1, 1);
     let block = seal(&store, &ledger, 1000);
     assert_eq!(receiver.try_recv(), Ok(1));
-    let again = ledger.append(&block);
+    let again = ledger.append_alone(&block);
     assert!(matches!(again, Err(LedgerError::NotNext { found: 1, head: 1 })), "{again:?}");
     let after = |domain| {
         Block::seal(&ledger.head(), domain, UnixSeconds(1000), RuleParameters::default(), block.entries.clone())
     };
     let mut unlinked = after(DOMAIN);
     unlinked.header.previous_hash = selfsame_protocol::B256::ZERO;
-    assert!(matches!(ledger.append(&unlinked), Err(LedgerError::NotNext { found: 2, head: 1 })));
+    assert!(matches!(ledger.append_alone(&unlinked), Err(LedgerError::NotNext { found: 2, head: 1 })));
     let foreign = after(RegistryDomain { chain_id: 480, ..DOMAIN });
-    assert!(matches!(ledger.append(&foreign), Err(LedgerError::OtherRegistry { height: 2 })));
+    assert!(matches!(ledger.append_alone(&foreign), Err(LedgerError::OtherRegistry { height: 2 })));
 
     let head = ledger.head();
     drop((ledger, store));

@@ -23,14 +23,16 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
     (
         "storage/src",
         &[
-            &["schema"],
+            &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "ledger", "log_check", "progress", "room", "scratch"],
+            &["faults", "log_check", "progress", "room", "scratch"],
             &["database"],
-            &["facts"],
+            &["facts", "recorded", "sealed_head"],
             &["migration"],
             &["store"],
+            &["replica"],
             &["group_commit"],
+            &["ledger"],
             &[
                 "applied_blocks",
                 "embedded_ledger",

@@ -10,7 +10,7 @@ use selfsame_storage::{LedgerError, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::messages::BatcherMessage;
+use super::messages::{BatcherMessage, SealedBlock};
 use super::state::Sealer;
 use crate::support::retry::RETRY_INTERVAL;
 use crate::support::traced::Traced;
@@ -55,6 +55,10 @@ pub(crate) struct Batcher;
 /// State of the batcher. After a restart the batcher reads the sequence numbers from the store.
 pub(crate) struct BatcherState {
     sealer: Arc<Sealer>,
+    /// Whether what a predecessor handed in is durable or refused. Nothing is sealed before.
+    is_settled: bool,
+    /// The block that is being appended. No other is sealed meanwhile.
+    appending: Option<Appending>,
     /// Requests up to this sequence number are in blocks.
     sealed: u64,
     /// Requests up to this sequence number may be in a block that this batcher has not sealed.
@@ -65,6 +69,18 @@ pub(crate) struct BatcherState {
     /// Sealing failed, and a [`BatcherMessage::Retry`] is on its way. Wake-ups before it are
     /// ignored.
     awaits_retry: bool,
+}
+
+/// A block that was handed to the ledger.
+struct Appending {
+    /// The number of the attempt, which its outcome has, too.
+    attempt: u64,
+    block: Block,
+    /// Requests up to this sequence number are in blocks when it is appended.
+    last: u64,
+    /// Requests up to this sequence number may be in it.
+    durable: u64,
+    started: std::time::Instant,
 }
 
 impl Actor for Batcher {
@@ -79,14 +95,22 @@ impl Actor for Batcher {
     ) -> Result<BatcherState, ActorProcessingErr> {
         sealer.wakeup.slot.occupy(myself.clone());
         fault_point!(BatcherStart);
-        // Waits for the block that a killed predecessor is sealing. Its requests count as
-        // uncertain.
+        // Waits for the block that a killed predecessor prepares, and is told when what that one
+        // handed in is decided. Its requests count as uncertain.
         sealer.work.until_idle().await;
+        sealer.settle();
         let uncertain = sealer.last_sequence()?;
         let oldest = sealer.queued_after(0, 1)?;
         let sealed = oldest.first().map_or(uncertain, |(oldest, _)| oldest - 1);
-        myself.cast(BatcherMessage::Wake.into())?;
-        Ok(BatcherState { sealer, sealed, uncertain, waiting_since: None, awaits_retry: false })
+        Ok(BatcherState {
+            sealer,
+            is_settled: false,
+            appending: None,
+            sealed,
+            uncertain,
+            waiting_since: None,
+            awaits_retry: false,
+        })
     }
 
     async fn handle(
@@ -105,6 +129,11 @@ impl Actor for Batcher {
                     state.wake(&myself).await?;
                 }
                 BatcherMessage::Wake => state.wake(&myself).await?,
+                BatcherMessage::Settled => {
+                    state.is_settled = true;
+                    state.wake(&myself).await?;
+                }
+                BatcherMessage::Sealed(sealed) => state.end_attempt(sealed, &myself).await?,
             }
             Ok(())
         }
@@ -118,6 +147,10 @@ impl BatcherState {
     async fn wake(&mut self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         let sealer = Arc::clone(&self.sealer);
         sealer.wakeup.take();
+        if !self.is_settled || self.appending.is_some() {
+            // The end of what is being written wakes this actor again.
+            return Ok(());
+        }
         let durable = sealer.reader.publication.durable().max(self.uncertain);
         let waiting = durable.saturating_sub(self.sealed) as usize;
         if waiting == 0 {
@@ -138,25 +171,72 @@ impl BatcherState {
             return Ok(());
         }
         self.waiting_since = None;
-        let (sealed, uncertain) = (self.sealed, self.uncertain);
-        match self.sealer.work.run(move || seal(&sealer, sealed, durable, uncertain)).await? {
-            Ok(sealed) => {
-                self.sealed = sealed;
-                self.sealer.step.record_success();
+        let range = Range { after: self.sealed, durable, uncertain: self.uncertain };
+        match self.sealer.work.run(move || seal(&sealer, range)).await? {
+            Ok(Sealing::Nothing { last }) => self.continue_after(last, myself),
+            Ok(Sealing::Appending(appending)) => {
+                self.appending = Some(appending);
+                Ok(())
             }
-            Err(error) => {
-                // Any of these requests may be in a block: in another appender's, or in this one,
-                // because an append that returns an error may have been written.
-                self.sealed = 0;
-                self.uncertain = durable;
-                if let Some(failure) = error.failure() {
-                    self.sealer.step.record_failure(failure);
-                    self.awaits_retry = true;
-                    myself.send_after(RETRY_INTERVAL, || BatcherMessage::Retry.into());
-                    return Ok(());
-                }
-            }
+            Err(error) => self.fail(durable, &error, myself),
         }
+    }
+
+    /// An attempt to append a block ended. Those of predecessors are of no interest: what they
+    /// handed in is decided before this actor reads the queue.
+    async fn end_attempt(
+        &mut self,
+        SealedBlock { attempt, appended }: SealedBlock,
+        myself: &ActorRef<Traced<BatcherMessage>>,
+    ) -> Result<(), ActorProcessingErr> {
+        let Some(appending) = self.appending.take_if(|appending| appending.attempt == attempt) else { return Ok(()) };
+        let Appending { block, last, durable, started, .. } = appending;
+        match appended {
+            Ok(()) => {
+                fault_point!(BatcherSealed);
+                let operations = &self.sealer.reader.operations;
+                operations.seal_seconds.observe_duration(started.elapsed());
+                operations.record_sealed(&block);
+                tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");
+                self.continue_after(last, myself)
+            }
+            Err(error) => self.fail(durable, &error.into(), myself),
+        }
+    }
+
+    /// Requests up to `last` are in blocks: seals the next ones.
+    fn continue_after(
+        &mut self,
+        last: u64,
+        myself: &ActorRef<Traced<BatcherMessage>>,
+    ) -> Result<(), ActorProcessingErr> {
+        self.sealed = last;
+        self.sealer.step.record_success();
+        self.wake_for_the_rest(myself)
+    }
+
+    /// Sealing requests up to `durable` failed. Any of them may be in a block: in another
+    /// appender's, or in this one, because an append that returns an error may have been written.
+    fn fail(
+        &mut self,
+        durable: u64,
+        error: &SealError,
+        myself: &ActorRef<Traced<BatcherMessage>>,
+    ) -> Result<(), ActorProcessingErr> {
+        self.sealed = 0;
+        self.uncertain = durable;
+        match error.failure() {
+            Some(failure) => {
+                self.sealer.step.record_failure(failure);
+                self.awaits_retry = true;
+                myself.send_after(RETRY_INTERVAL, || BatcherMessage::Retry.into());
+                Ok(())
+            }
+            None => self.wake_for_the_rest(myself),
+        }
+    }
+
+    fn wake_for_the_rest(&self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         if self.sealer.reader.publication.durable().max(self.uncertain) > self.sealed {
             myself.cast(BatcherMessage::Wake.into())?;
         }
@@ -164,12 +244,32 @@ impl BatcherState {
     }
 }
 
-/// Seals the requests after sequence number `after`, up to and including `durable`, into a block.
-/// Returns the sequence number up to which all requests are in blocks.
+/// The requests that may be sealed, by their sequence numbers.
+struct Range {
+    /// Those up to here, inclusive, are in blocks.
+    after: u64,
+    /// Those up to here, inclusive, are durable.
+    durable: u64,
+    /// Those up to here, inclusive, may be in blocks.
+    uncertain: u64,
+}
+
+/// What came of an attempt to seal.
+enum Sealing {
+    /// All requests up to `last` were in blocks already.
+    Nothing {
+        /// A sequence number.
+        last: u64,
+    },
+    /// A block was handed to the ledger.
+    Appending(Appending),
+}
+
+/// Seals the requests of a range into a block, and hands it to the ledger.
 ///
 /// Requests after `durable` are left out: when the append fails, the batcher treats the requests up
 /// to `durable` as uncertain, and the block must not hold others.
-fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64, SealError> {
+fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<Sealing, SealError> {
     blocking_fault_point!(BatcherSeal);
     let started = std::time::Instant::now();
     // The head is read before the queue: when another block is appended in the meantime, the append
@@ -191,15 +291,12 @@ fn seal(sealer: &Sealer, after: u64, durable: u64, uncertain: u64) -> Result<u64
         }
     }
     sealer.reader.publication.mark_batching(last);
-    if !entries.is_empty() {
-        let reader = &sealer.reader;
-        let now = sealer.block_time(head.time)?;
-        let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
-        sealer.append(&block)?;
-        blocking_fault_point!(BatcherSealed);
-        reader.operations.seal_seconds.observe_duration(started.elapsed());
-        reader.operations.record_sealed(&block);
-        tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");
+    if entries.is_empty() {
+        return Ok(Sealing::Nothing { last });
     }
-    Ok(last)
+    let reader = &sealer.reader;
+    let now = sealer.block_time(head.time)?;
+    let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
+    let attempt = sealer.append(&block);
+    Ok(Sealing::Appending(Appending { attempt, block, last, durable, started }))
 }

@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId};
 use selfsame_protocol::registry::RecoveredSigner;
-use selfsame_storage::SweepPosition;
+use selfsame_storage::{LedgerError, SweepPosition};
 
 use super::submission::{Submission, SubmitError};
 use crate::support::slot::Ping;
@@ -28,8 +28,20 @@ pub(crate) enum BatcherMessage {
     Wake,
     /// Sealing failed a while ago; retry.
     Retry,
+    /// What a predecessor handed in is durable or refused.
+    Settled,
+    /// An attempt to seal a block ended.
+    Sealed(SealedBlock),
     /// Answer, to show that the actor is not stuck.
     Ping(RpcReplyPort<()>),
+}
+
+/// How an attempt to seal a block ended.
+pub(crate) struct SealedBlock {
+    /// The number of the attempt.
+    pub attempt: u64,
+    /// The outcome of the append.
+    pub appended: Result<(), LedgerError>,
 }
 
 /// A message to the request tracker.

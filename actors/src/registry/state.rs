@@ -27,7 +27,7 @@ use selfsame_storage::{
     OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
 };
 
-use super::messages::{BatcherMessage, RequestTrackerMessage, SweepProgress, TreeMaintainerMessage};
+use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
 use super::publication::Publication;
 use crate::clock::{Clock, Random};
@@ -282,6 +282,33 @@ impl Wakeup {
     }
 }
 
+/// Tells the batcher an outcome, also when nobody reports one: a committing thread that panics
+/// drops its callbacks.
+struct Told {
+    slot: Arc<Slot<BatcherMessage>>,
+    message: Option<MessageOf>,
+}
+
+type MessageOf = Box<dyn FnOnce(Result<(), LedgerError>) -> BatcherMessage + Send>;
+
+impl Told {
+    fn tell(mut self, outcome: Result<(), LedgerError>) {
+        self.send(outcome);
+    }
+
+    fn send(&mut self, outcome: Result<(), LedgerError>) {
+        if let Some(message) = self.message.take() {
+            self.slot.cast(message(outcome));
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.send(Err(StoreError::Panicked.into()));
+    }
+}
+
 /// The right to append blocks to the ledger.
 pub(crate) struct Sealer {
     pub reader: Arc<Reader>,
@@ -292,8 +319,9 @@ pub(crate) struct Sealer {
     pub step: Arc<RetriedStep>,
     clock_guard: Mutex<ClockGuard>,
     ledger: Arc<dyn Ledger>,
+    attempts: AtomicU64,
     /// Dropped last, as in [`Reader`].
-    _group_commit: GroupCommit,
+    group_commit: GroupCommit,
 }
 
 impl Sealer {
@@ -314,9 +342,21 @@ impl Sealer {
         self.ledger.head()
     }
 
-    /// See [`Ledger::append`]. Blocks the thread.
-    pub fn append(&self, block: &Block) -> Result<(), LedgerError> {
-        self.ledger.append(block)
+    /// Hands a block to the ledger ([`Ledger::append`]); the batcher gets the outcome as a message.
+    /// Returns the number of this attempt. May block the thread.
+    pub fn append(&self, block: &Block) -> u64 {
+        let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
+        let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });
+        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
+        self.ledger.append(block, &self.group_commit, Box::new(move |appended| told.tell(appended)));
+        attempt
+    }
+
+    /// Tells the batcher when everything that was handed in until now is durable or refused.
+    pub fn settle(&self) {
+        let settled = |_: Result<(), LedgerError>| BatcherMessage::Settled;
+        let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(settled)) };
+        self.group_commit.settle(Box::new(move |result| told.tell(result.map_err(LedgerError::from))));
     }
 
     /// Up to `limit` queued requests with sequence numbers above `after`, in order.
@@ -505,7 +545,8 @@ impl RegistryState {
             step: Arc::new(RetriedStep::new("sealing a block")),
             clock_guard: Mutex::new(ClockGuard::new(reader.clock.now(), reader.clock.passed())),
             ledger,
-            _group_commit: group_commit.clone(),
+            attempts: 0.into(),
+            group_commit: group_commit.clone(),
         };
         let applier = Applier {
             reader: Arc::clone(&reader),

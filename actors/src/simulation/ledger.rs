@@ -1,13 +1,13 @@
 //! A ledger that fails, and to which another appender adds blocks.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, Entry, RequestId, Seal};
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{EmbeddedLedger, Ledger, LedgerError, LedgerReader, Place, StoreError};
+use selfsame_storage::{EmbeddedLedger, GroupCommit, Ledger, LedgerError, LedgerReader, OnAppended, Place, StoreError};
 
 use super::clients;
 use super::seeded_random::SeededRandom;
@@ -21,16 +21,17 @@ pub(super) struct FaultyLedger {
     pub random: SeededRandom,
     /// No faults are injected while this is true.
     pub is_fault_free: Arc<AtomicBool>,
-    /// The entries of the blocks that another appender added.
-    pub foreign_entries: Arc<Mutex<Vec<Entry>>>,
-    pub listeners: Mutex<Vec<Listener>>,
-    /// Listeners are not called while this is true.
-    pub is_silent: Arc<AtomicBool>,
-    /// The height of a block that listeners were not called for; 0 if there is none.
-    pub unannounced: AtomicU64,
+    /// The entries of the blocks that another appender added, or tried to.
+    pub foreign_entries: Arc<Mutex<Vec<ForeignEntry>>>,
 }
 
-type Listener = Arc<dyn Fn(u64) + Send + Sync>;
+/// An entry of another appender's block.
+#[derive(Clone)]
+pub(super) struct ForeignEntry {
+    pub entry: Entry,
+    /// Whether the append was reported as done. A block may be in the ledger without.
+    pub is_reported: bool,
+}
 
 impl FaultyLedger {
     fn injects_no_fault(&self) -> bool {
@@ -38,30 +39,28 @@ impl FaultyLedger {
     }
 
     /// Appends a block of another appender before the service's own block.
-    fn append_foreign_block(&self, time: UnixSeconds) {
+    fn append_foreign_block(&self, time: UnixSeconds, commits: &GroupCommit) {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.random.next().to_le_bytes());
         let entry = Entry { request_id: RequestId::from_random(id), operation: clients::random_creation(&self.random) };
         let block =
             Block::seal(&self.inner.head(), super::DOMAIN, time, RuleParameters::default(), vec![entry.clone()]);
-        if self.inner.append(&block).is_ok() {
-            self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-        }
+        let number = {
+            let mut entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.push(ForeignEntry { entry, is_reported: false });
+            entries.len() - 1
+        };
+        let foreign_entries = Arc::clone(&self.foreign_entries);
+        let appended = move |appended: Result<(), LedgerError>| {
+            let mut entries = foreign_entries.lock().unwrap_or_else(PoisonError::into_inner);
+            entries[number].is_reported = appended.is_ok();
+        };
+        self.inner.append(&block, commits, Box::new(appended));
     }
 }
 
 impl LedgerReader for FaultyLedger {
     fn head(&self) -> Seal {
-        // Calls the listeners for the unannounced block, as the embedded ledger does when it reads
-        // its head after an append whose result it does not have.
-        match self.unannounced.swap(0, Ordering::Relaxed) {
-            0 => {}
-            height => {
-                for listener in self.listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                    listener(height);
-                }
-            }
-        }
         self.inner.head()
     }
 
@@ -84,37 +83,27 @@ impl LedgerReader for FaultyLedger {
     }
 
     fn listen(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
-        let listener: Listener = Arc::from(listener);
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&listener));
-        let is_silent = Arc::clone(&self.is_silent);
-        self.inner.listen(Box::new(move |height| {
-            if !is_silent.load(Ordering::Relaxed) {
-                listener(height);
-            }
-        }));
+        self.inner.listen(listener);
     }
 }
 
 impl Ledger for FaultyLedger {
-    fn append(&self, block: &Block) -> Result<(), LedgerError> {
+    fn append(&self, block: &Block, commits: &GroupCommit, appended: OnAppended) {
         if self.injects_no_fault() {
-            return self.inner.append(block);
+            return self.inner.append(block, commits, appended);
         }
         match self.random.below(16) {
-            0 => Err(INJECTED.into()),
+            0 => appended(Err(INJECTED.into())),
             1 => {
-                self.is_silent.store(true, Ordering::Relaxed);
-                let appended = self.inner.append(block);
-                self.is_silent.store(false, Ordering::Relaxed);
-                appended?;
-                self.unannounced.store(block.header.height, Ordering::Relaxed);
-                Err(INJECTED.into())
+                // Appended, and reported as failed.
+                let failed = move |result: Result<(), LedgerError>| appended(result.and(Err(INJECTED.into())));
+                self.inner.append(block, commits, Box::new(failed));
             }
             2 => {
-                self.append_foreign_block(block.header.time);
-                self.inner.append(block)
+                self.append_foreign_block(block.header.time, commits);
+                self.inner.append(block, commits, appended);
             }
-            _ => self.inner.append(block),
+            _ => self.inner.append(block, commits, appended),
         }
     }
 }

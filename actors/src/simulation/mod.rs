@@ -32,12 +32,11 @@ use ractor::registry::where_is;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
-use selfsame_protocol::ledger::Entry;
 use selfsame_storage::{Committer, EmbeddedLedger, GroupCommit, ManualOutcome, MemoryDisk, OpenOptions, Store};
 use tokio::sync::watch;
 
 use self::clients::{Answer, ClientLog};
-use self::ledger::FaultyLedger;
+use self::ledger::{FaultyLedger, ForeignEntry};
 use self::seeded_random::{SeededRandom, SimulatedClock};
 use crate::clock::Clock;
 use crate::supervision::service::{BlockingParts, Parts};
@@ -59,7 +58,7 @@ struct History {
     random: SeededRandom,
     log: ClientLog,
     store: Store,
-    foreign_entries: Arc<Mutex<Vec<Entry>>>,
+    foreign_entries: Arc<Mutex<Vec<ForeignEntry>>>,
     now: Duration,
 }
 
@@ -108,9 +107,6 @@ impl History {
             random: self.random.clone(),
             is_fault_free: Arc::new(AtomicBool::new(is_fault_free)),
             foreign_entries: Arc::clone(&self.foreign_entries),
-            listeners: Mutex::default(),
-            is_silent: Arc::default(),
-            unannounced: AtomicU64::new(0),
         });
         let instance = unique_instance_name();
         self.log.note(|| format!("a {} run begins", if is_fault_free { "fault-free" } else { "faulty" }));

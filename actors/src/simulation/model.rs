@@ -12,6 +12,7 @@ use selfsame_protocol::{Address, B256};
 use selfsame_storage::{LedgerReader, Place};
 
 use super::clients::{Answer, ClientLog};
+use super::ledger::ForeignEntry;
 use crate::RegistryHandle;
 
 #[derive(Default)]
@@ -105,10 +106,14 @@ pub(super) fn check_history(
     registry: &RegistryHandle,
     ledger: &dyn LedgerReader,
     log: &ClientLog,
-    foreign_entries: &[Entry],
+    foreign_entries: &[ForeignEntry],
 ) {
+    let is_in_ledger = |foreign: &&ForeignEntry| {
+        foreign.is_reported || ledger.place(&foreign.entry.request_id).expect("the read succeeds").is_some()
+    };
+    let foreign = foreign_entries.iter().filter(is_in_ledger).map(|foreign| &foreign.entry);
     let mut expected: HashMap<RequestId, Operation> =
-        foreign_entries.iter().map(|entry| (entry.request_id, entry.operation.clone())).collect();
+        foreign.map(|entry| (entry.request_id, entry.operation.clone())).collect();
     let mut final_states = HashMap::new();
     for (number, request) in log.requests().iter().enumerate() {
         if let Some(Answer::Accepted(request_id)) = request.answer {

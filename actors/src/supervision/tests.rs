@@ -17,7 +17,7 @@ use selfsame_protocol::ledger::{Block, Entry, RequestId};
 use selfsame_protocol::registry::{CreateAccount, Operation, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::{Address, U256};
-use selfsame_storage::{EmbeddedLedger, Ledger, LedgerReader, OpenOptions, Store};
+use selfsame_storage::{EmbeddedLedger, LedgerReader, OpenOptions, Store};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -312,7 +312,7 @@ async fn blocks_of_another_appender_are_applied() {
         RuleParameters::default(),
         foreign.clone(),
     );
-    running.ledger.append(&block).expect("the block is appended");
+    running.ledger.append_alone(&block).expect("the block is appended");
     let next = submit(&registry, 3).await;
     expect_finalized(&registry, &next).await;
     for (entry, good) in foreign.iter().zip([true, false, true]) {
@@ -345,7 +345,7 @@ async fn failures_with_block(
     let (time, rules) = (UnixSeconds(1_800_000_000), RuleParameters::default());
     let mut block = Block::seal(&ledger.head(), ledger_domain, time, rules, vec![entry]);
     change(&mut block);
-    ledger.append(&block).expect("the block is appended");
+    ledger.append_alone(&block).expect("the block is appended");
     let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
     let service = service.await.expect("the service starts");
     let registry = service.registry();
@@ -385,7 +385,7 @@ async fn sealed_blocks_are_applied_before_the_first_answer() {
         let entry = Entry { request_id: RequestId::from_random([number; 16]), operation: create(number.into()) };
         let block =
             Block::seal(&ledger.head(), DOMAIN, UnixSeconds(1_800_000_000), RuleParameters::default(), vec![entry]);
-        ledger.append(&block).expect("the block is appended");
+        ledger.append_alone(&block).expect("the block is appended");
     }
     let service = Service::start(settings, store, ledger, clock(), Arc::new(CountingRandom::default()));
     let service = service.await.expect("the service starts");

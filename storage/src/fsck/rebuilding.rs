@@ -12,9 +12,9 @@ use selfsame_protocol::registry::RecoveredSigner;
 use super::report::Findings;
 use crate::applied_blocks::BlockWriter;
 use crate::database::{Changes, RecordSource};
-use crate::embedded_ledger::put_indexes;
 use crate::error::StoreError;
 use crate::progress::{Phase, Together, ensure_wanted};
+use crate::recorded::put_indexes;
 use crate::schema::family;
 use crate::store::Store;
 

@@ -13,13 +13,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::database::{Changes, RecordSource};
 use crate::ledger::LedgerReader;
-use crate::requests::{RequestWriter, admission_changes};
+use crate::recorded::admission_changes;
+use crate::requests::RequestWriter;
 use crate::schema::chain::SourceId;
 use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::schema::registry::AppliedBlock;
 use crate::schema::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
 use crate::tests::{admit, commit, entry, folder, open, request_id, seal};
-use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, Ledger, NoProgress, Place, Records};
+use crate::{EmbeddedLedger, EmbeddedRecords, FinalState, GroupCommit, NoProgress, Place, Records};
 
 /// The hash of the idempotency key of the queued request.
 const KEY_HASH: B256 = B256::repeat_byte(5);
@@ -492,7 +493,7 @@ fn a_request_in_two_blocks_is_a_finding() {
     let ledger = EmbeddedLedger::open(store.clone()).expect("the ledger opens");
     let again =
         Block::seal(&ledger.head(), store.domain(), UnixSeconds(4000), RuleParameters::default(), vec![entry(1)]);
-    ledger.append(&again).expect("the block is appended");
+    ledger.append_alone(&again).expect("the block is appended");
     let findings = check(&store).findings;
     let expected = format!("request {} is in block 1 and again in block 4", request_id(1));
     assert!(findings.contains(&expected), "{findings:?}");

@@ -55,3 +55,6 @@ pub struct IdempotencyRecord {
 }
 
 encode_fields!(IdempotencyRecord { request_id, body_hash, accepted_at } version 1 of "idempotency record");
+
+/// Hash of an idempotency key, and the record to store for it.
+pub type IdempotencyKey = (B256, IdempotencyRecord);

@@ -8,7 +8,7 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, Entry, RequestId, apply_block, recover_signers};
 use selfsame_protocol::registry::{Operation, RuleParameters};
 use selfsame_protocol::time::UnixSeconds;
-use selfsame_storage::{BlockWriter, EmbeddedLedger, Ledger, LedgerReader, OpenOptions, Store};
+use selfsame_storage::{BlockWriter, EmbeddedLedger, LedgerReader, OpenOptions, Store};
 use selfsame_wallet::operations::{AccountState, create_account};
 
 use crate::test_accounts::{creation, key};
@@ -41,7 +41,7 @@ impl Maker {
         let head = self.ledger.head();
         let time = UnixSeconds(1_800_000_000 + head.height);
         let block = Block::seal(&head, DOMAIN, time, RuleParameters::default(), entries);
-        self.ledger.append(&block).expect("appended");
+        self.ledger.append_alone(&block).expect("appended");
         let snapshot = self.store.snapshot().expect("a snapshot");
         let signers = recover_signers(&block.entries, &DOMAIN);
         let effects = apply_block(&block, &signers, &snapshot, snapshot.tip()).expect("applied");

@@ -1,0 +1,353 @@
+//! A store that is one of several with the same journal.
+//!
+//! | who | what |
+//! |---|---|
+//! | the leader's [`crate::GroupCommit`] | decides on its own store, appends an entry, and writes the same changes with the entry's position in one batch |
+//! | every other replica ([`Replica::apply`]) | writes what the entries say, with their positions, in their order; decides nothing |
+//!
+//! Neither batch is synced: the journal has the entry. A store that lost its last batches, by a
+//! power failure, is an earlier state of the journal, and continues from its position.
+//!
+//! The leader decides while it has applied everything before the place that it appends to, so a
+//! condition that holds in its store holds in the journal. An entry of another leader at that place
+//! makes the append fail, and nothing of the group is written.
+
+#[cfg(test)]
+#[cfg(feature = "fault-injection")]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use selfsame_protocol::ledger::{Block, Entry, Seal};
+
+use crate::database::Changes;
+use crate::error::StoreError;
+use crate::facts;
+use crate::journal::{AppendError, Journal, JournalEntry, Position, ReplicaError, Term};
+use crate::recorded::{admission_changes, append_changes};
+use crate::schema::family;
+use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
+use crate::store::Store;
+
+/// The most bytes of an entry. Engines take values of one to one and a half megabytes.
+pub(crate) const LARGEST_ENTRY: usize = 1 << 20;
+
+/// A store's place in a journal. Share it between the [`crate::GroupCommit`] and whoever follows
+/// the journal.
+pub struct Replica {
+    journal: Arc<dyn Journal>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// The store has the entries up to here.
+    position: Position,
+    /// The term of the last of these.
+    term: Term,
+    /// The term in which this replica leads; `None` when it does not.
+    leading: Option<Term>,
+}
+
+/// What an applied entry changed, for those who wait for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppliedEntry {
+    /// The greatest sequence number of an admitted request.
+    pub admitted: Option<u64>,
+    /// The height of the last sealed block.
+    pub sealed: Option<u64>,
+    /// Whether records with an expiry were written: those of sign-in, signing keys.
+    pub has_records: bool,
+    /// Whether the operator decided about trusted roots.
+    pub has_root_decisions: bool,
+}
+
+/// An entry that the leader appends.
+pub(crate) struct Pending {
+    at: Position,
+    term: Term,
+    bytes: Bytes,
+    /// Whether an attempt was made whose outcome is unknown.
+    is_uncertain: bool,
+}
+
+/// What is known after an attempt to append.
+#[derive(Debug)]
+pub(crate) enum Appending {
+    /// The journal has the entry.
+    Done,
+    /// The journal does not have it, and will not.
+    Refused(ReplicaError),
+    /// The next attempt will know more. It must be made before anything else is appended.
+    Open(String),
+}
+
+impl Replica {
+    /// The replica in a store, which leads nothing yet.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
+        let (position, term) = facts::journal_position(store.database())?.unwrap_or_default();
+        Ok(Self { journal, state: Mutex::new(State { position, term, leading: None }) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store has the journal's entries up to this position.
+    pub fn position(&self) -> Position {
+        self.state().position
+    }
+
+    /// The term in which this replica leads; `None` when it does not, as far as it knows.
+    pub fn leading(&self) -> Option<Term> {
+        self.state().leading
+    }
+
+    /// Stops leading. What is being appended may still become durable.
+    pub fn step_down(&self) {
+        self.state().leading = None;
+    }
+
+    /// Writes everything that the journal has to the store, and leads from then on. Blocks the
+    /// thread while it writes.
+    ///
+    /// Call it when the journal accepts appends of `term`: nobody else can append then, so the end
+    /// of the journal stays where it is.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or the store cannot be written.
+    pub async fn lead(&self, store: &Store, term: Term) -> Result<(), StoreError> {
+        self.catch_up(store).await?;
+        self.state().leading = Some(term);
+        Ok(())
+    }
+
+    /// Writes everything that the journal has at the moment to the store. Blocks the thread while
+    /// it writes.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or the store cannot be written.
+    pub async fn catch_up(&self, store: &Store) -> Result<(), StoreError> {
+        let (end, _) = self.journal.head().await.map_err(ReplicaError::from)?;
+        let mut entries = self.journal.follow(self.position());
+        while self.position() < end {
+            match entries.next().await {
+                Some(entry) => {
+                    self.apply(store, &entry.map_err(ReplicaError::from)?)?;
+                }
+                None => entries = self.journal.follow(self.position()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what an entry says to the store. Does nothing with an entry that the store has.
+    /// Blocks the thread.
+    ///
+    /// # Errors
+    /// [`ReplicaError::Gap`] when entries before it are missing; [`ReplicaError::Damaged`]
+    /// when it is none of this version of the program, or does not fit the store; the store cannot
+    /// be read or written.
+    pub fn apply(&self, store: &Store, entry: &JournalEntry) -> Result<AppliedEntry, StoreError> {
+        let mut state = self.state();
+        if entry.position <= state.position {
+            return Ok(AppliedEntry::default());
+        }
+        if entry.position != state.position.next() {
+            return Err(ReplicaError::Gap { position: state.position, found: entry.position }.into());
+        }
+        let damaged = |reason: String| ReplicaError::Damaged { position: entry.position, reason };
+        let items = decode_entry(&entry.bytes).map_err(|error| damaged(error.to_string()))?;
+        let mut entry_changes =
+            EntryChanges { store, changes: Changes::default(), sealed: None, applied: AppliedEntry::default() };
+        for item in items {
+            entry_changes.add(item, &damaged)?;
+        }
+        let EntryChanges { changes, sealed, applied, .. } = entry_changes;
+        if sealed.is_some() {
+            store.sealed_head().forget();
+        }
+        write_at(store, &mut state, entry.position, entry.term, changes)?;
+        if state.leading.is_some_and(|term| term < entry.term) {
+            state.leading = None;
+        }
+        drop(state);
+        if let Some(seal) = sealed {
+            store.sealed_head().advance(seal);
+        }
+        Ok(applied)
+    }
+
+    /// Where and in which term the next entry is appended; `None` when this replica does not lead.
+    pub(crate) fn place(&self) -> Option<(Position, Term)> {
+        let state = self.state();
+        state.leading.map(|term| (state.position.next(), term))
+    }
+
+    /// Attempts to append an entry.
+    pub(crate) async fn attempt(&self, pending: &mut Pending) -> Appending {
+        let Pending { at, term, bytes, .. } = pending;
+        let error = match self.journal.append(*at, *term, bytes.clone()).await {
+            Ok(()) => return Appending::Done,
+            Err(error) => error,
+        };
+        match error {
+            AppendError::TooLarge { length } if !pending.is_uncertain => {
+                Appending::Refused(ReplicaError::TooLarge { length, most: LARGEST_ENTRY })
+            }
+            AppendError::Unavailable(reason) if !pending.is_uncertain => {
+                Appending::Refused(ReplicaError::Unavailable { reason })
+            }
+            error => {
+                pending.is_uncertain = true;
+                self.read_back(pending, error).await
+            }
+        }
+    }
+
+    /// Looks for an entry in the journal after an attempt that ended with `error`.
+    async fn read_back(&self, pending: &Pending, error: AppendError) -> Appending {
+        let end = match self.journal.head().await {
+            Ok((end, _)) => end,
+            Err(error) => return Appending::Open(error.to_string()),
+        };
+        if end < pending.at {
+            // After another leader began, the entry cannot come any more.
+            return match error {
+                AppendError::Fenced => self.deposed(),
+                error => Appending::Open(error.to_string()),
+            };
+        }
+        let before = Position(pending.at.0 - 1);
+        match self.journal.follow(before).next().await {
+            Some(Ok(found)) if found.term == pending.term && found.bytes == pending.bytes => Appending::Done,
+            Some(Ok(_)) => self.deposed(),
+            Some(Err(error)) => Appending::Open(error.to_string()),
+            None => Appending::Open("the journal ended".to_owned()),
+        }
+    }
+
+    fn deposed(&self) -> Appending {
+        self.step_down();
+        Appending::Refused(ReplicaError::NotLeading)
+    }
+
+    /// Writes the changes of an appended entry to the leader's own store. Does nothing when they
+    /// were written already, as the entry of a follower.
+    ///
+    /// # Errors
+    /// The store cannot be written: this replica no longer leads, and continues as a follower from
+    /// its position.
+    pub(crate) fn record(&self, store: &Store, pending: &Pending, changes: Changes) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.position >= pending.at {
+            return Ok(());
+        }
+        let written = write_at(store, &mut state, pending.at, pending.term, changes);
+        if written.is_err() {
+            state.leading = None;
+        }
+        written
+    }
+
+    /// Whether the journal can be reached.
+    pub(crate) async fn check(&self) -> Result<(), ReplicaError> {
+        self.journal.head().await?;
+        Ok(())
+    }
+}
+
+impl Pending {
+    pub(crate) fn new(at: Position, term: Term, bytes: Vec<u8>) -> Self {
+        Self { at, term, bytes: bytes.into(), is_uncertain: false }
+    }
+
+    /// Where it is appended.
+    pub(crate) fn position(&self) -> Position {
+        self.at
+    }
+}
+
+/// Writes changes together with the position of their entry, unsynced.
+fn write_at(
+    store: &Store,
+    state: &mut State,
+    position: Position,
+    term: Term,
+    mut changes: Changes,
+) -> Result<(), StoreError> {
+    facts::put_journal_position(&mut changes, position, term);
+    store.database().write(changes, false)?;
+    (state.position, state.term) = (position, term);
+    Ok(())
+}
+
+/// What the items of an entry change.
+struct EntryChanges<'store> {
+    store: &'store Store,
+    changes: Changes,
+    /// The last sealed block.
+    sealed: Option<Seal>,
+    applied: AppliedEntry,
+}
+
+impl EntryChanges<'_> {
+    fn add(&mut self, item: JournalItem, damaged: &impl Fn(String) -> ReplicaError) -> Result<(), StoreError> {
+        match item {
+            JournalItem::Admitted(Admitted { sequence, entry, idempotency }) => {
+                self.changes.append(admission_changes(sequence, entry, idempotency));
+                self.applied.admitted = self.applied.admitted.max(Some(sequence));
+            }
+            JournalItem::Written(records) => {
+                for record in records {
+                    let family = record.family().map_err(|error| damaged(error.to_string()))?;
+                    self.applied.has_records |= family == family::RECORDS.name;
+                    self.applied.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
+                    match record.value {
+                        Some(value) => self.changes.put_raw(family, record.key, value),
+                        None => self.changes.delete_raw(family, record.key),
+                    }
+                }
+            }
+            JournalItem::Sealed(SealedBlock { header, entries }) => {
+                let entries = self.entries(entries, header.count, damaged)?;
+                let block = Block { header, entries };
+                let seal = Seal::of(&block.header);
+                self.changes.append(append_changes(&block, &seal));
+                self.applied.sealed = Some(seal.height);
+                self.sealed = Some(seal);
+            }
+        }
+        Ok(())
+    }
+    /// The entries of a sealed block.
+    fn entries(
+        &self,
+        sealed: Vec<SealedEntries>,
+        count: u32,
+        damaged: &impl Fn(String) -> ReplicaError,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut entries = Vec::new();
+        for part in sealed {
+            match part {
+                SealedEntries::Whole(entry) => entries.push(entry),
+                SealedEntries::Queued(first, last) => {
+                    // A false range is not read further than the block can be long.
+                    let most = (count as usize).saturating_sub(entries.len());
+                    let queued = self.store.queued_after(first.saturating_sub(1), most)?;
+                    let taken = queued.into_iter().zip(first..=last).take_while(|((found, _), wanted)| found == wanted);
+                    entries.extend(taken.map(|((_, entry), _)| entry));
+                }
+            }
+        }
+        match entries.len() == count as usize {
+            true => Ok(entries),
+            false => Err(damaged(format!("a block of {count} requests takes some that are not queued here")).into()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The end of the ledger in a store: its last block's seal, and who is told of the next block.
+
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use selfsame_protocol::ledger::Seal;
+
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::schema::family;
+
+/// Callback that gets the height of each block that becomes durable.
+pub(crate) type Listener = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The last block's seal, kept in memory.
+#[derive(Default)]
+pub(crate) struct SealedHead {
+    head: Mutex<Head>,
+    listeners: RwLock<Vec<Listener>>,
+}
+
+#[derive(Default)]
+struct Head {
+    seal: Seal,
+    /// False before the first read, while a block is written, and after a write that failed: the
+    /// seal is then read from the store again.
+    is_current: bool,
+}
+
+impl SealedHead {
+    /// The seal of the last block; zeros before the first. When it is not known, it is read from
+    /// the store, and a changed one is reported to the listeners.
+    pub fn current(&self, database: &Database) -> Result<Seal, StoreError> {
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if !head.is_current {
+            let last = database.last(&family::BLOCKS)?;
+            let seal = last.map_or_else(Seal::default, |(_, block)| Seal::of(&block.header));
+            let is_new = seal != head.seal;
+            *head = Head { seal, is_current: true };
+            if is_new {
+                self.notify_listeners(seal.height);
+            }
+        }
+        Ok(head.seal)
+    }
+
+    /// The seal that was known last, which may not be that of the last block.
+    pub fn last_known(&self) -> Seal {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner).seal
+    }
+
+    /// A block is about to be written, or its write failed: only the store knows.
+    pub fn forget(&self) {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner).is_current = false;
+    }
+
+    /// The block with this seal is durable.
+    pub fn advance(&self, seal: Seal) {
+        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Head { seal, is_current: true };
+        self.notify_listeners(seal.height);
+    }
+
+    /// Adds a listener, which must return quickly and must not ask for the head.
+    pub fn listen(&self, listener: Listener) {
+        self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener);
+    }
+
+    fn notify_listeners(&self, height: u64) {
+        for listener in self.listeners.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener(height);
+        }
+    }
+}
