@@ -1,14 +1,19 @@
 //! The facts about a store: its schema, its registry, that it was restored, that it is being
-//! migrated.
+//! migrated, how far it has a journal.
+
+mod journal;
 
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{Encoding, decode, encode};
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
-use crate::journal::{Position, Term};
 use crate::schema::family;
 use crate::schema::restoration::Restoration;
+
+pub(crate) use journal::{
+    Synced, check_journal, journal_position, journal_synced, put_journal_position, put_journal_synced,
+};
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -16,7 +21,6 @@ pub const SCHEMA_VERSION: u32 = 5;
 const SCHEMA_VERSION_KEY: &[u8] = b"schema_version";
 const REGISTRY_DOMAIN_KEY: &[u8] = b"registry_domain";
 const RESTORATION_KEY: &[u8] = b"restoration";
-const JOURNAL_POSITION_KEY: &[u8] = b"journal_position";
 
 /// Key of the mark of a migration; see `migration/mark.rs`.
 pub(crate) const MIGRATION_KEY: &[u8] = b"migration";
@@ -56,9 +60,11 @@ pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
         SCHEMA_VERSION_KEY => decode::<u32>(value).map(drop),
         REGISTRY_DOMAIN_KEY => decode::<RegistryDomain>(value).map(drop),
         RESTORATION_KEY => decode::<Restoration>(value).map(drop),
-        JOURNAL_POSITION_KEY => decode::<(u64, u64)>(value).map(drop),
         MIGRATION_KEY => return Err("the store is being migrated".to_owned()),
-        _ => return Err("its key is unknown".to_owned()),
+        _ => match journal::decode_record(key, value) {
+            Some(decoded) => decoded,
+            None => return Err("its key is unknown".to_owned()),
+        },
     };
     decoded.map_err(|reason| reason.to_string())
 }
@@ -66,18 +72,6 @@ pub(crate) fn decode_meta(key: &[u8], value: &[u8]) -> Result<(), String> {
 /// Marks a store as restored; replaces an earlier mark.
 pub(crate) fn put_restoration(changes: &mut Changes, restoration: &Restoration) {
     changes.put_raw(family::META, RESTORATION_KEY.to_vec(), encode(restoration));
-}
-
-/// The last entry of the journal that the store has, and the term of its leader; `None` when the
-/// store is no replica's.
-pub(crate) fn journal_position(database: &Database) -> Result<Option<(Position, Term)>, StoreError> {
-    let found: Option<(u64, u64)> = meta(database, JOURNAL_POSITION_KEY)?;
-    Ok(found.map(|(position, term)| (Position(position), Term(term))))
-}
-
-/// Sets how far the store has the journal.
-pub(crate) fn put_journal_position(changes: &mut Changes, position: Position, term: Term) {
-    changes.put_raw(family::META, JOURNAL_POSITION_KEY.to_vec(), encode(&(position.0, term.0)));
 }
 
 /// Gives a new store its registry.

@@ -133,6 +133,28 @@ pub enum ReplicaError {
         /// The entry that was to be applied.
         found: Position,
     },
+    /// The store lacks an entry, and has a later one.
+    #[error(
+        "the store lacks entry {position} of the journal, which a power failure took, and has the entries up to {last}; \
+         make the store again from another replica's"
+    )]
+    LostEntry {
+        /// The entry that is missing.
+        position: Position,
+        /// The last entry that the store has.
+        last: Position,
+    },
+    /// The store lacks a block that it has applied.
+    #[error(
+        "the store lacks block {height}, which a power failure took, and has applied the blocks up to {applied}; make the \
+         store again from another replica's"
+    )]
+    LostBlock {
+        /// Height of the first block that is missing.
+        height: u64,
+        /// Height of the last applied block.
+        applied: u64,
+    },
     /// An entry of the journal cannot be applied to this store.
     #[error("entry {position} of the journal cannot be applied: {reason}")]
     Damaged {
@@ -149,7 +171,11 @@ impl ReplicaError {
         match self {
             Self::NotLeading | Self::Unavailable { .. } | Self::Unknown { .. } => true,
             Self::Journal(error) => matches!(error, JournalError::Unavailable(_)),
-            Self::TooLarge { .. } | Self::Gap { .. } | Self::Damaged { .. } => false,
+            Self::TooLarge { .. }
+            | Self::Gap { .. }
+            | Self::LostEntry { .. }
+            | Self::LostBlock { .. }
+            | Self::Damaged { .. } => false,
         }
     }
 

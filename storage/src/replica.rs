@@ -6,7 +6,8 @@
 //! | every other replica ([`Replica::apply`]) | writes what the entries say, with their positions, in their order; decides nothing |
 //!
 //! Neither batch is synced: the journal has the entry. A store that lost its last batches, by a
-//! power failure, is an earlier state of the journal, and continues from its position.
+//! power failure, is an earlier state of the journal, and continues from its position. It is synced
+//! from time to time ([`Replica::sync`]), so that the journal can forget its older entries.
 //!
 //! The leader decides while it has applied everything before the place that it appends to, so a
 //! condition that holds in its store holds in the journal. An entry of another leader at that place
@@ -22,13 +23,14 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use selfsame_protocol::ledger::{Block, Entry, Seal};
 
-use crate::database::Changes;
+use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::facts;
+use crate::facts::{self, Synced};
 use crate::journal::{AppendError, Journal, JournalEntry, Position, ReplicaError, Term};
 use crate::recorded::{admission_changes, append_changes};
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
+use crate::schema::registry::AppliedTip;
 use crate::store::Store;
 
 /// The most bytes of an entry. Engines take values of one to one and a half megabytes.
@@ -39,6 +41,8 @@ pub(crate) const LARGEST_ENTRY: usize = 1 << 20;
 pub struct Replica {
     journal: Arc<dyn Journal>,
     state: Mutex<State>,
+    /// What the last sync made durable. The lock is held during a sync.
+    synced: Mutex<Synced>,
 }
 
 #[derive(Clone, Copy)]
@@ -91,7 +95,8 @@ impl Replica {
     /// The store cannot be read.
     pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
         let (position, term) = facts::journal_position(store.database())?.unwrap_or_default();
-        Ok(Self { journal, state: Mutex::new(State { position, term, leading: None }) })
+        let synced = Mutex::new(facts::journal_synced(store.database())?);
+        Ok(Self { journal, state: Mutex::new(State { position, term, leading: None }), synced })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -181,6 +186,30 @@ impl Replica {
             store.sealed_head().advance(seal);
         }
         Ok(applied)
+    }
+
+    /// Makes durable what the store has, and returns the last entry of it: the journal need not
+    /// keep that one and those before it for this replica. Blocks the thread.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn sync(&self, store: &Store) -> Result<Position, StoreError> {
+        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = self.position();
+        let applied: AppliedTip = store.database().get(&family::APPLIED, &())?.unwrap_or_default();
+        let now = Synced { position: position.0, height: applied.tip.seal.height };
+        if now == *synced {
+            return Ok(position);
+        }
+        // A synced write syncs every log before it. The marks are removed by another one, which
+        // cannot reach the disk before what they stand for.
+        for (record, sync) in [(*synced, true), (now, false)] {
+            let mut changes = Changes::default();
+            facts::put_journal_synced(&mut changes, *synced, record);
+            store.database().write(changes, sync)?;
+        }
+        *synced = now;
+        Ok(position)
     }
 
     /// Where and in which term the next entry is appended; `None` when this replica does not lead.

@@ -111,7 +111,8 @@ impl Store {
     /// [`StoreError::SchemaVersion`], [`StoreError::OtherRegistry`], [`StoreError::Unconfirmed`]
     /// when it was restored from a backup, [`StoreError::NotRestored`] when it was taken out of
     /// one, [`StoreError::RebuildInterrupted`], [`StoreError::NoRoom`] for a migration, and
-    /// [`StoreError::Gap`].
+    /// [`StoreError::Gap`]; for a replica's store [`crate::ReplicaError::LostEntry`] and
+    /// [`crate::ReplicaError::LostBlock`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, StoreError> {
         Self::open_with(path, options, &NoProgress)
     }
@@ -149,6 +150,7 @@ impl Store {
             _ => {}
         }
         check_for_gaps(&database)?;
+        facts::check_journal(&database)?;
         Ok(Self::from_database(database, domain))
     }
 

@@ -48,6 +48,8 @@ enum Step {
     Elect(usize),
     /// Something goes wrong with the replica's next call of this kind.
     Fault(usize, JournalCall, JournalFault),
+    /// The store is synced.
+    Sync(usize),
     /// What is late arrives.
     DeliverLate,
 }
@@ -71,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => replica().prop_map(Step::Restart),
         2 => replica().prop_map(Step::Elect),
         4 => (replica(), call, fault).prop_map(|(replica, call, fault)| Step::Fault(replica, call, fault)),
+        1 => replica().prop_map(Step::Sync),
         1 => Just(Step::DeliverLate),
     ]
 }
@@ -135,9 +138,7 @@ impl Machine {
     }
 
     fn start(&mut self, journal: &MemoryJournal) {
-        let options =
-            OpenOptions { in_memory: Some(self.disk.clone()), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
-        let store = Store::open(Path::new("/replica"), &options).expect("the store opens");
+        let store = Store::open(Path::new("/replica"), &self.options()).expect("the store opens");
         let faults = Arc::clone(&self.faults);
         let client = journal.client(move |call| {
             let mut faults = faults.lock().expect("no panic");
@@ -147,6 +148,10 @@ impl Machine {
         let replica = Arc::new(Replica::open(&store, client).expect("the position is read"));
         let (commits, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica));
         self.process = Some(Process { store, replica, commits, committer, taken: None, last_sequence: 0 });
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { in_memory: Some(self.disk.clone()), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) }
     }
 
     fn process(&mut self) -> &mut Process {
@@ -232,6 +237,11 @@ impl Process {
         }
     }
 
+    fn sync(&mut self) {
+        let synced = self.replica.sync(&self.store).expect("the store is synced");
+        assert_eq!(synced, self.replica.position());
+    }
+
     /// Applies the next block, if there is one.
     fn apply_block(&mut self) -> bool {
         let ledger = EmbeddedLedger::open(self.store.clone()).expect("the ledger opens");
@@ -262,6 +272,7 @@ fn play(steps: &[Step]) -> Answers {
             }
             Step::Elect(replica) => machines[replica].process().elect(&journal),
             Step::Fault(replica, call, fault) => machines[replica].faults.lock().expect("no panic").push((call, fault)),
+            Step::Sync(replica) => machines[replica].process().sync(),
             Step::DeliverLate => journal.deliver_late(),
         }
     }
@@ -280,6 +291,7 @@ fn play(steps: &[Step]) -> Answers {
         let process = machine.process();
         block_on(process.replica.catch_up(&process.store)).expect("it catches up");
         while process.apply_block() {}
+        process.sync();
     }
     check_journal(&journal, &answers.lock().expect("no panic"));
     let first = contents(&machines[0].process().store);
@@ -375,6 +387,51 @@ fn clients_are_told_what_is_known() {
     for (name, steps, expected) in cases {
         assert_eq!(play(&steps).of_steps(), expected, "{name}");
     }
+}
+
+/// Why a store does not open again that has six entries and three applied blocks, synced after the
+/// first of these, and then lost some records.
+fn refusal_without(lost: &[(&'static str, Vec<u8>)]) -> Option<String> {
+    let journal = MemoryJournal::default();
+    let answers = SharedAnswers::default();
+    let mut machine = Machine::new(&journal);
+    let process = machine.process();
+    process.elect(&journal);
+    for number in 1..=3 {
+        process.admit(number, &answers);
+        process.commit();
+        process.seal(number, &answers);
+        process.commit();
+        assert!(process.apply_block());
+        if number == 1 {
+            process.sync();
+        }
+    }
+    assert_eq!(process.replica.position(), Position(6));
+    let mut changes = Changes::default();
+    for (family, key) in lost {
+        let found = process.store.database().read(family, key).expect("it is read");
+        assert!(found.is_some(), "{family} has the record");
+        changes.delete_raw(family, key.clone());
+    }
+    process.store.database().write(changes, true).expect("the records are deleted");
+    machine.process = None;
+    Store::open(Path::new("/replica"), &machine.options()).err().map(|error| error.to_string())
+}
+
+/// A power failure took the end of an older log, and a newer one has what came later.
+#[test]
+fn a_store_with_a_gap_is_refused() {
+    let mark = |position: u64| (META, [b"journal_entry/".as_slice(), &encode(&position)].concat());
+    assert_eq!(refusal_without(&[]), None);
+    for position in 3..=6 {
+        let refusal = refusal_without(&[mark(position)]).expect("a refusal");
+        assert!(refusal.contains(&format!("the store lacks entry {position} of the journal")), "{refusal}");
+    }
+    let refusal = refusal_without(&[(family::BLOCKS.name, encode(&3u64))]).expect("a refusal");
+    assert!(refusal.contains("the store lacks block 3") && refusal.contains("another replica"), "{refusal}");
+    let refusal = refusal_without(&[(family::RESULTS.name, encode(&2u64))]).expect("a refusal");
+    assert!(refusal.contains("result of block 2"), "{refusal}");
 }
 
 /// Every record of a store.

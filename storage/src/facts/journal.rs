@@ -1,0 +1,99 @@
+//! How far a store has a journal, and whether it has everything before.
+//!
+//! A replica's batches are not synced. RocksDB can begin a new log file between two of them, and a
+//! power failure can then take the end of the older file and leave the newer one, which RocksDB
+//! does not notice. Each batch therefore leaves a mark, and a sync removes the marks before it: the
+//! marks after the last sync must be without a gap.
+
+use selfsame_protocol::encode_fields;
+use selfsame_protocol::encoding::{DecodeError, decode, encode};
+
+use super::meta;
+use crate::database::{Changes, Database, RecordSource};
+use crate::error::StoreError;
+use crate::journal::{Position, ReplicaError, Term};
+use crate::schema::family;
+use crate::schema::registry::AppliedTip;
+
+const POSITION_KEY: &[u8] = b"journal_position";
+const SYNCED_KEY: &[u8] = b"journal_synced";
+const MARK_PREFIX: &[u8] = b"journal_entry/";
+
+/// What is known to survive a power failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Synced {
+    /// The entries up to here.
+    pub position: u64,
+    /// The applied blocks up to here.
+    pub height: u64,
+}
+
+encode_fields!(Synced { position, height });
+
+fn mark_key(position: u64) -> Vec<u8> {
+    [MARK_PREFIX, &encode(&position)].concat()
+}
+
+/// The last entry of the journal that a store has, and the term of its leader; `None` when the
+/// store is no replica's.
+pub(crate) fn journal_position(database: &Database) -> Result<Option<(Position, Term)>, StoreError> {
+    let found: Option<(u64, u64)> = meta(database, POSITION_KEY)?;
+    Ok(found.map(|(position, term)| (Position(position), Term(term))))
+}
+
+/// Records that a store has an entry, in the batch of the entry's changes.
+pub(crate) fn put_journal_position(changes: &mut Changes, position: Position, term: Term) {
+    changes.put_raw(family::META, POSITION_KEY.to_vec(), encode(&(position.0, term.0)));
+    changes.put_raw(family::META, mark_key(position.0), Vec::new());
+}
+
+/// What was recorded as synced last.
+pub(crate) fn journal_synced(database: &Database) -> Result<Synced, StoreError> {
+    Ok(meta(database, SYNCED_KEY)?.unwrap_or_default())
+}
+
+/// Records what a sync has made durable, and removes the marks that are no longer needed.
+pub(crate) fn put_journal_synced(changes: &mut Changes, before: Synced, synced: Synced) {
+    changes.put_raw(family::META, SYNCED_KEY.to_vec(), encode(&synced));
+    for position in before.position + 1..=synced.position {
+        changes.delete_raw(family::META, mark_key(position));
+    }
+}
+
+/// Refuses a store that has an entry or an applied block, and lacks one before it.
+///
+/// # Errors
+/// [`ReplicaError::LostEntry`] or [`ReplicaError::LostBlock`].
+pub(crate) fn check_journal(database: &Database) -> Result<(), StoreError> {
+    let Some((Position(position), _)) = journal_position(database)? else { return Ok(()) };
+    let synced = journal_synced(database)?;
+    for lost in synced.position + 1..=position {
+        if database.read(family::META, &mark_key(lost))?.is_none() {
+            return Err(ReplicaError::LostEntry { position: Position(lost), last: Position(position) }.into());
+        }
+    }
+    let applied: AppliedTip = database.get(&family::APPLIED, &())?.unwrap_or_default();
+    let applied = applied.tip.seal.height;
+    let sealed = database.last(&family::BLOCKS)?.map_or(0, |(height, _)| height);
+    if applied > sealed {
+        return Err(ReplicaError::LostBlock { height: sealed + 1, applied }.into());
+    }
+    for height in synced.height + 1..=applied {
+        if database.get(&family::RESULTS, &height)?.is_none() {
+            return Err(StoreError::Gap { height });
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a record of this file; `None` when the key is none of them.
+pub(super) fn decode_record(key: &[u8], value: &[u8]) -> Option<Result<(), DecodeError>> {
+    match key {
+        POSITION_KEY => Some(decode::<(u64, u64)>(value).map(drop)),
+        SYNCED_KEY => Some(decode::<Synced>(value).map(drop)),
+        _ => {
+            let position = key.strip_prefix(MARK_PREFIX)?;
+            Some(decode::<u64>(position).and_then(|_| decode::<()>(value)))
+        }
+    }
+}
