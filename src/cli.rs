@@ -121,6 +121,9 @@ pub enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print a JSON Schema of the configuration file, with which editors complete and check keys.
+    /// It is looser than `selfsame config check`
+    Schema,
 }
 
 /// `selfsame store`.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug, Write};
 use std::io::IsTerminal;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -34,7 +35,7 @@ pub struct InvalidFilter {
 }
 
 /// How lines of the log are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// As text on a terminal, as JSON elsewhere.

@@ -10,7 +10,7 @@ use super::error::CommandError;
 use super::exit;
 use super::output::Output;
 use crate::cli::ConfigCommand;
-use crate::config::ConfigError;
+use crate::config::{self, ConfigError};
 use crate::prepared::{Problems, Warning};
 
 /// Runs the command.
@@ -39,6 +39,7 @@ pub fn run(command: ConfigCommand, out: &mut Output) -> Result<ExitCode, Command
                 false => out.print(&dump.to_toml())?,
             }
         }
+        ConfigCommand::Schema => out.print_json(&config::schema())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use alloy_primitives::{Address, address};
+use schemars::JsonSchema;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use serde::{Deserialize, Serialize};
 
-use super::{values, written};
+use super::{formats, values, written};
 use crate::chain::NodeUrl;
 
 /// How often the contracts of World Chain are asked for roots; it makes a block every two seconds.
@@ -30,7 +31,7 @@ const LEGACY_REACH: Duration = Duration::from_secs(7 * 24 * 3600);
 const CURRENT_REACH: Duration = Duration::from_secs(24 * 3600);
 
 /// `[[chains]]`: a chain that is followed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chain {
     /// The chain's name in logs and status, unique.
@@ -38,6 +39,8 @@ pub struct Chain {
     /// A public deployment, whose chain id and contracts are then known.
     #[serde(default)]
     pub preset: Option<ChainPreset>,
+    /// The number that the chain's transactions are signed with, by default that of the preset.
+    /// Nodes of another chain are not used.
     #[serde(default)]
     pub(super) chain_id: Option<u64>,
     /// The URLs of the nodes that are asked. They are secrets.
@@ -51,6 +54,7 @@ pub struct Chain {
     pub agree: usize,
     /// Time from a question to the end of its answer.
     #[serde(default = "ten_seconds", deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub request_timeout: Duration,
     /// Whether nodes on other machines may be asked over plain HTTP.
     #[serde(default)]
@@ -59,50 +63,78 @@ pub struct Chain {
     /// the system's.
     #[serde(default)]
     pub authorities: Option<PathBuf>,
-    /// `[[chains.contracts]]`; an entry with the name of one of the preset's changes that one.
+    /// The contracts that are followed, besides those of the preset. An entry with the name of
+    /// one of the preset's changes that one.
     #[serde(default)]
     pub(super) contracts: Vec<ContractEntry>,
 }
 
 /// `[[chains.contracts]]` as it is written: what it leaves out is the preset's or the default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContractEntry {
+    /// The contract's name, unique in the chain: lower-case letters, digits and `-`.
     pub(super) name: String,
+    /// What kind of contract it is; required, unless the preset says it.
     #[serde(default)]
     pub(super) kind: Option<ContractKind>,
+    /// Where it is; by default where the environment's verifier says, or else the preset. An
+    /// address that is given here counts before the verifier's.
     #[serde(default, deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
+    #[schemars(with = "formats::ContractAddress")]
     pub(super) address: Option<Address>,
+    /// The environment whose proofs it is for; required, unless the preset says it.
     #[serde(default)]
     pub(super) environment: Option<Environment>,
+    /// For a legacy tree the credentials that all of its members have.
     #[serde(default)]
     pub(super) identifiers: Option<Vec<LegacyIdentifier>>,
+    /// Whether it is followed; `false` leaves out a contract of the preset.
     #[serde(default)]
     pub(super) enabled: Option<bool>,
+    /// What follows when it runs code that was not accepted.
     #[serde(default)]
     pub(super) on_upgrade: Option<OnUpgrade>,
+    /// The accepted implementations of a proxy; by default the first one that was seen.
     #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
+    #[schemars(with = "Vec<formats::ContractAddress>")]
     pub(super) implementations: Vec<Address>,
+    /// For a verifier the accepted contracts that check proofs; by default the preset's, or the
+    /// first one that was seen.
     #[serde(default, deserialize_with = "values::addresses", serialize_with = "written::addresses")]
+    #[schemars(with = "Vec<formats::ContractAddress>")]
     pub(super) proof_verifiers: Vec<Address>,
+    /// For roots the block that counts as the newest; for keys the block from which on a new key
+    /// counts.
     #[serde(default)]
     pub(super) block: Option<Block>,
+    /// Time between two looks.
     #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[schemars(with = "formats::Duration")]
     pub(super) interval: Option<Duration>,
+    /// Past this age of the last confirmed block, nothing of the contract counts.
     #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[schemars(with = "formats::Duration")]
     pub(super) stale_after: Option<Duration>,
+    /// Up to this age of the last confirmed block, an unknown root is refused; past it, the answer
+    /// is 503.
     #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[schemars(with = "formats::Duration")]
     pub(super) fresh_for: Option<Duration>,
+    /// How far back roots are kept, and read at the first start.
     #[serde(default, deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[schemars(with = "formats::Duration")]
     pub(super) reach: Option<Duration>,
+    /// The first block that is read at the first start.
     #[serde(default)]
     pub(super) start_block: Option<u64>,
+    /// The most blocks that one question asks for the logs of. It shrinks where a node refuses.
     #[serde(default)]
     pub(super) blocks_per_request: Option<u64>,
 }
 
 /// What kind of contract is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContractKind {
     /// The identity manager of a legacy tree.
@@ -122,7 +154,7 @@ pub enum ContractKind {
 }
 
 /// What follows when a contract runs code that was not accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUpgrade {
     /// Log, status and metrics say so.
@@ -133,7 +165,7 @@ pub enum OnUpgrade {
 }
 
 /// Which block counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// The newest one.
@@ -183,7 +215,7 @@ pub struct Contract {
 }
 
 /// A public deployment. The addresses are those that its operators publish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChainPreset {
     /// World Chain: the contracts of current proofs in production.

@@ -12,6 +12,7 @@
 //! | `load` | from file and variables to a [`Config`] |
 //! | `check` | every rule about values that have the right type |
 //! | `written`, `dump` | how settings are written, and the effective configuration as text |
+//! | `schema`, `formats` | the configuration file as a JSON Schema, for editors |
 //! | `dev` | what `--dev` adds and prints |
 //! | `error` | why a configuration cannot be loaded |
 //!
@@ -22,8 +23,10 @@ mod check;
 mod dev;
 mod dump;
 mod error;
+mod formats;
 mod load;
 mod per_interface;
+mod schema;
 pub mod sections;
 #[cfg(test)]
 mod tests;
@@ -38,6 +41,7 @@ pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
 pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
 pub use load::{Loaded, Origins, settings_of_this_process};
+pub use schema::schema;
 pub use sections::*;
 pub use traces::{CollectorUrl, Traces};
 pub use urls::{Origin, check_redirect_uri};

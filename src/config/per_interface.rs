@@ -1,14 +1,17 @@
 //! The sections with a key for each interface: `[listen]` and `[urls]`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::urls::base_url;
-use super::values;
+use super::{formats, values};
 use crate::interface::{Interface, PerInterface};
 
 /// The keys of `[listen]`.
@@ -77,23 +80,77 @@ impl From<Url> for Option<String> {
     }
 }
 
+/// The schema of `[listen]`; no value has this type.
+pub(super) struct Listen;
+
+impl JsonSchema for Listen {
+    fn schema_name() -> Cow<'static, str> {
+        "Listen".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let address = generator.subschema_for::<formats::SocketAddress>();
+        let defaults = default_listen();
+        section_schema("The address and port of each interface.", &address, |interface, schema| {
+            schema.insert("default".to_owned(), defaults[interface].to_string().into());
+            let what = format!("The IP address and port that the {} interface listens on.", interface.name());
+            schema.insert("description".to_owned(), what.into());
+            Some(interface.listen_key())
+        })
+    }
+}
+
+/// The schema of `[urls]`; no value has this type.
+pub(super) struct Urls;
+
+impl JsonSchema for Urls {
+    fn schema_name() -> Cow<'static, str> {
+        "Urls".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let url = generator.subschema_for::<formats::BaseUrl>();
+        section_schema("The base URL of each public interface.", &url, |interface, schema| {
+            let what = format!("The base URL of the {} interface, as clients see it.", interface.name());
+            schema.insert("description".to_owned(), what.into());
+            interface.url_key()
+        })
+    }
+}
+
+/// The schema of a section whose keys are those of the interfaces. `complete` adds to the schema of
+/// a value what is of its interface alone, and returns the key.
+fn section_schema(
+    description: &str,
+    value: &Schema,
+    complete: impl Fn(Interface, &mut Schema) -> Option<&'static str>,
+) -> Schema {
+    let entry = |interface| {
+        let mut value = value.clone();
+        let key = complete(interface, &mut value)?;
+        Some((key.to_owned(), value.to_value()))
+    };
+    let properties: Map<String, Value> = Interface::ALL.into_iter().filter_map(entry).collect();
+    json_schema!({"description": description, "type": "object", "additionalProperties": false, "properties": properties})
+}
+
 /// Reads a section whose keys are those of the interfaces. `Entry` reads one value.
-struct Section<Value, Entry> {
+struct Section<T, Entry> {
     keys: &'static [&'static str],
     key: fn(Interface) -> Option<&'static str>,
     /// The values of the keys that are absent.
-    values: PerInterface<Value>,
+    values: PerInterface<T>,
     entry: PhantomData<Entry>,
 }
 
-impl<'de, Value, Entry: Deserialize<'de> + Into<Value>> Visitor<'de> for Section<Value, Entry> {
-    type Value = PerInterface<Value>;
+impl<'de, T, Entry: Deserialize<'de> + Into<T>> Visitor<'de> for Section<T, Entry> {
+    type Value = PerInterface<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a table of keys")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<PerInterface<Value>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<PerInterface<T>, A::Error> {
         while let Some(name) = entries.next_key::<String>()? {
             let interface = Interface::ALL.into_iter().find(|interface| (self.key)(*interface) == Some(&*name));
             let interface = interface.ok_or_else(|| A::Error::unknown_field(&name, self.keys))?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use alloy_primitives::Address;
+use schemars::JsonSchema;
 use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
@@ -15,6 +16,7 @@ use selfsame_protocol::tree::Root;
 pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
 use serde::{Deserialize, Serialize};
 
+use super::formats;
 use super::urls::{self, Origin};
 use super::values::{
     self, InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey,
@@ -30,7 +32,7 @@ pub use crate::logging::LogFormat;
 pub type PublicUrls = PerInterface<String>;
 
 /// `[tls]`: PEM files, for every listener except one that serves the operator interface alone.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// File of the certificate chain, the server's own certificate first.
@@ -40,28 +42,32 @@ pub struct Tls {
 }
 
 /// `[registry]`: the domain that authenticators sign for and the parameters of the rules.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Registry {
     /// EIP-712 chain id, fixed in the store at its first start.
     pub chain_id: u64,
-    /// EIP-712 verifying contract, fixed in the store at its first start. `None` is the store's
-    /// own, which the first start chooses at random.
+    /// EIP-712 verifying contract, fixed in the store at its first start. Without it the store has
+    /// its own, which the first start chooses at random.
     #[serde(deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
+    #[schemars(with = "formats::ContractAddress")]
     pub verifying_contract: Option<Address>,
     /// Authenticators of one account, 1 to 7.
     pub max_authenticators: u32,
     /// How long a replaced root stays valid, in whole seconds.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub root_validity_window: Duration,
     /// Time from the request for a new recovery agent to its earliest execution, in whole seconds;
     /// zero is allowed.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub recovery_agent_update_cooldown: Duration,
     /// Whether a commitment is compared with the account's public keys.
     pub commitment_check: CommitmentCheck,
     /// How long the status of a final request is kept.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub request_retention: Duration,
     /// Who may create accounts.
     pub create_account: CreateAccount,
@@ -72,7 +78,7 @@ pub struct Registry {
 }
 
 /// Who may create accounts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CreateAccount {
     /// Every client.
@@ -103,13 +109,14 @@ impl Default for Registry {
 }
 
 /// `[batcher]`: when a block is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Batcher {
     /// The most operations in one block.
     pub max_operations: usize,
     /// How long the first operation of a block waits for others.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub max_wait: Duration,
 }
 
@@ -121,24 +128,29 @@ impl Default for Batcher {
 }
 
 /// `[limits]`: what one client, or all clients together, may ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Time from a request's arrival to its answer; waiting for a status is exempt.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub request_timeout: Duration,
     /// Time from the opening of a connection to the end of its first request's head. For later
     /// requests `idle_timeout` applies.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub header_timeout: Duration,
     /// How long a connection without a request stays open.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub idle_timeout: Duration,
     /// How long requests in flight may take after SIGTERM.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub shutdown_grace: Duration,
     /// How long an `Idempotency-Key` is kept.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub idempotency_retention: Duration,
     /// Open connections of each listen address.
     pub max_connections: usize,
@@ -151,14 +163,14 @@ pub struct Limits {
     pub queue_length: usize,
     /// Status requests that wait for a final state.
     pub status_waiters: usize,
-    /// Gateway requests of one source address (IPv6: of one /64); `None` is no limit.
+    /// Gateway requests of one source address (IPv6: of one /64) (without it no limit).
     pub per_source: Option<RateLimit>,
-    /// Accepted gateway requests for one leaf index; `None` is no limit.
+    /// Accepted gateway requests for one leaf index (without it no limit).
     pub per_leaf_index: Option<RateLimit>,
-    /// Verification requests of one source address (IPv6: of one /64); `None` is no limit.
+    /// Verification requests of one source address (IPv6: of one /64) (without it no limit).
     pub verifications_per_source: Option<RateLimit>,
     /// Sign-ins begun or answered, and credentials, codes and tokens that were wrong, of one source
-    /// address; `None` is no limit.
+    /// address (without it no limit).
     pub sign_ins_per_source: Option<RateLimit>,
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.
@@ -198,13 +210,14 @@ impl Default for Limits {
 }
 
 /// At most `requests` in any `window` of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
     /// The most requests in a window, 1 to 100000.
     pub requests: u32,
     /// Length of the sliding window, 1 second to 1 day.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub window: Duration,
 }
 
@@ -216,7 +229,7 @@ impl RateLimit {
 }
 
 /// `[operator]`: who may call the operator interface.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operator {
     /// Names besides addresses and `localhost` under which the interface answers.
@@ -232,11 +245,12 @@ pub struct Operator {
     /// How long the daemon goes on serving after SIGTERM while `/ready` says that it is about to
     /// stop, so that load balancers send no more clients.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub drain_delay: Duration,
 }
 
 /// `[log]`: the daemon's log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// How its lines are written.
@@ -246,11 +260,12 @@ pub struct Log {
 }
 
 /// `[backup]`: backups at regular times.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backup {
-    /// Time from one backup to the next; `None` makes none.
+    /// Time from one backup to the next; without it none is made.
     #[serde(deserialize_with = "values::optional_duration", serialize_with = "written::optional_duration")]
+    #[schemars(with = "formats::Duration")]
     pub every: Option<Duration>,
     /// How many are kept.
     pub keep: usize,
@@ -265,7 +280,7 @@ impl Default for Backup {
 }
 
 /// `[cors]`: the origins from which browsers may call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
     /// Origins for gateway, indexer and verification, as browsers send them:
@@ -274,23 +289,27 @@ pub struct Cors {
 }
 
 /// `[sign_in]`: lifetimes and constants of the sign-in interface.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SignIn {
     /// How long an authorization request waits for an answer.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub transaction_lifetime: Duration,
     /// Lifetime of an authorization code.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub code_lifetime: Duration,
     /// Lifetime of a browser session.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub session_lifetime: Duration,
     /// Time between two rotations of the signing key.
     #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
     pub key_rotation: Duration,
-    /// The file of the key that encrypts the private signing keys in the store; `None` stores them
-    /// as they are.
+    /// The file of the key that encrypts the private signing keys in the store; without it they
+    /// are stored as they are.
     pub key_encryption_key_file: Option<PathBuf>,
     /// Status of the introspection answer for a token that is not active: 401, or 200 as in RFC
     /// 7662.
@@ -323,18 +342,18 @@ impl Default for SignIn {
 }
 
 /// `[verifier]`: the worker threads that check proofs, and their keys.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Verifier {
-    /// Worker threads; `None` is one thread for each core.
+    /// Worker threads; without it one for each core.
     pub workers: Option<usize>,
     /// Proofs of verification requests that wait for a worker or are being checked.
     pub queue: usize,
-    /// Seed of the simulator's secrets; `None` is the text in `<data>/simulator.seed`, which the
-    /// first start creates.
+    /// Seed of the simulator's secrets; without it the text in `<data_dir>/simulator.seed`, which
+    /// the first start creates.
     #[serde(serialize_with = "written::hidden")]
     pub simulator_seed: Option<String>,
-    /// `[verifier.keys.production]` and `[verifier.keys.staging]`.
+    /// The verification keys by environment.
     pub keys: VerificationKeys,
 }
 
@@ -346,7 +365,7 @@ impl Default for Verifier {
 }
 
 /// The verification keys by environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerificationKeys {
     /// The keys for proofs of production.
@@ -356,8 +375,9 @@ pub struct VerificationKeys {
 }
 
 /// The verification keys of one environment by kind of proof.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, bound(deserialize = "Key: Deserialize<'de> + Default"))]
+#[schemars(rename = "{Key}s", bound = "Key: JsonSchema + Serialize + Default")]
 pub struct EnvironmentKeys<Key> {
     /// The key for legacy proofs (protocol version 3.0).
     pub legacy: Key,
@@ -376,7 +396,7 @@ impl<Key> EnvironmentKeys<Key> {
 }
 
 /// Whether an application or a relying party is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It is served.
@@ -387,13 +407,14 @@ pub enum Status {
 }
 
 /// `[[apps]]`: an application, which is also the OAuth client of that id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct App {
     /// `app_` and 1 to 128 letters, digits, `-` or `_`; the OAuth client id.
     #[serde(deserialize_with = "values::app_id", serialize_with = "written::app_id")]
+    #[schemars(with = "formats::AppId")]
     pub id: String,
-    /// See [`App::name`].
+    /// The name that people see when they sign in; the id by default.
     #[serde(default)]
     pub(super) name: Option<String>,
     /// Salted hash of the secret of a confidential client.
@@ -409,20 +430,25 @@ pub struct App {
     /// Redirect URIs, compared byte for byte. An application without one cannot use sign-in, only
     /// verification.
     #[serde(default, deserialize_with = "urls::redirect_uris", serialize_with = "written::redirect_uris")]
+    #[schemars(with = "Vec<formats::RedirectUri>")]
     pub redirect_uris: Vec<String>,
     /// URIs to which sign-out may send a browser, compared byte for byte; the same rules as for
     /// redirect URIs.
     #[serde(default, deserialize_with = "urls::redirect_uris", serialize_with = "written::redirect_uris")]
+    #[schemars(with = "Vec<formats::RedirectUri>")]
     pub post_logout_redirect_uris: Vec<String>,
+    /// The environments whose proofs it accepts; by default staging for ids that begin with
+    /// `app_staging_`, production for all others.
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
     /// The kind of proof that sign-in asks for.
     #[serde(default)]
     pub proof: ProofKind,
-    /// See [`Config::accepts_legacy`](super::Config::accepts_legacy).
+    /// Whether the verification interface accepts legacy proofs; by default while the relying party
+    /// has no OPRF public key.
     #[serde(default)]
     pub accept_legacy: Option<bool>,
-    /// The credentials that count, at verification and at sign-in; `None` for all.
+    /// The credentials that count, at verification and at sign-in; all by default.
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
     /// The response types that sign-in gives; `code` alone by default.
@@ -431,6 +457,7 @@ pub struct App {
         deserialize_with = "values::response_types",
         serialize_with = "written::response_types"
     )]
+    #[schemars(with = "Vec<formats::ResponseType>")]
     pub response_types: Vec<ResponseType>,
     /// Whether a confidential client must use PKCE too.
     #[serde(default)]
@@ -472,7 +499,7 @@ impl App {
 
 /// `[[actions]]`: the settings of an action. An action without an entry begins with its first
 /// proof.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// The application, an id of `[[apps]]`.
@@ -491,8 +518,8 @@ pub struct Action {
     /// Whether legacy proofs are accepted for the action, if the application accepts them.
     #[serde(default = "default_true")]
     pub accept_legacy: bool,
-    /// The credentials that count for the action, of those that count for the application; `None`
-    /// for all of these.
+    /// The credentials that count for the action, of those that count for the application; all of
+    /// these by default.
     #[serde(default)]
     pub accepted_identifiers: Option<Vec<String>>,
     /// Whether an action with a limit may accept both kinds of proof, although one person can then
@@ -502,20 +529,25 @@ pub struct Action {
 }
 
 /// `[[issuers]]`: an issuer of credentials, by its schema id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Issuer {
     /// Issuer schema id.
     pub id: u64,
+    /// The identifiers that a proof may name with this issuer; the issuers of the public service
+    /// have defaults.
     #[serde(default)]
     pub(super) identifiers: Option<Vec<String>>,
-    /// The key that signs its credentials; `None` when it is followed from a chain.
+    /// The key that signs its credentials; left out when it is followed from a chain.
     #[serde(
         default,
         deserialize_with = "values::optional_public_key",
         serialize_with = "written::optional_public_key"
     )]
+    #[schemars(with = "values::Point")]
     pub public_key: Option<PublicKey>,
+    /// The environments in which its credentials count; by default both, for issuer 128 staging
+    /// alone.
     #[serde(default)]
     pub(super) environments: Option<Vec<Environment>>,
 }
@@ -547,12 +579,14 @@ impl Issuer {
 
 /// `[[relying_parties]]`: the relying party of an application, where it differs from the derived
 /// default.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RelyingParty {
     /// The application, an id of `[[apps]]`.
     pub app_id: String,
+    /// Its id, by default the one that is derived from the application's.
     #[serde(default, serialize_with = "written::optional_rp_id")]
+    #[schemars(with = "formats::RelyingPartyId")]
     pub(super) rp_id: Option<RelyingPartyId>,
     /// Public key of its OPRF; current proofs need it, or one that is followed from a chain.
     #[serde(
@@ -560,6 +594,7 @@ pub struct RelyingParty {
         deserialize_with = "values::optional_public_key",
         serialize_with = "written::optional_public_key"
     )]
+    #[schemars(with = "values::Point")]
     pub oprf_public_key: Option<PublicKey>,
     /// Whether the relying party is served.
     #[serde(default)]
@@ -579,14 +614,16 @@ impl RelyingParty {
 }
 
 /// `[[trusted_roots]]`: a root that proofs may be made against.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrustedRoot {
     /// The root, as a number.
     #[serde(deserialize_with = "values::root", serialize_with = "written::root")]
+    #[schemars(with = "formats::Number")]
     pub root: Root,
     /// The time at which the root became known; a proof's `max_age` counts from here.
     #[serde(deserialize_with = "values::time", serialize_with = "written::time")]
+    #[schemars(with = "formats::Time")]
     pub time: SystemTime,
     /// The environment whose proofs may be made against it.
     #[serde(default)]

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use http::Uri;
+use schemars::JsonSchema;
 use selfsame_protocol::net::is_loopback_host;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::urls::web_url;
 
 /// `[traces]`: where traces of requests are sent.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Traces {
-    /// The collector; `None` records no traces.
+    /// The collector; without it no traces are recorded.
     pub collector: Option<CollectorUrl>,
     /// Of how many requests one is recorded, unless a trusted proxy has decided it.
     pub one_in: NonZeroU64,

@@ -305,6 +305,8 @@ impl<'de> Deserializer<'de> for Node {
                 let message = format!("is a section; set its keys one by one: {}", fields.join(", "));
                 Err(ShapeError::new(message))
             }
+            // A derived visitor would take the entries for the values of the keys, in their order.
+            Value::List(_) => Err(de::Error::invalid_type(Unexpected::Seq, &"a table of keys")),
             _ => self.deserialize_any(visitor),
         }
     }

@@ -9,12 +9,15 @@ use std::time::{Duration, SystemTime};
 
 use alloy_primitives::{Address, U256, hex};
 use ipnet::{IpNet, Ipv4Net};
+use schemars::JsonSchema;
 use selfsame_protocol::commitment::{PublicKey, PublicKeyError};
 use selfsame_protocol::sign_in::ResponseType;
 use selfsame_protocol::tree::{Root, is_below_field};
 pub use selfsame_protocol::verification::RelyingPartyId;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use sha2::{Digest, Sha256};
+
+use super::formats;
 
 /// Reads a text with `parse`; `right` describes a valid text for the error.
 fn read<'de, D: Deserializer<'de>, T>(
@@ -87,16 +90,22 @@ pub(super) fn root<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Root, D
     field_element(deserializer).map(Root::from_number)
 }
 
+/// A point of the curve BabyJubJub by its affine coordinates.
+#[derive(serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Point {
+    /// The first coordinate.
+    #[serde(deserialize_with = "field_element")]
+    #[schemars(with = "formats::Number")]
+    x: U256,
+    /// The second coordinate.
+    #[serde(deserialize_with = "field_element")]
+    #[schemars(with = "formats::Number")]
+    y: U256,
+}
+
 /// A public key by its affine coordinates.
 pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PublicKey, D::Error> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Point {
-        #[serde(deserialize_with = "field_element")]
-        x: U256,
-        #[serde(deserialize_with = "field_element")]
-        y: U256,
-    }
     let Point { x, y } = Point::deserialize(deserializer)?;
     PublicKey::from_coordinates(&x, &y).map_err(|error| {
         D::Error::custom(match error {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::operator::SOCKET_FILE;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use super::written;
 use crate::interface::{Interface, PerInterface};
 
 /// The whole configuration, checked.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Whether the daemon was started with `--dev`; not a key.
@@ -25,49 +26,50 @@ pub struct Config {
     pub dev: bool,
     /// The folder that holds the store and the operator's token.
     pub data_dir: PathBuf,
-    /// `[listen]`: the address and port of each interface. Interfaces with the same address share
-    /// it.
+    /// The address and port of each interface. Interfaces with the same address share it.
     #[serde(deserialize_with = "per_interface::listen", serialize_with = "written::listen")]
+    #[schemars(with = "per_interface::Listen")]
     pub listen: PerInterface<SocketAddr>,
-    /// `[urls]`: the base URL of each public interface as clients see it. `None` means `http://`,
-    /// or `https://` with `[tls]`, and the bound address.
+    /// The base URL of each public interface as clients see it; by default `http://`, or `https://`
+    /// with `[tls]`, and the bound address.
     #[serde(deserialize_with = "per_interface::urls", serialize_with = "written::urls")]
+    #[schemars(with = "per_interface::Urls")]
     pub urls: PerInterface<Option<String>>,
-    /// `[tls]`; `None` serves plain HTTP.
+    /// Certificate and private key; without them plain HTTP is served.
     pub tls: Option<Tls>,
-    /// `[registry]`.
+    /// The domain that authenticators sign for, and the parameters of the rules.
     pub registry: Registry,
-    /// `[batcher]`.
+    /// When a block is closed.
     pub batcher: Batcher,
-    /// `[limits]`.
+    /// What one client, or all clients together, may ask for.
     pub limits: Limits,
-    /// `[operator]`.
+    /// Who may call the operator interface.
     pub operator: Operator,
-    /// `[backup]`.
+    /// Backups at regular times.
     pub backup: Backup,
     /// Whether clients on other machines may be served plain HTTP.
     pub insecure_http: bool,
-    /// `[log]`.
+    /// The daemon's log.
     pub log: Log,
-    /// `[traces]`.
+    /// Where traces of requests are sent.
     pub traces: Traces,
-    /// `[cors]`.
+    /// The origins from which browsers may call.
     pub cors: Cors,
-    /// `[sign_in]`.
+    /// Lifetimes and constants of the sign-in interface.
     pub sign_in: SignIn,
-    /// `[verifier]`.
+    /// The worker threads that check proofs, and their keys.
     pub verifier: Verifier,
-    /// `[[apps]]`.
+    /// The applications, which are also the OAuth clients.
     pub apps: Vec<App>,
-    /// `[[actions]]`.
+    /// The actions that need a setting. The first verified proof of another action creates it.
     pub actions: Vec<Action>,
-    /// `[[issuers]]`.
+    /// The issuers of credentials.
     pub issuers: Vec<Issuer>,
-    /// `[[relying_parties]]`.
+    /// The relying parties that differ from the derived default.
     pub relying_parties: Vec<RelyingParty>,
-    /// `[[trusted_roots]]`.
+    /// The roots that proofs may be made against.
     pub trusted_roots: Vec<TrustedRoot>,
-    /// `[[chains]]`.
+    /// The public contracts that trusted roots and keys are followed from.
     pub chains: Vec<Chain>,
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hyper::{Method, StatusCode, Version};
+use schemars::JsonSchema;
 use selfsame_protocol::net::network_text;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use super::source::Source;
 const TARGET: &str = "access";
 
 /// Whether there is a line for each request, and how it names the source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessLog {
     /// Only failures of the service have a line; at the level debug every request has one.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The header in which the trusted proxies name their clients. Only this one is read, because a
 /// proxy passes the other one on as the client sent it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For`, to which common proxies append the address of their client.

@@ -126,6 +126,20 @@ fn the_effective_configuration_is_printed_and_loads_again() {
     assert_eq!(status.code(), Some(78), "{text}");
 }
 
+/// The schema, printed without a configuration, is the one that is beside the samples.
+#[test]
+fn the_schema_for_editors_is_printed() {
+    let (printed, text) = run_with(&["config", "schema"], &[("SELFSAME_REGISTRY__CHAIN_ID", "not read")]);
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/selfsame.schema.json");
+    assert!(printed && text == std::fs::read_to_string(committed).expect("the schema"), "{text}");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let validator = jsonschema::Validator::new(&schema).expect("a schema");
+    let (_, dump) = run(&["config", "dump", "--dev", "--json"]);
+    let dump: Value = serde_json::from_str(&dump).expect("JSON");
+    let found: Vec<_> = validator.iter_errors(&dump["settings"]).map(|error| error.to_string()).collect();
+    assert_eq!(found, [""; 0]);
+}
+
 #[test]
 fn the_exit_status_says_whether_a_start_may_succeed_later() {
     let folder = folder();

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ use crate::encoding::{DecodeError, Encoding};
 use crate::{commitment, encode_enum};
 
 /// Whether a stated commitment is compared with the account's public keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitmentCheck {
     /// Commitments are not compared, as in the public registry.

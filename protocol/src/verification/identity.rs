@@ -3,6 +3,7 @@
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::EnumCount;
 
@@ -23,6 +24,7 @@ use crate::{encode_enum, keccak256};
     Deserialize,
     strum::IntoStaticStr,
     strum::EnumCount,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -61,6 +63,7 @@ encode_enum!(Environment { Production = 0, Staging = 1 } of "an environment");
     Deserialize,
     strum::IntoStaticStr,
     strum::EnumCount,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -108,6 +111,7 @@ encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
     strum::IntoStaticStr,
     strum::EnumString,
     strum::EnumCount,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]

@@ -1,5 +1,6 @@
 //! The page and the sample agree with the configuration.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use selfsame_protocol::registry::CommitmentCheck;
@@ -23,7 +24,10 @@ fn keys_of(section: &str) -> Option<Vec<String>> {
         "" => "zzz = 1".to_owned(),
         section if section.contains("[0]") => {
             let (list, rest) = section.split_once("[0]").unwrap();
-            let entry = rest.strip_prefix('.').map_or("zzz = 1".to_owned(), |key| format!("{key} = {{ zzz = 1 }}"));
+            let entry = rest.strip_prefix('.').map_or("zzz = 1".to_owned(), |key| match key.strip_suffix("[0]") {
+                Some(key) => format!("{key} = [{{ zzz = 1 }}]"),
+                None => format!("{key} = {{ zzz = 1 }}"),
+            });
             format!("[[{list}]]\n{entry}")
         }
         section => format!("{section}.zzz = 1"),
@@ -32,6 +36,20 @@ fn keys_of(section: &str) -> Option<Vec<String>> {
     let unknown = message.lines().find(|line| line.contains("zzz: is not a known key"))?;
     let keys = unknown.split_once("the keys here are ")?.1.split(" (in ").next()?;
     Some(keys.split(", ").map(str::to_owned).collect())
+}
+
+/// The paths of all keys, `[0]` behind that of a list of tables.
+pub(super) fn every_key() -> BTreeSet<String> {
+    let mut sections = vec![String::new()];
+    let mut found = BTreeSet::new();
+    while let Some(section) = sections.pop() {
+        for key in keys_of(&section).unwrap() {
+            let path = if section.is_empty() { key } else { format!("{section}.{key}") };
+            sections.extend([path.clone(), format!("{path}[0]")].into_iter().find(|path| keys_of(path).is_some()));
+            found.insert(path);
+        }
+    }
+    found
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{CERTAIN_KEY, check_problems, load, load_with};
 use crate::config::{Config, HIDDEN, Loaded, SecretHash};
 
-fn loaded(text: &str, variables: &[(&str, &str)], dev: bool) -> Loaded {
+pub(super) fn loaded(text: &str, variables: &[(&str, &str)], dev: bool) -> Loaded {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("selfsame.toml");
     std::fs::write(&file, text).unwrap();
@@ -16,7 +16,7 @@ fn loaded(text: &str, variables: &[(&str, &str)], dev: bool) -> Loaded {
 }
 
 /// Every setting that is no secret, each with another value than its default.
-fn everything() -> String {
+pub(super) fn everything() -> String {
     format!(
         r#"
         insecure_http = true
