@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use alloy_primitives::Address;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use crate::operator::metrics;
@@ -207,4 +209,39 @@ async fn proofs_are_counted_by_what_came_of_them() {
     for line in ["selfsame_verifier_batch_proofs_count 1\n", "selfsame_verifier_wait_duration_seconds_count 1\n"] {
         assert!(text.contains(line), "{line} is missing in {text}");
     }
+}
+
+/// A sign-in that expires unanswered is counted once; one that was answered is not.
+#[tokio::test]
+async fn sign_ins_that_expire_unanswered_are_counted() {
+    let client = SignInTestClient::start().await;
+    let url = client.authorization_url(&[]);
+    for _ in 0..2 {
+        SignInSession::open(&url).await.expect("the sign-in starts");
+    }
+    let refused = SignInSession::open(&url).await.expect("the sign-in starts");
+    refused.refuse(refused.request()).await.expect("refused");
+    let expired = || client.daemon.sign_in.statistics().expired_unanswered;
+    // The sweeps run by tokio's clock, the records expire by the daemon's.
+    let pass_a_sweep = async || {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+    };
+    let past_the_end = client.daemon.sign_in.transaction_lifetime() + Duration::from_secs(1);
+    client.daemon.clock.advance(past_the_end);
+    pass_a_sweep().await;
+    while expired() < 2 {
+        tokio::task::yield_now().await;
+    }
+    // The sweep after that one finds the answered sign-in deleted, and counts a later one alone.
+    SignInSession::open(&url).await.expect("the sign-in starts");
+    client.daemon.clock.advance(past_the_end);
+    pass_a_sweep().await;
+    while expired() < 3 {
+        tokio::task::yield_now().await;
+    }
+    let text = client.get(&client.daemon.operator("/metrics"), "text/plain").await.text().await.expect("text");
+    assert!(text.contains("\nselfsame_sign_in_expired_unanswered_total 3\n"), "{text}");
+    client.stop().await;
 }

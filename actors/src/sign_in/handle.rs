@@ -41,6 +41,9 @@ pub struct SignInStatistics {
     /// Authorization requests since the start that ask for a code with neither `code_challenge` nor
     /// `nonce`.
     pub unprotected_code_requests: u64,
+    /// Sign-ins begun since the start that expired before a person answered them. They are counted
+    /// when their records are deleted, within seconds.
+    pub expired_unanswered: u64,
 }
 
 /// How many requests of sign-in the limits of their sources refused since the start.
@@ -61,8 +64,10 @@ impl SignInHandle {
 
     /// The counts since the start.
     pub fn statistics(&self) -> SignInStatistics {
-        let unprotected_code_requests = self.state.unprotected_code_requests.load(Ordering::Relaxed);
-        SignInStatistics { unprotected_code_requests }
+        SignInStatistics {
+            unprotected_code_requests: self.state.unprotected_code_requests.load(Ordering::Relaxed),
+            expired_unanswered: self.state.unanswered.expired(),
+        }
     }
 
     /// When the key that signs ID tokens began to sign; `None` while no key was needed yet.

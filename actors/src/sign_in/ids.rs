@@ -8,7 +8,7 @@ use selfsame_storage::{RecordKey, RecordKind};
 use sha2::{Digest, Sha256};
 
 /// A transaction's public id: 128 random bits, written as 32 lower-case hex digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(pub(super) [u8; 16]);
 
 /// A text that is not a transaction's id.

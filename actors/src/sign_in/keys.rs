@@ -194,45 +194,15 @@ async fn make_key(state: &SignInState) -> Result<SigningKey, SignInError> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::sync::Mutex;
-
-    use selfsame_storage::{OnDecided, RecordWrite, Records, StoreError, StoredRecord};
+    use selfsame_storage::Records;
 
     use super::*;
     use crate::clock::{SystemClock, SystemRandom};
     use crate::key_cipher::KeyCipher;
+    use crate::sign_in::memory_records::MemoryRecords;
     use crate::sign_in::settings::SignInSettings;
     use crate::sign_in::state::SignInParts;
     use crate::support::blocking::Blocking;
-
-    /// Records in memory.
-    #[derive(Default)]
-    struct MemoryRecords(Mutex<HashMap<RecordKey, StoredRecord>>);
-
-    impl Records for MemoryRecords {
-        fn get(&self, key: &RecordKey) -> Result<Option<StoredRecord>, StoreError> {
-            Ok(self.0.lock().expect("no panic").get(key).cloned())
-        }
-
-        fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided) {
-            let mut records = self.0.lock().expect("no panic");
-            if writes.iter().any(|write| records.get(&write.key) != write.before.as_ref()) {
-                return decided(Ok(Decision::Changed));
-            }
-            for RecordWrite { key, after, .. } in writes {
-                match after {
-                    Some(after) => records.insert(key, after),
-                    None => records.remove(&key),
-                };
-            }
-            decided(Ok(Decision::Written));
-        }
-
-        fn expire(&self, _: UnixSeconds, _: usize) -> Result<usize, StoreError> {
-            Ok(0)
-        }
-    }
 
     /// Sign-in on these records, with an encryption key that repeats one byte.
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {

@@ -9,6 +9,7 @@
 //! | [`messages`] | messages to the session registry |
 //! | [`state`] | what the session registry and the handle share |
 //! | [`limits`], [`follower_limits`] | counts of open sign-ins and of their followers |
+//! | [`unanswered`] | the count of sign-ins that expire unanswered |
 //! | [`keys`], [`stopped`] | changes of the signing keys: in a running service, in the store of a stopped one |
 //! | [`session_registry`] | the actor |
 //! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
@@ -21,6 +22,8 @@ pub(crate) mod handle;
 pub(crate) mod ids;
 pub(crate) mod keys;
 pub(crate) mod limits;
+#[cfg(test)]
+pub(crate) mod memory_records;
 pub(crate) mod messages;
 pub(crate) mod progress;
 pub(crate) mod session_registry;
@@ -31,3 +34,4 @@ pub(crate) mod state;
 pub(crate) mod stopped;
 pub(crate) mod tokens;
 pub(crate) mod transactions;
+pub(crate) mod unanswered;

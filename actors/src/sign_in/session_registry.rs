@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoreError;
 use tracing::Instrument;
 
@@ -33,6 +34,15 @@ const NEXT_BATCH: Duration = Duration::from_millis(100);
 
 /// The most expired records that one sweep deletes.
 const SWEEP_BATCH: usize = 2000;
+
+impl SignInState {
+    /// Deletes at most [`SWEEP_BATCH`] records that expired before `now`, unanswered sign-ins
+    /// first, which are counted. All other records are deleted whatever they are.
+    fn delete_expired(&self, now: UnixSeconds) -> Result<usize, StoreError> {
+        let unanswered = self.unanswered.expire(self.records.as_ref(), now, SWEEP_BATCH)?;
+        Ok(unanswered + self.records.expire(now, SWEEP_BATCH - unanswered)?)
+    }
+}
 
 /// The actor.
 pub(crate) struct SessionRegistry;
@@ -165,8 +175,8 @@ impl SessionRegistryState {
         }
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            let (records, now) = (Arc::clone(&shared.records), shared.clock.unix_seconds());
-            let swept = shared.blocking.run(move || records.expire(now, SWEEP_BATCH)).await;
+            let (swept, now) = (Arc::clone(&shared), shared.clock.unix_seconds());
+            let swept = shared.blocking.run(move || swept.delete_expired(now)).await;
             let swept = swept.unwrap_or(Err(StoreError::Panicked));
             shared.session_registry.cast(SessionRegistryMessage::Swept(swept));
         });

@@ -22,6 +22,7 @@ use super::follower_limits::FollowerLimits;
 use super::messages::SessionRegistryMessage;
 use super::settings::{SignInClient, SignInLimits, SignInSettings};
 use super::signing_keys::LoadedKeys;
+use super::unanswered::UnansweredSignIns;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
 use crate::support::rate::SourceLimiter;
@@ -48,6 +49,7 @@ pub(crate) struct SignInState {
     pub unprotected_code_requests: AtomicU64,
     /// Sign-ins since the start that were refused because their source has begun enough.
     pub refused_open_sign_ins: AtomicU64,
+    pub unanswered: UnansweredSignIns,
     pub clients: ArcSwap<HashMap<String, Arc<SignInClient>>>,
     /// The keys, published by the session registry; `None` until their first use.
     pub keys: ArcSwapOption<LoadedKeys>,
@@ -90,6 +92,7 @@ impl SignInState {
             followers: Arc::default(),
             unprotected_code_requests: AtomicU64::new(0),
             refused_open_sign_ins: AtomicU64::new(0),
+            unanswered: UnansweredSignIns::default(),
             keys: ArcSwapOption::empty(),
             ended_at: AtomicU64::new(0),
         }

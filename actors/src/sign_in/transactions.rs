@@ -135,7 +135,10 @@ impl SignInHandle {
         };
         let expires_at = state.clock.unix_seconds().plus(state.settings.transaction_lifetime.as_secs());
         match state.write(vec![write(id.key(), None, &transaction, expires_at)]).await {
-            Ok(Decision::Written) => Ok(NewTransaction { id, secret, expires_at }),
+            Ok(Decision::Written) => {
+                state.unanswered.add(id, expires_at);
+                Ok(NewTransaction { id, secret, expires_at })
+            }
             Ok(Decision::Changed) => {
                 Err(SignInError::unavailable("the random source returned an id or secret that is in use"))
             }
@@ -208,6 +211,7 @@ impl SignInHandle {
             let answered = Transaction { answer: Some(answer), return_hash, ..value };
             let written = self.state.write(vec![write(id.key(), Some(&stored), &answered, stored.expires_at)]).await?;
             if written == Decision::Written {
+                self.state.unanswered.remove(id, stored.expires_at);
                 self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
                 return Ok(());
             }
