@@ -85,7 +85,8 @@ checks:
 	scripts/checks.sh $(BUILD_OUTPUT)/checks
 
 # Kills the daemon 300 times (or KILLS=…) while clients send requests, and as often on a simulated
-# disk that loses power, and checks every answer that a client got. It prints the seed.
+# disk that loses power, and checks every answer that a client got; loses power in as many backups,
+# restores and rebuilds. It prints the seed.
 torture: prerequisites
 	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
 		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture

@@ -21,10 +21,12 @@
 //! | `registry.rs`, `verification.rs`, `sign_in.rs` | clients, what they record, and what has to be true afterwards |
 //! | `check.rs` | the check after a restart |
 //! | `power_loss.rs`, `power_loss.c` | a disk whose power fails |
+//! | `commands.rs` | power that fails during a backup, a restore, a rebuild |
 //! | `choices.rs` | choices that follow from the seed |
 
 mod check;
 mod choices;
+mod commands;
 mod context;
 mod plan;
 mod power_loss;

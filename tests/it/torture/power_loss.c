@@ -1,4 +1,4 @@
-// Loaded into the daemon with LD_PRELOAD by `power_loss.rs`: keeps a journal of what a disk has to
+// Loaded into the program with LD_PRELOAD by `power_loss.rs`: keeps a journal of what a disk has to
 // keep.
 //
 // Written bytes are first in the machine's memory. They are on the disk when a sync of the file has
@@ -8,6 +8,7 @@
 //     made <number> <path>       a file was made under a name (number: its inode)
 //     emptied <number>           an existing file was opened and truncated
 //     folder <path>              a folder was made
+//     linked <number> <path>     a file got a further name
 //     renamed <path> <path>
 //     removed <path>
 //     bytes <number> <length>    a file was synced when it had this length
@@ -19,9 +20,9 @@
 // When a process is killed between a change of a name and its line, the journal does not have the
 // change. The daemon did not acknowledge anything that depends on it, so it may be lost.
 //
-// sync_file_range is not recorded: it starts to write and guarantees nothing. Calls that the daemon
-// does not make (msync, syncfs, renameat, link, O_SYNC) are not recorded either: what they make
-// durable would count as lost, and tests would fail.
+// sync_file_range is not recorded: it starts to write and guarantees nothing. Calls that the program
+// does not make (msync, syncfs, renameat, O_SYNC) are not recorded either: what they make durable
+// would count as lost, and tests would fail.
 //
 // POWER_LOSS_FOLDER             contains `disk` (the simulated disk), `kept` and `journal`
 // POWER_LOSS_UNSYNCED_ENDING    files with this ending are not synced, although the call succeeds
@@ -191,6 +192,22 @@ int rename(const char *before, const char *after) {
     pthread_mutex_unlock(&names);
     return result;
 }
+
+int linkat(int before, const char *path, int after, const char *name, int flags) {
+    char full[PATH_MAX];
+    struct stat linked;
+    int ours = is_ours(after, name, full);
+    pthread_mutex_lock(&names);
+    int result = (int)syscall(SYS_linkat, before, path, after, name, flags);
+    if (result == 0 && ours) {
+        if (fstatat(after, name, &linked, AT_SYMLINK_NOFOLLOW) != 0) give_up(full);
+        note("linked\t%lu\t%s\n", (unsigned long)linked.st_ino, full);
+    }
+    pthread_mutex_unlock(&names);
+    return result;
+}
+
+int link(const char *path, const char *name) { return linkat(AT_FDCWD, path, AT_FDCWD, name, 0); }
 
 int unlinkat(int folder, const char *path, int flags) {
     char full[PATH_MAX];

@@ -24,7 +24,8 @@
 //! - A disk that reports a sync without doing it, except [`UnreliableDisk::unsynced_ending`], which
 //!   tests the tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +45,7 @@ pub struct UnreliableDisk {
     /// Files with this ending are not synced, although the call reports success.
     pub unsynced_ending: Option<&'static str>,
     /// The contents of the disk when the power came: names, and lengths of files.
-    names: BTreeMap<PathBuf, NameTarget>,
+    names: NameTree,
     lengths: BTreeMap<u64, u64>,
     pub losses: PowerLosses,
 }
@@ -52,17 +53,57 @@ pub struct UnreliableDisk {
 /// What a name in a folder refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameTarget {
-    Folder,
-    /// The number of the file (its inode).
+    /// A number that no other folder has. A folder keeps it, and with it its contents, under
+    /// another name.
+    Folder(u64),
+    /// The number of the file (its inode). A file may have several names.
     File(u64),
+}
+
+/// A name in a folder, by the number of the folder.
+type NameInFolder = (u64, OsString);
+
+/// The number of the folder that stands for the disk.
+const ROOT: u64 = 0;
+
+/// The names of a disk.
+#[derive(Clone, Debug, Default)]
+struct NameTree(BTreeMap<NameInFolder, NameTarget>);
+
+impl NameTree {
+    /// The number of the folder at a path below the root; `None` when there is none.
+    fn folder(&self, below: &Path) -> Option<u64> {
+        below.iter().try_fold(ROOT, |folder, name| match self.0.get(&(folder, name.to_owned()))? {
+            NameTarget::Folder(number) => Some(*number),
+            NameTarget::File(_) => None,
+        })
+    }
+
+    /// The last name of a path below the root, in its folder.
+    fn name(&self, below: &Path) -> Option<NameInFolder> {
+        Some((self.folder(below.parent()?)?, below.file_name()?.to_owned()))
+    }
+
+    /// Everything that is in a folder at this path; folders come before their contents. Names in a
+    /// folder that has no name are left out.
+    fn add_paths(&self, folder: u64, path: &Path, found: &mut BTreeMap<PathBuf, NameTarget>) {
+        let names = self.0.range((folder, OsString::new())..).take_while(|((parent, _), _)| *parent == folder);
+        for ((_, name), target) in names {
+            let path = path.join(name);
+            found.insert(path.clone(), *target);
+            if let NameTarget::Folder(number) = target {
+                self.add_paths(*number, &path, found);
+            }
+        }
+    }
 }
 
 /// A change of a name.
 #[derive(Clone, Debug)]
 enum NameChange {
-    Made(PathBuf, NameTarget),
-    Renamed(PathBuf, PathBuf),
-    Removed(PathBuf),
+    Made(NameInFolder, NameTarget),
+    Renamed(NameInFolder, NameInFolder),
+    Removed(NameInFolder),
 }
 
 /// What was lost so far.
@@ -97,7 +138,7 @@ impl UnreliableDisk {
             folder,
             library,
             unsynced_ending: None,
-            names: BTreeMap::new(),
+            names: NameTree::default(),
             lengths: BTreeMap::new(),
             losses: PowerLosses::default(),
         };
@@ -127,6 +168,7 @@ impl UnreliableDisk {
         let journal = SyncJournal::read(self);
         let (names, happened) = journal.choose_names(choices.as_deref_mut());
         empty(&self.path(), &names);
+        let mut cut = BTreeSet::new();
         for (path, node) in &names {
             let NameTarget::File(file) = *node else {
                 // The removal of the folder did not reach the disk.
@@ -140,7 +182,10 @@ impl UnreliableDisk {
                 File::create(path).expect("made");
                 continue;
             }
-            std::fs::rename(kept, path).expect("put back");
+            std::fs::hard_link(kept, path).expect("put back");
+            if !cut.insert(file) {
+                continue;
+            }
             let opened = File::options().write(true).open(path).expect("opened");
             let written = opened.metadata().expect("the file exists").len();
             let SurvivingData { length, zeros } =
@@ -157,27 +202,38 @@ impl UnreliableDisk {
         self.folder.join("kept").join(file.to_string())
     }
 
+    /// The number of lines in the journal since the power came.
+    pub fn journal_lines(&self) -> usize {
+        std::fs::read_to_string(self.folder.join("journal")).expect("a journal").lines().count()
+    }
+
     /// Takes the present contents as what is on the disk.
-    fn begin_again(&mut self) {
+    pub fn begin_again(&mut self) {
         std::fs::remove_dir_all(self.folder.join("kept")).expect("removed");
         std::fs::create_dir(self.folder.join("kept")).expect("a folder");
         File::create(self.folder.join("journal")).expect("an empty journal");
-        self.names.clear();
+        self.names.0.clear();
         self.lengths.clear();
-        let mut folders = vec![self.path()];
-        while let Some(folder) = folders.pop() {
+        let mut folders = vec![(ROOT, self.path())];
+        let mut made = ROOT;
+        while let Some((number, folder)) = folders.pop() {
             for entry in std::fs::read_dir(&folder).expect("a folder") {
                 let path = entry.expect("an entry").path();
                 let metadata = path.symlink_metadata().expect("the file exists");
-                let node = if metadata.is_dir() { NameTarget::Folder } else { NameTarget::File(metadata.ino()) };
-                match node {
-                    NameTarget::Folder => folders.push(path.clone()),
-                    NameTarget::File(file) => {
-                        std::fs::hard_link(&path, self.kept(file)).expect("a second name");
-                        self.lengths.insert(file, metadata.len());
+                let target = if metadata.is_dir() {
+                    made += 1;
+                    folders.push((made, path.clone()));
+                    NameTarget::Folder(made)
+                } else {
+                    let kept = self.kept(metadata.ino());
+                    // A file with two names is found twice.
+                    if !kept.exists() {
+                        std::fs::hard_link(&path, kept).expect("a second name");
                     }
-                }
-                self.names.insert(path, node);
+                    self.lengths.insert(metadata.ino(), metadata.len());
+                    NameTarget::File(metadata.ino())
+                };
+                self.names.0.insert((number, path.file_name().expect("a name").to_owned()), target);
             }
         }
     }
@@ -189,7 +245,7 @@ fn empty(folder: &Path, names: &BTreeMap<PathBuf, NameTarget>) {
         let path = entry.expect("an entry").path();
         if !path.is_dir() {
             std::fs::remove_file(path).expect("removed");
-        } else if names.get(&path) == Some(&NameTarget::Folder) {
+        } else if matches!(names.get(&path), Some(NameTarget::Folder(_))) {
             empty(&path, names);
         } else {
             std::fs::remove_dir_all(path).expect("removed");
@@ -225,18 +281,25 @@ impl SurvivingData {
 struct SyncJournal {
     /// The folder that stands for the disk.
     root: PathBuf,
+    /// The names after all changes, by which the lines name files and folders.
+    latest: NameTree,
     /// The names that the disk has to keep.
-    names: BTreeMap<PathBuf, NameTarget>,
+    names: NameTree,
     /// Changes of names that the disk need not keep, in their order.
     pending: Vec<NameChange>,
     /// The length of each file that the disk has to keep.
     synced: BTreeMap<u64, u64>,
+    /// The number of the folder that was found or made last.
+    folders: u64,
 }
 
 impl SyncJournal {
     fn read(disk: &UnreliableDisk) -> Self {
         let (names, synced) = (disk.names.clone(), disk.lengths.clone());
-        let mut journal = Self { root: disk.path(), names, pending: Vec::new(), synced };
+        let number = |target: &NameTarget| if let NameTarget::Folder(number) = target { *number } else { ROOT };
+        let folders = names.0.values().map(number).max().unwrap_or(ROOT);
+        let mut journal =
+            Self { root: disk.path(), latest: names.clone(), names, pending: Vec::new(), synced, folders };
         let text = std::fs::read_to_string(disk.folder.join("journal")).expect("a journal");
         for line in text.lines() {
             journal.take(&line.split('\t').collect::<Vec<_>>());
@@ -246,30 +309,59 @@ impl SyncJournal {
 
     fn take(&mut self, words: &[&str]) {
         let number = |text: &str| text.parse::<u64>().expect("a number");
-        let path = |text: &str| PathBuf::from(text);
-        match *words {
+        // The journal may lack the folder of a name, when a process was killed before its line.
+        let change = match *words {
             ["made", file, name] => {
                 self.synced.insert(number(file), 0);
-                self.pending.push(NameChange::Made(path(name), NameTarget::File(number(file))));
+                self.name(name).map(|name| NameChange::Made(name, NameTarget::File(number(file))))
             }
-            ["emptied", file] => drop(self.synced.insert(number(file), 0)),
-            ["folder", name] => self.pending.push(NameChange::Made(path(name), NameTarget::Folder)),
-            ["renamed", from, to] => self.pending.push(NameChange::Renamed(path(from), path(to))),
-            ["removed", name] => self.pending.push(NameChange::Removed(path(name))),
+            ["linked", file, name] => {
+                self.name(name).map(|name| NameChange::Made(name, NameTarget::File(number(file))))
+            }
+            ["folder", name] => {
+                self.folders += 1;
+                self.name(name).map(|name| NameChange::Made(name, NameTarget::Folder(self.folders)))
+            }
+            ["renamed", from, to] => self.name(from).zip(self.name(to)).map(|(from, to)| {
+                assert_eq!(from.0, to.0, "one folder");
+                NameChange::Renamed(from, to)
+            }),
+            ["removed", name] => self.name(name).map(NameChange::Removed),
+            ["emptied", file] => {
+                self.synced.insert(number(file), 0);
+                None
+            }
             ["bytes", file, length] => {
                 // Of two syncs at the same time the shorter one may be written last.
                 let synced = self.synced.entry(number(file)).or_default();
                 *synced = number(length).max(*synced);
+                None
             }
-            ["names", folder] => self.keep_names(Path::new(folder)),
+            ["names", folder] => {
+                self.keep_names(folder);
+                None
+            }
             _ => panic!("a line of the journal: {words:?}"),
+        };
+        if let Some(change) = change {
+            change.apply(&mut self.latest);
+            self.pending.push(change);
         }
     }
 
+    /// A path on the disk, below its root.
+    fn below<'a>(&self, path: &'a str) -> &'a Path {
+        Path::new(path).strip_prefix(&self.root).expect("a path on the disk")
+    }
+
+    fn name(&self, path: &str) -> Option<NameInFolder> {
+        self.latest.name(self.below(path))
+    }
+
     /// Applies the sync of a folder.
-    fn keep_names(&mut self, folder: &Path) {
-        let is_in = |change: &mut NameChange| change.name().parent() == Some(folder);
-        let kept: Vec<NameChange> = self.pending.extract_if(.., is_in).collect();
+    fn keep_names(&mut self, folder: &str) {
+        let Some(folder) = self.latest.folder(self.below(folder)) else { return };
+        let kept: Vec<NameChange> = self.pending.extract_if(.., |change| change.folder() == folder).collect();
         for change in kept {
             change.apply(&mut self.names);
         }
@@ -293,37 +385,27 @@ impl SyncJournal {
                 }
             }
         }
-        // Names in a folder that does not exist are dropped. Folders come before their contents.
         let mut there = BTreeMap::new();
-        for (name, node) in names {
-            let folder = name.parent().expect("a folder");
-            if folder == self.root || there.get(folder) == Some(&NameTarget::Folder) {
-                there.insert(name, node);
-            }
-        }
+        names.add_paths(ROOT, &self.root, &mut there);
         (there, happened)
     }
 }
 
 impl NameChange {
-    /// A name that the change is about: if there are two, they are in one folder.
-    fn name(&self) -> &Path {
+    /// The folder whose sync makes the change durable.
+    fn folder(&self) -> u64 {
         match self {
-            Self::Made(name, _) | Self::Removed(name) => name,
-            Self::Renamed(from, to) => {
-                assert_eq!(from.parent(), to.parent(), "one folder");
-                from
-            }
+            Self::Made((folder, _), _) | Self::Removed((folder, _)) | Self::Renamed((folder, _), _) => *folder,
         }
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, NameTarget>) {
+    fn apply(&self, names: &mut NameTree) {
         match self {
-            Self::Made(name, node) => drop(names.insert(name.clone(), *node)),
-            Self::Removed(name) => drop(names.remove(name)),
+            Self::Made(name, target) => drop(names.0.insert(name.clone(), *target)),
+            Self::Removed(name) => drop(names.0.remove(name)),
             Self::Renamed(from, to) => {
-                if let Some(node) = names.remove(from) {
-                    names.insert(to.clone(), node);
+                if let Some(target) = names.0.remove(from) {
+                    names.0.insert(to.clone(), target);
                 }
             }
         }
