@@ -92,6 +92,7 @@ pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
+pub use supervision::replication::LeadError;
 pub use supervision::service::{Service, ServiceError, Settings};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};

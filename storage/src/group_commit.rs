@@ -58,9 +58,6 @@ pub struct GroupCommit {
     measured: Arc<Measured>,
     /// Where groups go first; `None` when the store is no replica's.
     replica: Option<Arc<Replica>>,
-    /// The committer of a [`GroupCommit::manual`], for [`GroupCommit::barrier`].
-    #[cfg(feature = "fault-injection")]
-    manual: Option<Committer>,
 }
 
 /// Writes the changes that were handed in to a [`GroupCommit`].
@@ -161,13 +158,11 @@ impl GroupCommit {
         Ok((group_commit, thread))
     }
 
-    /// A group commit without a thread, for simulations. Only the owner of the [`Committer`] and
-    /// the callers of [`GroupCommit::barrier`] write.
+    /// A group commit without a thread, for simulations. Only the owner of the [`Committer`]
+    /// writes.
     #[cfg(feature = "fault-injection")]
     pub fn manual(store: Store) -> (Self, Committer) {
-        let (mut group_commit, committer) = Self::new(store, None);
-        group_commit.manual = Some(committer.clone());
-        (group_commit, committer)
+        Self::new(store, None)
     }
 
     /// A group commit of a replica without a thread, for simulations: the owner of the
@@ -180,17 +175,16 @@ impl GroupCommit {
     fn new(store: Store, replica: Option<Arc<Replica>>) -> (Self, Committer) {
         let (jobs, waiting) = channel();
         let (state, measured) = (Arc::default(), Arc::default());
-        let group_commit = Self {
-            store,
-            jobs,
-            state: Arc::clone(&state),
-            measured: Arc::clone(&measured),
-            replica: replica.clone(),
-            #[cfg(feature = "fault-injection")]
-            manual: None,
-        };
+        let group_commit =
+            Self { store, jobs, state: Arc::clone(&state), measured: Arc::clone(&measured), replica: replica.clone() };
         let queue = Arc::new(Mutex::new(Queue { jobs: waiting, held_back: None }));
         (group_commit, Committer { queue, state, measured, replica })
+    }
+
+    /// Whether this store decides what is written: always without a journal, else while its replica
+    /// leads.
+    pub fn leads(&self) -> bool {
+        self.replica.as_ref().is_none_or(|replica| replica.leading().is_some())
     }
 
     /// Why the last group could not be written; `None` when it was.
@@ -282,23 +276,6 @@ impl GroupCommit {
     /// written. With an error when the last group that it waited for has one.
     pub fn settle(&self, settled: OnDurable) {
         self.commit(Write::default(), settled);
-    }
-
-    /// Waits until everything that was handed in before is durable or could not be written. Blocks
-    /// the thread.
-    ///
-    /// # Errors
-    /// [`StoreError::Closing`] when the committing thread has ended; otherwise the error of the
-    /// last group that was waited for.
-    pub(crate) fn barrier(&self) -> Result<(), StoreError> {
-        let (passed, barrier) = channel();
-        let durable = move |result| drop(passed.send(result));
-        self.commit(Write::default(), Box::new(durable));
-        #[cfg(feature = "fault-injection")]
-        if let Some(committer) = &self.manual {
-            while committer.commit_queued(ManualOutcome::Write) {}
-        }
-        barrier.recv().unwrap_or(Err(StoreError::Closing))
     }
 }
 

@@ -36,6 +36,12 @@ pub trait Records: Send + Sync + 'static {
     /// none of them. `decided` gets the outcome.
     fn compare_and_write(&self, writes: Vec<RecordWrite>, decided: OnDecided);
 
+    /// Whether this store decides what is written. While another replica leads it does not: every
+    /// write is refused, and that replica deletes what has expired.
+    fn leads(&self) -> bool {
+        true
+    }
+
     /// Deletes at most `limit` records that expired before `time` (exclusive), and reads no others.
     /// Returns how many it found; they are deleted when this returns, except those that were
     /// written again. Blocks the thread.
@@ -77,6 +83,10 @@ impl Records for EmbeddedRecords {
             }
         }
         self.group_commit.commit_if(conditions, changes, decided);
+    }
+
+    fn leads(&self) -> bool {
+        self.group_commit.leads()
     }
 
     fn expire(&self, time: UnixSeconds, limit: usize) -> Result<usize, StoreError> {

@@ -21,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use selfsame_protocol::encoding::decode;
 use selfsame_protocol::ledger::{Block, Entry, Seal};
 
 use crate::database::{Changes, RecordSource};
@@ -30,6 +32,7 @@ use crate::journal::{AppendError, Journal, JournalEntry, Position, ReplicaError,
 use crate::recorded::{admission_changes, append_changes};
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
+use crate::schema::records::RecordKey;
 use crate::schema::registry::AppliedTip;
 use crate::store::Store;
 
@@ -62,8 +65,8 @@ pub struct AppliedEntry {
     pub admitted: Option<u64>,
     /// The height of the last sealed block.
     pub sealed: Option<u64>,
-    /// Whether records with an expiry were written: those of sign-in, signing keys.
-    pub has_records: bool,
+    /// The records with an expiry that were written: those of sign-in, signing keys.
+    pub records: Vec<RecordKey>,
     /// Whether the operator decided about trusted roots.
     pub has_root_decisions: bool,
 }
@@ -113,23 +116,23 @@ impl Replica {
         self.state().leading
     }
 
+    /// The journal's entries after those that the store has.
+    pub fn follow(&self) -> BoxStream<'_, Result<JournalEntry, ReplicaError>> {
+        self.journal.follow(self.position()).map(|entry| entry.map_err(ReplicaError::from)).boxed()
+    }
+
     /// Stops leading. What is being appended may still become durable.
     pub fn step_down(&self) {
         self.state().leading = None;
     }
 
-    /// Writes everything that the journal has to the store, and leads from then on. Blocks the
-    /// thread while it writes.
+    /// Leads from now on.
     ///
-    /// Call it when the journal accepts appends of `term`: nobody else can append then, so the end
-    /// of the journal stays where it is.
-    ///
-    /// # Errors
-    /// The journal cannot be read, or the store cannot be written.
-    pub async fn lead(&self, store: &Store, term: Term) -> Result<(), StoreError> {
-        self.catch_up(store).await?;
+    /// Call it when the journal accepts appends of `term`, and after [`Replica::catch_up`]: nobody
+    /// else can append then, so the end of the journal stays where it is. Who keeps state beside
+    /// the store reads it again in between.
+    pub fn lead(&self, term: Term) {
         self.state().leading = Some(term);
-        Ok(())
     }
 
     /// Writes everything that the journal has at the moment to the store. Blocks the thread while
@@ -335,7 +338,9 @@ impl EntryChanges<'_> {
             JournalItem::Written(records) => {
                 for record in records {
                     let family = record.family().map_err(|error| damaged(error.to_string()))?;
-                    self.applied.has_records |= family == family::RECORDS.name;
+                    if family == family::RECORDS.name {
+                        self.applied.records.push(decode(&record.key).map_err(|error| damaged(error.to_string()))?);
+                    }
                     self.applied.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
                     match record.value {
                         Some(value) => self.changes.put_raw(family, record.key, value),

@@ -83,14 +83,9 @@ impl RequestWriter {
         self.group_commit.commit(Write::default(), durable);
     }
 
-    /// Waits until every request that was admitted before is on disk or could not be written.
-    /// Blocks the thread.
-    ///
-    /// # Errors
-    /// [`StoreError::Closing`] when the committing thread has ended; otherwise the error of the
-    /// last group that was waited for.
-    pub fn barrier(&self) -> Result<(), StoreError> {
-        self.group_commit.barrier()
+    /// Whether this store admits requests: see [`GroupCommit::leads`].
+    pub fn leads(&self) -> bool {
+        self.group_commit.leads()
     }
 
     /// Deletes final requests that ended before `time` (exclusive): at most `limit` of those after

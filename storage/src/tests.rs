@@ -248,7 +248,9 @@ fn group_commit_keeps_the_order_and_ends_after_the_last_commit() {
         };
         requests.admit(sequence, entry(sequence as u8), None, Box::new(durable));
     }
-    requests.barrier().expect("the barrier passes");
+    let (settled, settling) = channel();
+    requests.after_admitted(Box::new(move |result| settled.send(result).expect("the test waits")));
+    settling.recv().expect("it is settled").expect("everything is durable");
     let order: Vec<u64> = receiver.try_iter().map(|result| result.expect("the request is durable")).collect();
     assert_eq!(order, (1..=200).collect::<Vec<_>>());
     drop(requests);

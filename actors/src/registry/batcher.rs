@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use selfsame_protocol::ledger::Block;
 use selfsame_protocol::time::ClockStep;
-use selfsame_storage::{LedgerError, StoreError};
+use selfsame_storage::{LedgerError, ReplicaError, StoreError};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -36,6 +36,8 @@ impl SealError {
     /// at once, because another block was appended.
     fn failure(&self) -> Option<&dyn Display> {
         match self {
+            // Another replica seals blocks now.
+            Self::Ledger(LedgerError::Store(StoreError::Replica(ReplicaError::NotLeading))) => None,
             Self::Ledger(LedgerError::Store(error)) => Some(error),
             Self::Ledger(_) => None,
             Self::Clock(step) => Some(step),
@@ -95,22 +97,7 @@ impl Actor for Batcher {
     ) -> Result<BatcherState, ActorProcessingErr> {
         sealer.wakeup.slot.occupy(myself.clone());
         fault_point!(BatcherStart);
-        // Waits for the block that a killed predecessor prepares, and is told when what that one
-        // handed in is decided. Its requests count as uncertain.
-        sealer.work.until_idle().await;
-        sealer.settle();
-        let uncertain = sealer.last_sequence()?;
-        let oldest = sealer.queued_after(0, 1)?;
-        let sealed = oldest.first().map_or(uncertain, |(oldest, _)| oldest - 1);
-        Ok(BatcherState {
-            sealer,
-            is_settled: false,
-            appending: None,
-            sealed,
-            uncertain,
-            waiting_since: None,
-            awaits_retry: false,
-        })
+        Ok(BatcherState::load(sealer).await?)
     }
 
     async fn handle(
@@ -133,6 +120,10 @@ impl Actor for Batcher {
                     state.is_settled = true;
                     state.wake(&myself).await?;
                 }
+                BatcherMessage::Reload(reply) => {
+                    let reloaded = BatcherState::load(Arc::clone(&state.sealer)).await;
+                    drop(reply.send(reloaded.map(|reloaded| *state = reloaded)));
+                }
                 BatcherMessage::Sealed(sealed) => state.end_attempt(sealed, &myself).await?,
             }
             Ok(())
@@ -143,10 +134,38 @@ impl Actor for Batcher {
 }
 
 impl BatcherState {
+    /// Reads how far the queue is sealed.
+    async fn load(sealer: Arc<Sealer>) -> Result<Self, StoreError> {
+        // Waits for the block that a killed predecessor prepares, and is told when what that one
+        // handed in is decided. Its requests count as uncertain.
+        sealer.work.until_idle().await;
+        sealer.settle();
+        // What a predecessor failed at may not be left to do: then nothing else would end its
+        // failure.
+        sealer.step.record_success();
+        let uncertain = sealer.last_sequence()?;
+        let oldest = sealer.queued_after(0, 1)?;
+        let sealed = oldest.first().map_or(uncertain, |(oldest, _)| oldest - 1);
+        Ok(Self {
+            sealer,
+            is_settled: false,
+            appending: None,
+            sealed,
+            uncertain,
+            waiting_since: None,
+            awaits_retry: false,
+        })
+    }
+
     /// Seals a block when one is due.
     async fn wake(&mut self, myself: &ActorRef<Traced<BatcherMessage>>) -> Result<(), ActorProcessingErr> {
         let sealer = Arc::clone(&self.sealer);
         sealer.wakeup.take();
+        if !sealer.leads() {
+            // The begin of a leadership wakes this actor again. Until then nothing is left to do.
+            sealer.step.record_success();
+            return Ok(());
+        }
         if !self.is_settled || self.appending.is_some() {
             // The end of what is being written wakes this actor again.
             return Ok(());

@@ -6,7 +6,7 @@ use ractor::RpcReplyPort;
 use selfsame_protocol::B256;
 use selfsame_protocol::ledger::{Block, RequestId};
 use selfsame_protocol::registry::RecoveredSigner;
-use selfsame_storage::{LedgerError, SweepPosition};
+use selfsame_storage::{LedgerError, StoreError, SweepPosition};
 
 use super::submission::{Submission, SubmitError};
 use crate::support::slot::Ping;
@@ -30,6 +30,8 @@ pub(crate) enum BatcherMessage {
     Retry,
     /// What a predecessor handed in is durable or refused.
     Settled,
+    /// This replica is about to lead: read the queue again.
+    Reload(RpcReplyPort<Result<(), StoreError>>),
     /// An attempt to seal a block ended.
     Sealed(SealedBlock),
     /// Answer, to show that the actor is not stuck.
@@ -51,6 +53,8 @@ pub(crate) enum RequestTrackerMessage {
     Admit(Box<Submission>, RecoveredSigner, RpcReplyPort<Result<RequestId, SubmitError>>),
     /// A block was applied: its requests are final and hold no locks any more.
     Applied(Arc<Block>),
+    /// This replica is about to lead: read the open requests again.
+    Reload(RpcReplyPort<Result<(), StoreError>>),
     /// The commit that admitted a request failed.
     NotDurable(RequestId),
     /// Delete expired requests and idempotency keys.

@@ -101,6 +101,8 @@ impl Actor for RequestTracker {
         // block that is applied meanwhile reaches this mailbox.
         admitter.slot.occupy(myself.clone());
         fault_point!(RequestTrackerStart);
+        // A predecessor may have handed in requests.
+        admitter.settle().await;
         let blocking = admitter.reader.blocking.clone();
         let state = blocking.run(move || RequestTrackerState::load(admitter)).await??;
         myself.send_interval(SWEEP_INTERVAL, || RequestTrackerMessage::Sweep.into());
@@ -122,6 +124,7 @@ impl Actor for RequestTracker {
                     block.entries.iter().for_each(|entry| drop(state.close(&entry.request_id)));
                 }
                 RequestTrackerMessage::NotDurable(request_id) => state.resolve_failed_commit(request_id, &myself),
+                RequestTrackerMessage::Reload(reply) => drop(reply.send(state.reload().await?)),
                 RequestTrackerMessage::Sweep => state.sweep(SweepProgress::default(), &myself).await?,
                 RequestTrackerMessage::ContinueSweep(swept) => state.sweep(swept, &myself).await?,
             }
@@ -157,6 +160,17 @@ impl RequestTrackerState {
         Ok(state)
     }
 
+    /// Reads the open requests again: another replica has admitted some since. The counts of the
+    /// limit by account and the proofs of work are this service's own and stay.
+    async fn reload(&mut self) -> Result<Result<(), StoreError>, ActorProcessingErr> {
+        let admitter = Arc::clone(&self.admitter);
+        let loaded = self.admitter.reader.blocking.run(move || Self::load(admitter)).await?;
+        Ok(loaded.map(|loaded| {
+            let Self { locks, open, open_keys, last_sequence, .. } = loaded;
+            (self.locks, self.open, self.open_keys, self.last_sequence) = (locks, open, open_keys, last_sequence);
+        }))
+    }
+
     fn count_open_requests(&self) {
         self.admitter.reader.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
     }
@@ -164,6 +178,10 @@ impl RequestTrackerState {
     /// Admits or refuses a submission. A refusal is answered here, an admitted request by the group
     /// commit.
     fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
+        if !self.admitter.leads() {
+            let reason = "another replica admits requests".to_owned();
+            return drop(reply.send(Err(SubmitError::Unavailable { reason })));
+        }
         let operation_hash = hash_operation(&submission.operation);
         let key_hash = submission.idempotency_key.as_deref().map(|key| hash_key(key, &signer, submission.source));
         let checked = match self.known_request(key_hash, operation_hash) {

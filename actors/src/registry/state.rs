@@ -26,6 +26,7 @@ use selfsame_storage::{
     AppliedBlock, BlockWriter, GroupCommit, IdempotencyKey, IdempotencyRecord, Ledger, LedgerError, LedgerReader,
     OnDurable, Place, RequestRecord, RequestWriter, Snapshot, Store, StoreError, StoreStatistics,
 };
+use tokio::sync::oneshot;
 
 use super::messages::{BatcherMessage, RequestTrackerMessage, SealedBlock, SweepProgress, TreeMaintainerMessage};
 use super::open_operations::OpenOperations;
@@ -103,6 +104,7 @@ impl Counters {
 }
 
 /// The slots of the registry's actors.
+#[derive(Clone)]
 pub(crate) struct RegistrySlots {
     pub tree_maintainer: Arc<Slot<TreeMaintainerMessage>>,
     pub batcher: Arc<Slot<BatcherMessage>>,
@@ -220,13 +222,21 @@ impl Admitter {
         self.writer.after_admitted(durable);
     }
 
-    /// Every open request with its sequence number, and the greatest sequence number in the store.
-    /// Blocks the thread until everything that a predecessor handed in is durable or refused.
-    pub fn load(&self) -> Result<(Vec<(u64, Entry)>, u64), StoreError> {
+    /// Whether this service admits requests, or another replica does.
+    pub fn leads(&self) -> bool {
+        self.writer.leads()
+    }
+
+    /// Waits until everything that was handed in is durable or refused.
+    pub async fn settle(&self) {
+        let (settled, settling) = oneshot::channel();
+        self.after_admitted(Box::new(move |_| settled.send(()).unwrap_or_default()));
         // Commits may fail at the moment. The store then shows which requests were written.
-        if let Err(StoreError::Closing) = self.writer.barrier() {
-            return Err(StoreError::Closing);
-        }
+        let _ = settling.await;
+    }
+
+    /// Every open request with its sequence number, and the greatest sequence number in the store.
+    pub fn load(&self) -> Result<(Vec<(u64, Entry)>, u64), StoreError> {
         Ok((self.reader.store.open_requests()?, self.reader.store.last_sequence()?))
     }
 
@@ -350,6 +360,11 @@ impl Sealer {
         let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
         self.ledger.append(block, &self.group_commit, Box::new(move |appended| told.tell(appended)));
         attempt
+    }
+
+    /// Whether this service seals blocks, or another replica does.
+    pub fn leads(&self) -> bool {
+        self.group_commit.leads()
     }
 
     /// Tells the batcher when everything that was handed in until now is durable or refused.

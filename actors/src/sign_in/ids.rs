@@ -33,6 +33,13 @@ impl FromStr for TransactionId {
 }
 
 impl TransactionId {
+    /// The transaction whose record has this key.
+    pub(crate) fn of_key(key: &RecordKey) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&key.id[16..]);
+        Self(id)
+    }
+
     /// The key of the transaction's record.
     pub(super) fn key(self) -> RecordKey {
         RecordKey { kind: RecordKind::Transaction, id: B256::left_padding_from(&self.0) }
@@ -67,6 +74,7 @@ mod tests {
     fn a_transaction_id_has_exactly_one_text() {
         let id = TransactionId([0xab; 16]);
         assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(TransactionId::of_key(&id.key()), id);
         for text in ["", "ab", &"AB".repeat(16), &"ab".repeat(17), &format!("+{}", "a".repeat(31)), &"é".repeat(16)] {
             assert_eq!(text.parse::<TransactionId>(), Err(InvalidTransactionId), "{text:?}");
         }

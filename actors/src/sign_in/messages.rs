@@ -33,6 +33,8 @@ pub(crate) enum SessionRegistryMessage {
     RevokeKey { id: String, end_sessions: bool, reply: RpcReplyPort<Revocation> },
     /// A task that changes the signing keys has ended.
     KeysChanged(KeysChanged),
+    /// Another replica has written the signing keys.
+    KeysReplaced,
     /// Delete expired records, and rotate the signing keys when they are due.
     Sweep,
     /// A task has deleted this number of expired records, or failed.

@@ -121,6 +121,11 @@ impl SessionRegistryState {
             SessionRegistryMessage::RotateKeys { force, reply } => self.keys.rotate(force, Some(reply)),
             SessionRegistryMessage::RevokeKey { id, end_sessions, reply } => self.keys.revoke(id, end_sessions, reply),
             SessionRegistryMessage::KeysChanged(changed) => self.publish_keys(changed),
+            SessionRegistryMessage::KeysReplaced => {
+                if let Err(error) = self.keys.publish_stored() {
+                    tracing::error!(%error, "the signing keys of another replica cannot be loaded");
+                }
+            }
             SessionRegistryMessage::Sweep => self.sweep(),
             SessionRegistryMessage::Swept(swept) => self.finish_sweep(swept, myself),
         }
@@ -165,7 +170,12 @@ impl SessionRegistryState {
     }
 
     /// Begins to delete expired records, and to rotate keys that are due.
+    ///
+    /// While another replica leads, that one does.
     fn sweep(&mut self) {
+        if !self.shared.records.leads() {
+            return;
+        }
         if !self.is_rotating && self.keys.is_rotation_due() {
             self.is_rotating = true;
             self.keys.rotate(false, None);

@@ -56,6 +56,14 @@ impl ClientLog {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a request that a client is about to send, and returns its number.
+    pub fn add(&self, operation: Operation) -> usize {
+        let mut requests = self.requests();
+        let idempotency_key = format!("key {}", requests.len());
+        requests.push(SentRequest { operation, idempotency_key, answer: None, rank_seen: 0, final_state: None });
+        requests.len() - 1
+    }
+
     /// The signed heads that clients saw, by height.
     pub fn heads(&self) -> MutexGuard<'_, BTreeMap<u64, SignedHead>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
@@ -83,7 +91,7 @@ pub(super) fn random_creation(random: &SeededRandom) -> Operation {
 
 /// A signed change of a random account in its published state. It is valid unless another request
 /// changes the account first.
-fn random_change(registry: &RegistryHandle, random: &SeededRandom) -> Option<Operation> {
+pub(super) fn random_change(registry: &RegistryHandle, random: &SeededRandom) -> Option<Operation> {
     let snapshot = registry.snapshot();
     let leaf_index = LeafIndex(1 + random.below(snapshot.next_leaf_index().0));
     let account = snapshot.account(leaf_index).ok()??;
@@ -112,12 +120,7 @@ pub(super) async fn run_client(registry: RegistryHandle, random: SeededRandom, l
         random.pause(MAX_CLIENT_PAUSE).await;
         let change = if random.once_in(2) { random_change(&registry, &random) } else { None };
         let operation = change.unwrap_or_else(|| random_creation(&random));
-        let number = {
-            let mut requests = log.requests();
-            let idempotency_key = format!("key {}", requests.len());
-            requests.push(SentRequest { operation, idempotency_key, answer: None, rank_seen: 0, final_state: None });
-            requests.len() - 1
-        };
+        let number = log.add(operation);
         for _ in 0..=random.below(3) {
             if send(&registry, &log, number).await {
                 break;

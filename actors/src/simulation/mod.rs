@@ -12,12 +12,15 @@
 //! which a test checks. The simulated disk does not lose unsynced data: the simulation ends
 //! processes, not machines.
 //!
-//! `SELFSAME_SIMULATION_HISTORIES` is the number of histories, `SELFSAME_SIMULATION_SEED` the first
-//! seed.
+//! `cluster.rs` plays histories of several services that share a journal.
+//!
+//! `SELFSAME_SIMULATION_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES` are the numbers of histories,
+//! `SELFSAME_SIMULATION_SEED` is the first seed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clients;
+mod cluster;
 mod ledger;
 mod model;
 mod seeded_random;
@@ -41,7 +44,7 @@ use self::seeded_random::{SeededRandom, SimulatedClock};
 use crate::clock::Clock;
 use crate::supervision::service::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
-use crate::{BatchLimits, Service, Settings, VerificationSettings};
+use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 
 const DOMAIN: RegistryDomain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
 
@@ -70,12 +73,12 @@ struct HistoryReport {
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, log: ClientLog) -> Self {
         let memory = MemoryDisk::new().expect("the memory file system is created");
         let options = OpenOptions { in_memory: Some(memory), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
         let store = Store::open(Path::new("/simulated"), &options).expect("the store opens");
         let random = SeededRandom::from_seed(seed);
-        Self { random, log: ClientLog::default(), store, foreign_entries: Arc::default(), now: START }
+        Self { random, log, store, foreign_entries: Arc::default(), now: START }
     }
 
     /// Plays all runs of the history.
@@ -125,7 +128,7 @@ impl History {
             true => Duration::ZERO,
             false => Duration::from_micros(random.below(3000)),
         }));
-        let blocking_parts = BlockingParts { group_commit, committing: None, blocking };
+        let blocking_parts = BlockingParts { group_commit, committing: None, blocking, replica: None };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {
             settings,
@@ -137,7 +140,7 @@ impl History {
         let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
         let service = service.await.expect("the service starts");
         if is_fault_free {
-            self.finish_requests(&service).await;
+            finish_requests(&service.registry(), &self.random, &self.log).await;
             clients::observe_head(&service.registry(), &self.log).await;
             let foreign_entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
             model::check_history(&service.registry(), ledger.as_ref(), &self.log, &foreign_entries);
@@ -153,29 +156,33 @@ impl History {
         committing.abort();
         clock.now() + Duration::from_secs(1)
     }
+}
 
-    /// Sends every request without an answer again, and waits until every accepted request is
-    /// final.
-    async fn finish_requests(&self, service: &Service) {
-        let registry = service.registry();
-        let count = self.log.requests().len();
-        for number in 0..count {
-            while self.log.requests()[number].answer.is_none() && !clients::send(&registry, &self.log, number).await {
-                self.random.pause(Duration::from_millis(5)).await;
-            }
+/// Sends every request without an answer again, and waits until every accepted request is final.
+async fn finish_requests(registry: &RegistryHandle, random: &SeededRandom, log: &ClientLog) {
+    let count = log.requests().len();
+    for number in 0..count {
+        let mut attempts = 0;
+        while log.requests()[number].answer.is_none() && !clients::send(registry, log, number).await {
+            attempts += 1;
+            assert!(attempts < 1000, "request {number} gets no answer");
+            random.pause(Duration::from_millis(5)).await;
         }
-        for number in 0..count {
-            let mut attempts = 0;
-            while !clients::observe(&registry, &self.log, number) {
-                attempts += 1;
-                assert!(attempts < 10_000, "request {number} does not become final");
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        }
-        // The tracker learns of the last block shortly after its requests are final.
-        while registry.statistics().open_requests > 0 {
+    }
+    for number in 0..count {
+        let mut attempts = 0;
+        while !clients::observe(registry, log, number) {
+            attempts += 1;
+            assert!(attempts < 10_000, "request {number} does not become final");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+    }
+    // The tracker learns of the last block shortly after its requests are final.
+    let mut attempts = 0;
+    while registry.statistics().open_requests > 0 {
+        attempts += 1;
+        assert!(attempts < 10_000, "a request that was not accepted stays open");
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
@@ -241,25 +248,22 @@ fn number_from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Plays a history. If it panics, prints the seed that repeats it and its last events.
-fn play(seed: u64) -> HistoryReport {
-    let history = History::new(seed);
-    let log = history.log.clone();
-    catch_unwind(AssertUnwindSafe(|| history.play())).unwrap_or_else(|panic| {
-        let events = log.events();
-        let last = &events[events.len().saturating_sub(60)..];
-        eprintln!("history of seed {seed} (SELFSAME_SIMULATION_SEED={seed} SELFSAME_SIMULATION_HISTORIES=1):");
-        eprintln!("… {}", last.join("\n  "));
-        resume_unwind(panic)
-    })
-}
-
-#[test]
-fn histories_agree_with_the_model() {
-    let histories = number_from_environment("SELFSAME_SIMULATION_HISTORIES", 2000);
+/// Plays the histories of some seeds on all cores, and prints their counts. When one panics, prints
+/// the seed that repeats it and its last events.
+fn play_all(kind: &str, histories: u64, play: impl Fn(u64, ClientLog) -> HistoryReport + Sync) {
     let first = number_from_environment("SELFSAME_SIMULATION_SEED", 1);
     let next = AtomicU64::new(first);
     let (accepted, runs, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let play_one = |seed| {
+        let log = ClientLog::default();
+        catch_unwind(AssertUnwindSafe(|| play(seed, log.clone()))).unwrap_or_else(|panic| {
+            let events = log.events();
+            let last = &events[events.len().saturating_sub(60)..];
+            eprintln!("{kind}: seed {seed} fails; SELFSAME_SIMULATION_SEED={seed} and 1 history repeat it:");
+            eprintln!("… {}", last.join("\n  "));
+            resume_unwind(panic)
+        })
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -267,7 +271,7 @@ fn histories_agree_with_the_model() {
                 while let Some(seed) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < first + histories)
                 {
-                    let report = play(seed);
+                    let report = play_one(seed);
                     accepted.fetch_add(report.accepted as u64, Ordering::Relaxed);
                     runs.fetch_add(report.runs, Ordering::Relaxed);
                     events.fetch_add(report.events.len() as u64, Ordering::Relaxed);
@@ -277,13 +281,23 @@ fn histories_agree_with_the_model() {
     });
     let count = |number: AtomicU64| number.into_inner();
     let (accepted, runs, events) = (count(accepted), count(runs), count(events));
-    println!("{histories} histories, {runs} runs, {events} events, {accepted} requests accepted");
-    assert!(accepted > 3 * histories, "only {accepted} requests were accepted in {histories} histories");
+    println!("{histories} {kind}, {runs} runs, {events} events, {accepted} requests accepted");
+    assert!(accepted > 3 * histories, "only {accepted} requests were accepted in {histories} {kind}");
+}
+
+fn play(seed: u64, log: ClientLog) -> HistoryReport {
+    History::new(seed, log).play()
+}
+
+#[test]
+fn histories_agree_with_the_model() {
+    play_all("histories", number_from_environment("SELFSAME_SIMULATION_HISTORIES", 2000), play);
 }
 
 #[test]
 fn a_seed_repeats_its_history() {
     for seed in [7, 77, 777] {
-        assert_eq!(play(seed).events, play(seed).events, "seed {seed}");
+        let play = || play(seed, ClientLog::default()).events;
+        assert_eq!(play(), play(), "seed {seed}");
     }
 }

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`heartbeat`] | asks every actor for an answer, every second |
 //! | [`tree`] | the only list of the actors, with their supervisors |
+//! | [`replication`] | a replica's part: follows the journal, begins and ends to lead |
 //! | [`service`] | the running service, for embedders |
 
 pub(crate) mod heartbeat;
+pub(crate) mod replication;
 pub(crate) mod service;
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,14 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, Supervisi
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedRecords, GroupCommit, Ledger, Records, Store, StoreError, VerificationRecords,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, GroupCommit, Journal, Ledger, Position, Records, Replica, Store,
+    StoreError, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::heartbeat::{ActorHealth, Heartbeat};
+use super::replication::{LeadError, Replication, ReplicationParts};
 use super::tree::{RESTART_WINDOW, Tree};
 use crate::chain::handle::ChainHandle;
 use crate::chain::settings::ChainSettings;
@@ -119,6 +121,7 @@ pub struct Service {
     failure: watch::Receiver<Option<ServiceError>>,
     guardian: Option<ActorCell>,
     watching: tokio::task::JoinHandle<()>,
+    replication: Option<Replication>,
     committing: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -137,12 +140,20 @@ pub(crate) struct BlockingParts {
     /// The committing thread; `None` in a simulation, which calls the committer itself.
     pub committing: Option<JoinHandle<()>>,
     pub blocking: Blocking,
+    /// The store's place in its journal, if it has one.
+    pub replica: Option<Arc<Replica>>,
 }
 
 impl BlockingParts {
     fn with_threads(store: &Store) -> Result<Self, StoreError> {
         let (group_commit, committing) = GroupCommit::start(store.clone())?;
-        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads })
+        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads, replica: None })
+    }
+
+    fn with_journal(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
+        let replica = Arc::new(Replica::open(store, journal)?);
+        let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica))?;
+        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads, replica: Some(replica) })
     }
 }
 
@@ -159,13 +170,33 @@ impl Service {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, ServiceError> {
+        let blocking_parts = BlockingParts::with_threads(&store)?;
+        Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
+    }
+
+    /// Starts a service whose store is one of several with the same journal. Everything that it
+    /// acknowledges is in the journal; it writes nothing before [`Service::lead`].
+    ///
+    /// # Errors
+    /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
+    pub async fn start_replica(
+        settings: Settings,
+        store: Store,
+        journal: Arc<dyn Journal>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Result<Self, ServiceError> {
+        let blocking_parts = BlockingParts::with_journal(&store, journal)?;
+        let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
+        Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
+    }
+
+    async fn start_alone(parts: Parts, blocking_parts: BlockingParts) -> Result<Self, ServiceError> {
         let outcome = watch::channel(None);
-        let refused = start_error(&settings);
-        let name = format!("{}/guardian", settings.instance);
+        let refused = start_error(&parts.settings);
+        let name = format!("{}/guardian", parts.settings.instance);
         let (guardian, _) = Actor::spawn(Some(name), Guardian, outcome.0.clone()).await.map_err(refused)?;
         let guardian = guardian.get_cell();
-        let blocking_parts = BlockingParts::with_threads(&store)?;
-        let parts = Parts { settings, store, ledger, clock, random };
         let mut service = Self::start_under(parts, guardian.clone(), outcome, blocking_parts).await?;
         service.guardian = Some(guardian);
         Ok(service)
@@ -197,7 +228,7 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking } = blocking_parts;
+        let BlockingParts { group_commit, committing, blocking, replica } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
         let key_cipher = sign_in.key_cipher.clone();
@@ -248,14 +279,26 @@ impl Service {
             verifier: Arc::clone(&verifier),
             registry: registry.clone(),
             chain: chain.clone(),
-            records: VerificationRecords::new(store, group_commit.clone()),
+            records: VerificationRecords::new(store.clone(), group_commit.clone()),
             clock,
-            blocking,
+            blocking: blocking.clone(),
         })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
         let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state);
         let root = tree.spawn(supervisor).await.map_err(refused)?;
+        let replication = replica.map(|replica| {
+            Replication::start(ReplicationParts {
+                store,
+                replica,
+                reader: Arc::clone(&state.reader),
+                slots: state.slots.clone(),
+                sign_in: sign_in_state,
+                verification: verification.clone(),
+                blocking,
+                group_commit: group_commit.clone(),
+            })
+        });
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit));
         let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
         Ok(Self {
@@ -268,6 +311,7 @@ impl Service {
             failure,
             guardian: None,
             watching,
+            replication,
             committing: Mutex::new(committing),
         })
     }
@@ -301,7 +345,38 @@ impl Service {
     pub fn failures(&self) -> Vec<String> {
         let delayed = self.heartbeat.delayed_commit();
         let delayed = delayed.map(|delay| format!("a commit has been taking {} s", delay.as_secs()));
-        delayed.into_iter().chain(self.registry.failures()).collect()
+        let following = self.replication.as_ref().and_then(Replication::failure);
+        delayed.into_iter().chain(following).chain(self.registry.failures()).collect()
+    }
+
+    /// Begins to lead a journal's replicas in this term: to admit requests, to seal blocks, to
+    /// decide conditional writes. Before, the store gets everything that the journal has. The
+    /// service stops leading when it finds that another one began, or with [`Service::step_down`].
+    ///
+    /// Call it when the journal accepts appends of this term.
+    ///
+    /// # Errors
+    /// [`LeadError`]: the service does not lead.
+    pub async fn lead(&self, term: Term) -> Result<(), LeadError> {
+        self.replication.as_ref().ok_or(LeadError::NoJournal)?.lead(term).await
+    }
+
+    /// Stops leading. What is being written may still become durable.
+    pub fn step_down(&self) {
+        if let Some(replication) = &self.replication {
+            replication.replica().step_down();
+        }
+    }
+
+    /// The term in which this replica leads, as far as it knows; `None` when it does not, and
+    /// without a journal.
+    pub fn leading(&self) -> Option<Term> {
+        self.replication.as_ref()?.replica().leading()
+    }
+
+    /// How far this replica has the journal; `None` without a journal.
+    pub fn position(&self) -> Option<Position> {
+        Some(self.replication.as_ref()?.replica().position())
     }
 
     /// The root of the supervision tree.
@@ -329,6 +404,7 @@ impl Service {
     /// continue.
     pub async fn stop_actors(&self) {
         self.watching.abort();
+        self.replication.iter().for_each(Replication::stop);
         for cell in [Some(self.root.get_cell()), self.guardian.clone()].into_iter().flatten() {
             if let Err(error) = cell.stop_and_wait(None, Some(STOP_TIMEOUT)).await {
                 tracing::debug!(%error, "an actor had stopped before");
@@ -341,7 +417,7 @@ impl Service {
     /// still holds keeps the store in use.
     pub async fn stop(self) {
         self.stop_actors().await;
-        drop((self.registry, self.verification, self.sign_in, self.chain, self.heartbeat));
+        drop((self.replication, self.registry, self.verification, self.sign_in, self.chain, self.heartbeat));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
             // The thread ends when the last handle of the group commit is dropped. Every part that

@@ -487,6 +487,11 @@ impl VerificationHandle {
         self.inner.roots.published()
     }
 
+    /// Reads the operator's decisions about roots again, which another replica has written.
+    pub(crate) fn reload_root_decisions(&self) -> Result<(), StoreError> {
+        self.inner.roots.publish_stored()
+    }
+
     /// Replaces the roots of the configuration. A root that was removed by command stays removed.
     ///
     /// # Errors

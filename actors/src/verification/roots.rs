@@ -101,7 +101,7 @@ impl RootList {
         self.publish_stored()
     }
 
-    fn publish_stored(&self) -> Result<(), StoreError> {
+    pub fn publish_stored(&self) -> Result<(), StoreError> {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = self.records.root_decisions()?;
         self.published.store(Arc::new(TrustedRoots::new(self.configured.load().iter().cloned(), decisions)));

@@ -9,6 +9,7 @@
 
 mod following;
 mod registry;
+mod replicas;
 mod stuck;
 mod verification;
 

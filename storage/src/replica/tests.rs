@@ -162,7 +162,8 @@ impl Machine {
 impl Process {
     fn elect(&mut self, journal: &MemoryJournal) {
         let term = journal.begin_term();
-        if block_on(self.replica.lead(&self.store, term)).is_ok() {
+        if block_on(self.replica.catch_up(&self.store)).is_ok() {
+            self.replica.lead(term);
             self.last_sequence = self.store.last_sequence().expect("the queue is read");
         }
     }

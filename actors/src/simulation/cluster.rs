@@ -1,0 +1,338 @@
+//! Histories of three services on one journal. Calls to the journal are lost, late or without an
+//! answer; terms begin while the leader before does not notice; processes and actors die. At the
+//! end every service has the same blocks and states, checked against the model.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ractor::Actor;
+use selfsame_storage::{
+    Committer, EmbeddedLedger, GroupCommit, JournalCall, JournalFault, MemoryDisk, MemoryJournal, NoProgress,
+    OpenOptions, Replica, Store, fsck,
+};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::clients::{self, Answer, ClientLog};
+use super::seeded_random::{SeededRandom, SimulatedClock};
+use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
+use crate::supervision::service::{BlockingParts, Parts};
+use crate::support::blocking::Blocking;
+use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
+
+const REPLICAS: usize = 3;
+
+/// The longest time until blocking work of a dead process has ended.
+const LAST_BREATH: Duration = Duration::from_millis(5);
+
+/// The longest time from one event to the next.
+const MAX_EVENT_PAUSE: Duration = Duration::from_millis(150);
+
+/// The most events of a history.
+const MAX_EVENTS: u64 = 14;
+
+/// The registries of the services that run.
+#[derive(Clone, Default)]
+struct Live(Arc<Mutex<Vec<Option<RegistryHandle>>>>);
+
+impl Live {
+    fn registries(&self) -> MutexGuard<'_, Vec<Option<RegistryHandle>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One of them, as a load balancer chooses.
+    fn pick(&self, random: &SeededRandom) -> Option<RegistryHandle> {
+        let live: Vec<_> = self.registries().iter().flatten().cloned().collect();
+        if live.is_empty() { None } else { Some(random.pick(&live).clone()) }
+    }
+}
+
+/// The process of a service.
+struct Process {
+    service: Arc<Service>,
+    committer: Committer,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+struct Cluster {
+    random: SeededRandom,
+    log: ClientLog,
+    clock: Arc<SimulatedClock>,
+    journal: MemoryJournal,
+    is_fault_free: Arc<AtomicBool>,
+    stores: Vec<Store>,
+    processes: Vec<Option<Process>>,
+    live: Live,
+    /// Number of processes so far, for their names.
+    lives: u64,
+    seed: u64,
+}
+
+impl Cluster {
+    fn new(seed: u64, log: ClientLog) -> Self {
+        let store = |_| {
+            let memory = MemoryDisk::new().expect("the memory file system is created");
+            let options = OpenOptions { in_memory: Some(memory), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
+            Store::open(Path::new("/simulated"), &options).expect("the store opens")
+        };
+        let live = Live::default();
+        live.registries().resize_with(REPLICAS, || None);
+        Self {
+            random: SeededRandom::from_seed(seed),
+            log,
+            clock: Arc::new(SimulatedClock::starting_at(START)),
+            journal: MemoryJournal::default(),
+            is_fault_free: Arc::default(),
+            stores: (0..REPLICAS).map(store).collect(),
+            processes: (0..REPLICAS).map(|_| None).collect(),
+            live,
+            lives: 0,
+            seed,
+        }
+    }
+
+    /// What goes wrong with a service's calls of the journal.
+    fn faults(&self) -> impl Fn(JournalCall) -> JournalFault + Send + Sync + 'static {
+        let (random, is_fault_free) = (self.random.clone(), Arc::clone(&self.is_fault_free));
+        move |call| {
+            if is_fault_free.load(Ordering::Relaxed) {
+                return JournalFault::None;
+            }
+            match (call, random.below(16)) {
+                (_, 0) => JournalFault::NotSent,
+                (JournalCall::Append, 1) => JournalFault::RequestLost,
+                (JournalCall::Append, 2) => JournalFault::RequestLate,
+                (JournalCall::Append, 3) => JournalFault::AnswerLost,
+                _ => JournalFault::None,
+            }
+        }
+    }
+
+    async fn start(&mut self, number: usize) {
+        static INSTANCES: AtomicU64 = AtomicU64::new(0);
+        self.lives += 1;
+        self.log.note(|| format!("replica {number} starts"));
+        let store = self.stores[number].clone();
+        let replica = Replica::open(&store, self.journal.client(self.faults())).expect("the position is read");
+        let replica = Arc::new(replica);
+        let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica));
+        let instance = format!("replica-{}", INSTANCES.fetch_add(1, Ordering::Relaxed));
+        let settings = Settings {
+            verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
+            batch: BatchLimits {
+                max_operations: 1 + self.random.below(6) as usize,
+                max_wait: Duration::from_micros(self.random.below(6000)),
+            },
+            ..Settings::for_instance(instance.clone())
+        };
+        let committing = tokio::spawn(commit(committer.clone(), self.random.clone()));
+        let (random, is_fault_free) = (self.random.clone(), Arc::clone(&self.is_fault_free));
+        let pause = move || match is_fault_free.load(Ordering::Relaxed) || !random.once_in(4) {
+            true => Duration::ZERO,
+            false => Duration::from_micros(random.below(3000)),
+        };
+        let blocking = Blocking::Inline(Arc::new(pause));
+        let blocking_parts = BlockingParts { group_commit, committing: None, blocking, replica: Some(replica) };
+        let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
+        let parts = Parts {
+            settings,
+            store: store.clone(),
+            ledger: Arc::new(EmbeddedLedger::open(store).expect("the ledger opens")),
+            clock: self.clock.clone(),
+            random: Arc::new(self.random.clone()),
+        };
+        let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
+        let service = Arc::new(service.await.expect("the service starts"));
+        self.live.registries()[number] = Some(service.registry());
+        let killing = tokio::spawn(kill_actors(instance, self.random.clone(), self.log.clone()));
+        self.processes[number] = Some(Process { service, committer, tasks: vec![committing, killing] });
+    }
+
+    async fn kill(&mut self, number: usize) {
+        let Some(process) = self.processes[number].take() else { return };
+        self.log.note(|| format!("replica {number} dies"));
+        self.live.registries()[number] = None;
+        process.tasks.iter().for_each(JoinHandle::abort);
+        process.committer.drop_queued();
+        process.service.root().kill();
+        process.service.stop_actors().await;
+        tokio::time::sleep(LAST_BREATH).await;
+    }
+
+    /// Begins a term for a replica. The leader before is not told.
+    async fn elect(&self, number: usize) -> bool {
+        let Some(process) = &self.processes[number] else { return false };
+        let term = self.journal.begin_term();
+        let led = timeout(Duration::from_secs(1), process.service.lead(term)).await;
+        self.log.note(|| format!("replica {number} begins term {term}: {led:?}"));
+        matches!(led, Ok(Ok(())))
+    }
+
+    async fn play(mut self) -> HistoryReport {
+        for number in 0..REPLICAS {
+            self.start(number).await;
+        }
+        self.elect(0).await;
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| tokio::spawn(run_client(self.live.clone(), self.random.clone(), self.log.clone())))
+            .collect();
+        let delivering = tokio::spawn(deliver_late(self.journal.clone(), self.random.clone()));
+        for _ in 0..self.random.below(MAX_EVENTS) {
+            self.random.pause(MAX_EVENT_PAUSE).await;
+            let number = self.random.below(REPLICAS as u64) as usize;
+            match self.random.below(8) {
+                0 | 1 if self.processes[number].is_some() => self.kill(number).await,
+                0..=3 if self.processes[number].is_none() => self.start(number).await,
+                4 => self.step_down(number),
+                _ => drop(self.elect(number).await),
+            }
+        }
+        self.finish(clients).await;
+        delivering.abort();
+        for number in 0..REPLICAS {
+            self.kill(number).await;
+        }
+        self.check_stores();
+        let accepted =
+            self.log.requests().iter().filter(|request| matches!(request.answer, Some(Answer::Accepted(_)))).count();
+        HistoryReport { events: self.log.events(), accepted, runs: self.lives }
+    }
+
+    fn step_down(&self, number: usize) {
+        if let Some(process) = &self.processes[number] {
+            process.service.step_down();
+        }
+    }
+
+    /// Ends all faults. Sends the requests without an answer again, waits until every accepted
+    /// request is final everywhere, and checks every replica.
+    async fn finish(&mut self, clients: Vec<JoinHandle<()>>) {
+        self.is_fault_free.store(true, Ordering::Relaxed);
+        self.log.note(|| "nothing fails from here on".to_owned());
+        for number in 0..REPLICAS {
+            if self.processes[number].is_none() {
+                self.start(number).await;
+            }
+        }
+        for client in clients {
+            client.await.expect("no panic");
+        }
+        let leader = self.random.below(REPLICAS as u64) as usize;
+        let mut attempts = 0;
+        while !self.elect(leader).await {
+            attempts += 1;
+            assert!(attempts < 100, "replica {leader} cannot lead");
+        }
+        let service = |number: usize| &self.processes[number].as_ref().expect("every replica runs").service;
+        super::finish_requests(&service(leader).registry(), &self.random, &self.log).await;
+        let end = |number: usize| {
+            let statistics = service(number).registry().statistics();
+            (service(number).position(), statistics.applied_height, statistics.open_requests)
+        };
+        let mut attempts = 0;
+        while (0..REPLICAS).any(|number| end(number) != end(leader)) {
+            attempts += 1;
+            let ends: Vec<_> = (0..REPLICAS).map(end).collect();
+            assert!(attempts < 10_000, "the replicas do not get to the same end: {ends:?}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        for number in 0..REPLICAS {
+            let registry = service(number).registry();
+            clients::observe_head(&registry, &self.log).await;
+            let ledger = EmbeddedLedger::open(self.stores[number].clone()).expect("the ledger opens");
+            model::check_history(&registry, &ledger, &self.log, &[]);
+        }
+    }
+
+    /// Checks the stores of some histories; a check takes as long as many histories.
+    fn check_stores(&self) {
+        if !self.seed.is_multiple_of(50) {
+            return;
+        }
+        let scratch = tempfile::tempdir().expect("a folder for temporary files");
+        for store in &self.stores {
+            let report = fsck(store, scratch.path(), &NoProgress).expect("the store is checked");
+            assert_eq!(report.findings, Vec::<String>::new());
+        }
+    }
+}
+
+/// Replaces the committing thread. A group whose outcome is unknown is attempted again before
+/// another one is taken.
+async fn commit(committer: Committer, random: SeededRandom) {
+    let mut taken = None;
+    loop {
+        random.pause(Duration::from_millis(3)).await;
+        if let Some(group) = taken.take().or_else(|| committer.take_queued()) {
+            if random.once_in(3) {
+                random.pause(Duration::from_millis(3)).await;
+            }
+            taken = committer.attempt(group).await;
+        }
+    }
+}
+
+async fn deliver_late(journal: MemoryJournal, random: SeededRandom) {
+    loop {
+        random.pause(Duration::from_millis(40)).await;
+        journal.deliver_late();
+    }
+}
+
+/// A client that sends each request to any replica, until one answers or its attempts are used up.
+async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
+    for _ in 0..=random.below(12) {
+        random.pause(Duration::from_millis(50)).await;
+        let change = match live.pick(&random) {
+            Some(registry) if random.once_in(2) => clients::random_change(&registry, &random),
+            _ => None,
+        };
+        let number = log.add(change.unwrap_or_else(|| clients::random_creation(&random)));
+        for attempt in 0..=random.below(6) {
+            if let Some(registry) = live.pick(&random)
+                && clients::send(&registry, &log, number).await
+                && !is_doubtful(&log, number, attempt)
+            {
+                break;
+            }
+            random.pause(Duration::from_millis(50)).await;
+        }
+        if let Some(registry) = live.pick(&random) {
+            clients::observe_head(&registry, &log).await;
+        }
+    }
+}
+
+/// Forgets a refusal that follows an attempt without an answer: it may be that of a leader who does
+/// not know that another one began, which has recorded the request.
+fn is_doubtful(log: &ClientLog, number: usize, attempt: u64) -> bool {
+    let request = &mut log.requests()[number];
+    let is_doubtful = attempt > 0 && request.answer == Some(Answer::Rejected);
+    if is_doubtful {
+        request.answer = None;
+    }
+    is_doubtful
+}
+
+/// Plays a history in a runtime of its own.
+pub(super) fn play(seed: u64, log: ClientLog) -> HistoryReport {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("the runtime is built").block_on(async { Cluster::new(seed, log).play().await })
+}
+
+#[test]
+fn replicas_agree_with_the_model() {
+    let histories = number_from_environment("SELFSAME_CLUSTER_HISTORIES", 500);
+    super::play_all("histories of replicas", histories, play);
+}
+
+#[test]
+fn a_seed_repeats_its_history_of_replicas() {
+    for seed in [3, 33, 333] {
+        let play = || play(seed, ClientLog::default()).events;
+        assert_eq!(play(), play(), "seed {seed}");
+    }
+}
