@@ -412,8 +412,10 @@ impl Committer {
                 Ok(Some(outcome)) => return outcome,
                 // The thread is not stuck while the journal gives no answer.
                 Ok(None) => lock(&self.state).busy_since = None,
-                Err(_) if taken.pending.is_none() => return Outcome::of(Err(StoreError::Panicked)),
-                Err(_) => {}
+                Err(_) => match &mut taken.pending {
+                    Some(pending) => pending.doubt(),
+                    None => return Outcome::of(Err(StoreError::Panicked)),
+                },
             }
             std::thread::sleep(JOURNAL_RETRY_INTERVAL);
         }
@@ -437,7 +439,14 @@ impl Committer {
         }
         let pending = pending.get_or_insert_with(|| Pending::new(at, term, std::mem::take(&mut group.entry)));
         let shared = match replica.attempt(pending).await {
-            Appending::Done => group.record(replica, pending),
+            Appending::Done => {
+                let recording = AssertUnwindSafe(|| group.record(replica, pending));
+                catch_unwind(recording).unwrap_or_else(|_| {
+                    // The changes may be gone. The store gets them from the journal, as a follower.
+                    replica.step_down();
+                    Err(StoreError::Panicked)
+                })
+            }
             Appending::Refused(error) => Err(error.into()),
             Appending::Open(reason) => {
                 let error = ReplicaError::Unknown { position: pending.position(), reason };

@@ -224,6 +224,10 @@ impl Replica {
     /// Attempts to append an entry.
     pub(crate) async fn attempt(&self, pending: &mut Pending) -> Appending {
         let Pending { at, term, bytes, .. } = pending;
+        if bytes.len() > LARGEST_ENTRY {
+            // A single write: a group of several is bounded.
+            return Appending::Refused(ReplicaError::TooLarge { length: bytes.len(), most: LARGEST_ENTRY });
+        }
         let error = match self.journal.append(*at, *term, bytes.clone()).await {
             Ok(()) => return Appending::Done,
             Err(error) => error,
@@ -251,21 +255,23 @@ impl Replica {
         if end < pending.at {
             // After another leader began, the entry cannot come any more.
             return match error {
-                AppendError::Fenced => self.deposed(),
+                AppendError::Fenced => self.deposed(pending.term),
                 error => Appending::Open(error.to_string()),
             };
         }
         let before = Position(pending.at.0 - 1);
         match self.journal.follow(before).next().await {
             Some(Ok(found)) if found.term == pending.term && found.bytes == pending.bytes => Appending::Done,
-            Some(Ok(_)) => self.deposed(),
+            Some(Ok(_)) => self.deposed(pending.term),
             Some(Err(error)) => Appending::Open(error.to_string()),
             None => Appending::Open("the journal ended".to_owned()),
         }
     }
 
-    fn deposed(&self) -> Appending {
-        self.step_down();
+    /// Another replica began to lead after this one's `term`.
+    fn deposed(&self, term: Term) -> Appending {
+        let mut state = self.state();
+        state.leading = state.leading.filter(|leading| *leading > term);
         Appending::Refused(ReplicaError::NotLeading)
     }
 
@@ -297,6 +303,11 @@ impl Replica {
 impl Pending {
     pub(crate) fn new(at: Position, term: Term, bytes: Vec<u8>) -> Self {
         Self { at, term, bytes: bytes.into(), is_uncertain: false }
+    }
+
+    /// An attempt ended without an outcome.
+    pub(crate) fn doubt(&mut self) {
+        self.is_uncertain = true;
     }
 
     /// Where it is appended.

@@ -390,6 +390,35 @@ fn clients_are_told_what_is_known() {
     }
 }
 
+#[test]
+fn a_write_that_no_entry_can_hold_is_refused_alone() {
+    let journal = MemoryJournal::default();
+    let mut machine = Machine::new(&journal);
+    let process = machine.process();
+    process.elect(&journal);
+    let records = EmbeddedRecords::new(process.store.clone(), process.commits.clone());
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    for (number, length) in [(1, 10), (2, LARGEST_ENTRY), (3, LARGEST_ENTRY / 2), (4, LARGEST_ENTRY / 2)] {
+        let key = RecordKey { kind: RecordKind::AuthorizationCode, id: B256::repeat_byte(number) };
+        let after = Some(StoredRecord { value: vec![number; length], expires_at: UnixSeconds(1) });
+        let sender = sender.clone();
+        let decided = move |outcome| sender.send((number, outcome)).expect("the test waits");
+        records.compare_and_write(vec![RecordWrite { key, before: None, after }], Box::new(decided));
+    }
+    for _ in 0..4 {
+        process.commit();
+    }
+    let outcomes: BTreeMap<u8, Result<Decision, StoreError>> = outcomes.try_iter().collect();
+    assert_eq!(outcomes.len(), 4);
+    for (number, outcome) in outcomes {
+        match number {
+            2 => assert!(matches!(outcome, Err(StoreError::Replica(ReplicaError::TooLarge { .. }))), "{outcome:?}"),
+            _ => assert!(matches!(outcome, Ok(Decision::Written)), "{number}: {outcome:?}"),
+        }
+    }
+    assert!(journal.entries().iter().all(|entry| entry.bytes.len() <= LARGEST_ENTRY));
+}
+
 /// Why a store does not open again that has six entries and three applied blocks, synced after the
 /// first of these, and then lost some records.
 fn refusal_without(lost: &[(&'static str, Vec<u8>)]) -> Option<String> {
