@@ -265,7 +265,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
 /// settings.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
-    command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS");
+    command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS").env_remove("SELFSAME_BACKUPS");
     command.env_remove("SELFSAME_OVERLOAD_SECONDS").env_remove("SELFSAME_OUTAGE_SECONDS");
     command.env_remove("SELFSAME_HOSTILE_SEED").env_remove("SELFSAME_HOSTILE_CASES");
     command
