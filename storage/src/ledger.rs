@@ -37,7 +37,8 @@ pub trait LedgerReader: Send + Sync + 'static {
 /// get a [`LedgerReader`].
 pub trait Ledger: LedgerReader {
     /// Appends the block that follows the head, and gives `appended` the outcome, now or later.
-    /// When it is `Ok`, the block is durable and every listener was notified. May block on I/O.
+    /// When it is `Ok`, the block is durable; the listeners are notified after that. May block on
+    /// I/O.
     ///
     /// `commits` is the group commit of the service: the ledger in the service's own store appends
     /// through it; another one ignores it. When `appended` is dropped without a call, the block may

@@ -77,12 +77,10 @@ pub(crate) struct BatcherState {
 struct Appending {
     /// The number of the attempt, which its outcome has, too.
     attempt: u64,
-    block: Block,
     /// Requests up to this sequence number are in blocks when it is appended.
     last: u64,
     /// Requests up to this sequence number may be in it.
     durable: u64,
-    started: std::time::Instant,
 }
 
 impl Actor for Batcher {
@@ -209,14 +207,10 @@ impl BatcherState {
         myself: &ActorRef<Traced<BatcherMessage>>,
     ) -> Result<(), ActorProcessingErr> {
         let Some(appending) = self.appending.take_if(|appending| appending.attempt == attempt) else { return Ok(()) };
-        let Appending { block, last, durable, started, .. } = appending;
+        let Appending { last, durable, .. } = appending;
         match appended {
             Ok(()) => {
                 fault_point!(BatcherSealed);
-                let operations = &self.sealer.reader.operations;
-                operations.seal_seconds.observe_duration(started.elapsed());
-                operations.record_sealed(&block);
-                tracing::debug!(height = block.header.height, operations = block.header.count, "sealed a block");
                 self.continue_after(last, myself)
             }
             Err(error) => self.fail(durable, &error.into(), myself),
@@ -316,6 +310,6 @@ fn seal(sealer: &Sealer, Range { after, durable, uncertain }: Range) -> Result<S
     let reader = &sealer.reader;
     let now = sealer.block_time(head.time)?;
     let block = Block::seal(&head, reader.domain(), now, reader.rules, entries);
-    let attempt = sealer.append(&block);
-    Ok(Sealing::Appending(Appending { attempt, block, last, durable, started }))
+    let attempt = sealer.append(block, started);
+    Ok(Sealing::Appending(Appending { attempt, last, durable }))
 }

@@ -352,13 +352,29 @@ impl Sealer {
         self.ledger.head()
     }
 
-    /// Hands a block to the ledger ([`Ledger::append`]); the batcher gets the outcome as a message.
-    /// Returns the number of this attempt. May block the thread.
-    pub fn append(&self, block: &Block) -> u64 {
+    /// Hands a block, whose sealing began at `started`, to the ledger ([`Ledger::append`]); the
+    /// batcher gets the outcome as a message. Returns the number of this attempt. May block the
+    /// thread.
+    pub fn append(&self, block: Block, started: Instant) -> u64 {
         let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
         let ended = move |appended| BatcherMessage::Sealed(SealedBlock { attempt, appended });
         let told = Told { slot: Arc::clone(&self.wakeup.slot), message: Some(Box::new(ended)) };
-        self.ledger.append(block, &self.group_commit, Box::new(move |appended| told.tell(appended)));
+        let (reader, block) = (Arc::clone(&self.reader), Arc::new(block));
+        let appended = {
+            let block = Arc::clone(&block);
+            move |appended: Result<(), LedgerError>| {
+                // Here and not by the batcher: the block may be applied before it has the message.
+                if appended.is_ok() {
+                    reader.operations.seal_seconds.observe_duration(started.elapsed());
+                    reader.operations.record_sealed(&block);
+                    let height = block.header.height;
+                    reader.note_ledger_height(height);
+                    tracing::debug!(height, operations = block.header.count, "sealed a block");
+                }
+                told.tell(appended);
+            }
+        };
+        self.ledger.append(&block, &self.group_commit, Box::new(appended));
         attempt
     }
 

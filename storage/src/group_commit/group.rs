@@ -304,24 +304,15 @@ impl Group {
         }
     }
 
-    /// Moves the end of the ledger, and calls the callbacks. They run after the write, so that a
-    /// caller whose condition failed on a change of the same group finds that change when it reads
-    /// again.
+    /// Calls the callbacks. They run after the write, so that a caller whose condition failed on a
+    /// change of the same group finds that change when it reads again. Then moves the end of the
+    /// ledger: who appended a block hears of it before those who apply it.
     pub fn finish(self, outcome: &Outcome) {
         let Self { store, sealed, callbacks, .. } = self;
         let is_appended = callbacks.iter().any(|(scope, callback)| match callback {
             Callback::Append(_, decision) => outcome.get(*scope).is_ok() && decision.is_ok(),
             _ => false,
         });
-        if let Some(seal) = sealed {
-            let moving = AssertUnwindSafe(|| match is_appended {
-                true => store.sealed_head().advance(seal),
-                false => store.sealed_head().forget(),
-            });
-            if catch_unwind(moving).is_err() {
-                tracing::error!("a listener of the ledger panicked");
-            }
-        }
         for (scope, callback) in callbacks {
             let result = outcome.get(scope);
             let calling = AssertUnwindSafe(|| match callback {
@@ -332,6 +323,15 @@ impl Group {
             });
             if catch_unwind(calling).is_err() {
                 tracing::error!("a callback of a group commit panicked");
+            }
+        }
+        if let Some(seal) = sealed {
+            let moving = AssertUnwindSafe(|| match is_appended {
+                true => store.sealed_head().advance(seal),
+                false => store.sealed_head().forget(),
+            });
+            if catch_unwind(moving).is_err() {
+                tracing::error!("a listener of the ledger panicked");
             }
         }
     }
