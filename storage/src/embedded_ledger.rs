@@ -32,9 +32,12 @@ impl EmbeddedLedger {
     /// # Errors
     /// Those of [`Ledger::append`].
     pub fn append_alone(&self, block: &Block) -> Result<(), LedgerError> {
-        let (commits, _committing) = GroupCommit::start(self.store.clone())?;
+        let (commits, committing) = GroupCommit::start(self.store.clone())?;
         let (sender, outcome) = channel();
         self.append(block, &commits, Box::new(move |appended| drop(sender.send(appended))));
+        drop(commits);
+        // The thread moves the end of the ledger after its callbacks.
+        let _ = committing.join();
         outcome.recv().unwrap_or(Err(StoreError::Closing.into()))
     }
 }

@@ -53,9 +53,13 @@ impl SealedHead {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).is_current = false;
     }
 
-    /// The block with this seal is durable.
+    /// The block with this seal is durable. The store's last block may be a later one already.
     pub fn advance(&self, seal: Seal) {
-        *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Head { seal, is_current: true };
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        if seal.height >= head.seal.height {
+            *head = Head { seal, is_current: true };
+        }
+        drop(head);
         self.notify_listeners(seal.height);
     }
 
