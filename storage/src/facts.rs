@@ -12,7 +12,7 @@ use crate::schema::family;
 use crate::schema::restoration::Restoration;
 
 pub(crate) use journal::{
-    Synced, check_journal, journal_position, journal_synced, put_journal_position, put_journal_synced,
+    LastEntry, Synced, check_journal, journal_synced, last_journal_entry, put_journal_synced, put_last_journal_entry,
 };
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.

@@ -170,6 +170,10 @@ fault_points! {
     SessionRegistryStart = "session-registry.start",
     /// The session registry has taken a message from its mailbox.
     SessionRegistryHandle = "session-registry.handle",
+    /// The leadership actor of a replica starts.
+    LeadershipStart = "leadership.start",
+    /// The leadership actor has taken a message from its mailbox.
+    LeadershipHandle = "leadership.handle",
     /// A follower of a contract starts.
     ChainFollowerStart = "chain-follower.start",
     /// A follower of a contract has taken a message from its mailbox.

@@ -187,6 +187,14 @@ impl GroupCommit {
         self.replica.as_ref().is_none_or(|replica| replica.leading().is_some())
     }
 
+    /// Does work during which the store gets no entry of its journal.
+    pub(crate) fn without_applying<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.replica {
+            Some(replica) => replica.without_applying(work),
+            None => work(),
+        }
+    }
+
     /// Why the last group could not be written; `None` when it was.
     pub fn failure(&self) -> Option<StoreError> {
         lock(&self.state).failure.clone()
@@ -203,7 +211,7 @@ impl GroupCommit {
         lock(&self.state).busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The encoded item for a journal; nothing when there is none.
+    /// The encoded item for the journal; empty without a journal.
     pub(crate) fn item(&self, item: impl FnOnce() -> JournalItem) -> Vec<u8> {
         if self.replica.is_some() { encode(&item()) } else { Vec::new() }
     }
@@ -244,7 +252,7 @@ impl GroupCommit {
         self.enqueue(Job::Append { parent, seal, write, appended });
     }
 
-    /// The encoded item of a sealed block; nothing without a journal.
+    /// The encoded item of a sealed block; empty without a journal.
     fn sealed_item(&self, block: &Block) -> Result<Vec<u8>, StoreError> {
         if self.replica.is_none() {
             return Ok(Vec::new());
@@ -431,21 +439,27 @@ impl Committer {
         if !group.has_entry() {
             // After a failure, only the journal shows whether commits work again.
             let failing = lock(&self.state).failure.is_some();
-            let checked = if failing { replica.check().await } else { Ok(()) };
+            let checked = if failing { replica.end().await.map(drop) } else { Ok(()) };
             return Some(Outcome {
                 local: checked.map_err(StoreError::from).and_then(|()| group.write_local()),
                 shared: Ok(()),
             });
         }
+        if pending.is_none()
+            && let Err(error) = pass_before()
+        {
+            return Some(Outcome { local: group.write_local(), shared: Err(error) });
+        }
         let pending = pending.get_or_insert_with(|| Pending::new(at, term, std::mem::take(&mut group.entry)));
         let shared = match replica.attempt(pending).await {
             Appending::Done => {
-                let recording = AssertUnwindSafe(|| group.record(replica, pending));
-                catch_unwind(recording).unwrap_or_else(|_| {
-                    // The changes may be gone. The store gets them from the journal, as a follower.
+                let recording = catch_unwind(AssertUnwindSafe(|| record(group, replica, pending)));
+                let recorded = recording.unwrap_or(Err(StoreError::Panicked));
+                if recorded.is_err() {
+                    // The store lacks what the journal has, and gets it as that of a follower.
                     replica.step_down();
-                    Err(StoreError::Panicked)
-                })
+                }
+                recorded
             }
             Appending::Refused(error) => Err(error.into()),
             Appending::Open(reason) => {
@@ -495,8 +509,19 @@ impl TakenGroup {
     }
 }
 
-fn write(group: &mut Group) -> Result<(), StoreError> {
+/// Writes to the leader's own store what the journal has.
+fn record(group: &mut Group, replica: &Replica, pending: &Pending) -> Result<(), StoreError> {
+    fault_point!(GroupCommitAfter);
+    group.record(replica, pending)
+}
+
+fn pass_before() -> Result<(), StoreError> {
     fault_point!(GroupCommitBefore);
+    Ok(())
+}
+
+fn write(group: &mut Group) -> Result<(), StoreError> {
+    pass_before()?;
     group.write_synced()?;
     fault_point!(GroupCommitAfter);
     if group.appends() {

@@ -14,6 +14,7 @@ mod memory;
 
 use std::fmt;
 
+use alloy_primitives::{B256, Keccak256};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -59,6 +60,21 @@ pub struct JournalEntry {
     pub bytes: Bytes,
 }
 
+impl JournalEntry {
+    /// Keccak-256 of the term (8 bytes, big-endian) and the bytes.
+    pub fn digest(&self) -> B256 {
+        entry_digest(self.term, &self.bytes)
+    }
+}
+
+/// See [`JournalEntry::digest`].
+pub(crate) fn entry_digest(term: Term, bytes: &[u8]) -> B256 {
+    let mut hasher = Keccak256::new();
+    hasher.update(term.0.to_be_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 /// Why an entry was not appended, or not as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
@@ -74,8 +90,8 @@ pub enum AppendError {
         /// Length of the entry in bytes.
         length: usize,
     },
-    /// The journal was not reached. The entry was not appended, and will not be.
-    #[error("the journal cannot be reached: {0}")]
+    /// The journal was not reached, or refused. The entry was not appended, and will not be.
+    #[error("the journal did not take the entry: {0}")]
     Unavailable(String),
     /// No answer came, or one that says nothing about the entry. It may be in the journal, or be in
     /// it later, as long as no later term begins.
@@ -100,8 +116,8 @@ pub enum ReplicaError {
     /// Another replica decides what is written. Nothing was written.
     #[error("this replica does not lead, and only the leader writes")]
     NotLeading,
-    /// The journal was not reached. Nothing was written.
-    #[error("the journal cannot be reached, and nothing is written without it: {reason}")]
+    /// The journal did not take the entry. Nothing was written.
+    #[error("nothing is written without the journal: {reason}")]
     Unavailable {
         /// The journal's reason.
         reason: String,
@@ -132,6 +148,26 @@ pub enum ReplicaError {
         position: Position,
         /// The entry that was to be applied.
         found: Position,
+    },
+    /// The journal lacks entries that the store has: it is another one's, or lost them.
+    #[error(
+        "the store has the journal's entries up to {position}, and the journal ends at {end}: it is another journal, or an \
+         older copy of this one"
+    )]
+    Behind {
+        /// The last entry that the store has.
+        position: Position,
+        /// The journal's last entry.
+        end: Position,
+    },
+    /// The journal has another entry than the store at the place of the store's last one.
+    #[error(
+        "entry {position} of the journal is another one than the store's: it is another journal, or went on from an older \
+         copy of this one"
+    )]
+    Apart {
+        /// The last entry that the store has.
+        position: Position,
     },
     /// The store lacks an entry, and has a later one.
     #[error(
@@ -173,6 +209,8 @@ impl ReplicaError {
             Self::Journal(error) => matches!(error, JournalError::Unavailable(_)),
             Self::TooLarge { .. }
             | Self::Gap { .. }
+            | Self::Behind { .. }
+            | Self::Apart { .. }
             | Self::LostEntry { .. }
             | Self::LostBlock { .. }
             | Self::Damaged { .. } => false,
@@ -202,8 +240,8 @@ pub trait Journal: Send + Sync + 'static {
     /// stopped.
     fn follow(&self, after: Position) -> BoxStream<'_, Result<JournalEntry, JournalError>>;
 
-    /// The place and the term of the last entry; zeros while there is none. Never older than an
-    /// append that was answered before the call.
+    /// The place and the term of the last entry; zeros before the first one. Has every append that
+    /// was answered before the call.
     fn head(&self) -> BoxFuture<'_, Result<(Position, Term), JournalError>>;
 
     /// Removes the entries below a position.

@@ -19,6 +19,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use alloy_primitives::B256;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -27,8 +28,8 @@ use selfsame_protocol::ledger::{Block, Entry, Seal};
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
-use crate::facts::{self, Synced};
-use crate::journal::{AppendError, Journal, JournalEntry, Position, ReplicaError, Term};
+use crate::facts::{self, LastEntry, Synced};
+use crate::journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term, entry_digest};
 use crate::recorded::{admission_changes, append_changes};
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
@@ -39,23 +40,28 @@ use crate::store::Store;
 /// The most bytes of an entry. Engines take values of one to one and a half megabytes.
 pub(crate) const LARGEST_ENTRY: usize = 1 << 20;
 
-/// A store's place in a journal. Share it between the [`crate::GroupCommit`] and whoever follows
-/// the journal.
+/// A store's place in a journal. The [`crate::GroupCommit`] and the task that follows the journal
+/// share it.
 pub struct Replica {
     journal: Arc<dyn Journal>,
+    /// Held while an entry is written to the store.
+    applying: Mutex<()>,
+    /// Never held during work on the store: tasks that must not wait look at it.
     state: Mutex<State>,
     /// What the last sync made durable. The lock is held during a sync.
     synced: Mutex<Synced>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct State {
-    /// The store has the entries up to here.
-    position: Position,
-    /// The term of the last of these.
-    term: Term,
+    /// The last entry that the store has.
+    last: LastEntry,
+    /// Whether the journal was found to have that one, or one before it.
+    is_compared: bool,
     /// The term in which this replica leads; `None` when it does not.
     leading: Option<Term>,
+    /// The journal lacked entries that the store has. Whatever it gets later does not follow them.
+    apart: Option<ReplicaError>,
 }
 
 /// What an applied entry changed, for those who wait for it.
@@ -63,8 +69,6 @@ struct State {
 pub struct AppliedEntry {
     /// The greatest sequence number of an admitted request.
     pub admitted: Option<u64>,
-    /// The height of the last sealed block.
-    pub sealed: Option<u64>,
     /// The records with an expiry that were written: those of sign-in, signing keys.
     pub records: Vec<RecordKey>,
     /// Whether the operator decided about trusted roots.
@@ -97,18 +101,23 @@ impl Replica {
     /// # Errors
     /// The store cannot be read.
     pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
-        let (position, term) = facts::journal_position(store.database())?.unwrap_or_default();
+        let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
         let synced = Mutex::new(facts::journal_synced(store.database())?);
-        Ok(Self { journal, state: Mutex::new(State { position, term, leading: None }), synced })
+        let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None });
+        Ok(Self { journal, applying: Mutex::default(), state, synced })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_applying(&self) -> MutexGuard<'_, ()> {
+        self.applying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The store has the journal's entries up to this position.
     pub fn position(&self) -> Position {
-        self.state().position
+        self.state().position()
     }
 
     /// The term in which this replica leads; `None` when it does not, as far as it knows.
@@ -128,30 +137,47 @@ impl Replica {
 
     /// Leads from now on.
     ///
-    /// Call it when the journal accepts appends of `term`, and after [`Replica::catch_up`]: nobody
-    /// else can append then, so the end of the journal stays where it is. Who keeps state beside
-    /// the store reads it again in between.
+    /// Call it when the journal accepts appends of `term`, and when the store has everything up to
+    /// [`Replica::end`]: nobody else can append then, so the end stays where it is. State that is
+    /// kept beside the store has to be read from it again in between.
     pub fn lead(&self, term: Term) {
         self.state().leading = Some(term);
     }
 
-    /// Writes everything that the journal has at the moment to the store. Blocks the thread while
-    /// it writes.
+    /// The place of the journal's last entry. The first call compares the store's last entry with
+    /// the journal's at its place, if the journal still has that.
     ///
     /// # Errors
-    /// The journal cannot be read, or the store cannot be written.
-    pub async fn catch_up(&self, store: &Store) -> Result<(), StoreError> {
-        let (end, _) = self.journal.head().await.map_err(ReplicaError::from)?;
-        let mut entries = self.journal.follow(self.position());
-        while self.position() < end {
-            match entries.next().await {
-                Some(entry) => {
-                    self.apply(store, &entry.map_err(ReplicaError::from)?)?;
-                }
-                None => entries = self.journal.follow(self.position()),
-            }
+    /// The journal cannot be read; [`ReplicaError::Behind`] or [`ReplicaError::Apart`] when it is
+    /// not the one that the store has entries of. This replica neither applies an entry nor leads
+    /// after that.
+    pub async fn end(&self) -> Result<Position, ReplicaError> {
+        let State { last, is_compared, .. } = self.state().clone();
+        let position = Position(last.position);
+        let (end, _) = self.journal.head().await?;
+        let apart = match end < position {
+            true => Some(ReplicaError::Behind { position, end }),
+            false if is_compared => None,
+            false => self.compare(last).await?,
+        };
+        let mut state = self.state();
+        state.is_compared = true;
+        if let (Some(error), None) = (apart, &state.apart) {
+            (state.apart, state.leading) = (Some(error), None);
         }
-        Ok(())
+        state.apart.clone().map_or(Ok(end), Err)
+    }
+
+    /// Compares an entry that the store has with that of the journal.
+    async fn compare(&self, last: LastEntry) -> Result<Option<ReplicaError>, ReplicaError> {
+        let Some(before) = last.position.checked_sub(1) else { return Ok(None) };
+        match self.journal.follow(Position(before)).next().await {
+            Some(Ok(entry)) if entry.digest() == last.digest => Ok(None),
+            Some(Ok(entry)) => Ok(Some(ReplicaError::Apart { position: entry.position })),
+            Some(Err(JournalError::Truncated(_))) => Ok(None),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(JournalError::Unavailable("it ended".to_owned()).into()),
+        }
     }
 
     /// Writes what an entry says to the store. Does nothing with an entry that the store has.
@@ -162,12 +188,16 @@ impl Replica {
     /// when it is none of this version of the program, or does not fit the store; the store cannot
     /// be read or written.
     pub fn apply(&self, store: &Store, entry: &JournalEntry) -> Result<AppliedEntry, StoreError> {
-        let mut state = self.state();
-        if entry.position <= state.position {
+        let _applying = self.lock_applying();
+        let position = self.position();
+        if let Some(error) = self.state().apart.clone() {
+            return Err(error.into());
+        }
+        if entry.position <= position {
             return Ok(AppliedEntry::default());
         }
-        if entry.position != state.position.next() {
-            return Err(ReplicaError::Gap { position: state.position, found: entry.position }.into());
+        if entry.position != position.next() {
+            return Err(ReplicaError::Gap { position, found: entry.position }.into());
         }
         let damaged = |reason: String| ReplicaError::Damaged { position: entry.position, reason };
         let items = decode_entry(&entry.bytes).map_err(|error| damaged(error.to_string()))?;
@@ -180,11 +210,11 @@ impl Replica {
         if sealed.is_some() {
             store.sealed_head().forget();
         }
-        write_at(store, &mut state, entry.position, entry.term, changes)?;
-        if state.leading.is_some_and(|term| term < entry.term) {
-            state.leading = None;
+        self.write_at(store, entry.position, entry.digest(), changes)?;
+        {
+            let mut state = self.state();
+            state.leading = state.leading.filter(|term| *term >= entry.term);
         }
-        drop(state);
         if let Some(seal) = sealed {
             store.sealed_head().advance(seal);
         }
@@ -218,7 +248,7 @@ impl Replica {
     /// Where and in which term the next entry is appended; `None` when this replica does not lead.
     pub(crate) fn place(&self) -> Option<(Position, Term)> {
         let state = self.state();
-        state.leading.map(|term| (state.position.next(), term))
+        state.leading.map(|term| (state.position().next(), term))
     }
 
     /// Attempts to append an entry.
@@ -233,11 +263,8 @@ impl Replica {
             Err(error) => error,
         };
         match error {
-            AppendError::TooLarge { length } if !pending.is_uncertain => {
-                Appending::Refused(ReplicaError::TooLarge { length, most: LARGEST_ENTRY })
-            }
-            AppendError::Unavailable(reason) if !pending.is_uncertain => {
-                Appending::Refused(ReplicaError::Unavailable { reason })
+            error @ (AppendError::TooLarge { .. } | AppendError::Unavailable(_)) if !pending.is_uncertain => {
+                Appending::Refused(ReplicaError::Unavailable { reason: error.to_string() })
             }
             error => {
                 pending.is_uncertain = true;
@@ -279,24 +306,42 @@ impl Replica {
     /// were written already, as the entry of a follower.
     ///
     /// # Errors
-    /// The store cannot be written: this replica no longer leads, and continues as a follower from
-    /// its position.
+    /// The store cannot be written: it lacks an entry, so this replica cannot lead.
     pub(crate) fn record(&self, store: &Store, pending: &Pending, changes: Changes) -> Result<(), StoreError> {
-        let mut state = self.state();
-        if state.position >= pending.at {
-            return Ok(());
+        let _applying = self.lock_applying();
+        match self.position() >= pending.at {
+            true => Ok(()),
+            false => self.write_at(store, pending.at, entry_digest(pending.term, &pending.bytes), changes),
         }
-        let written = write_at(store, &mut state, pending.at, pending.term, changes);
-        if written.is_err() {
-            state.leading = None;
-        }
-        written
     }
 
-    /// Whether the journal can be reached.
-    pub(crate) async fn check(&self) -> Result<(), ReplicaError> {
-        self.journal.head().await?;
+    /// Writes changes together with the place and the digest of their entry, unsynced. The caller
+    /// holds `applying`.
+    fn write_at(
+        &self,
+        store: &Store,
+        position: Position,
+        digest: B256,
+        mut changes: Changes,
+    ) -> Result<(), StoreError> {
+        let last = LastEntry { position: position.0, digest };
+        facts::put_last_journal_entry(&mut changes, last);
+        store.database().write(changes, false)?;
+        self.state().last = last;
         Ok(())
+    }
+
+    /// Does work during which no entry is applied. Blocks the thread until the one that is being
+    /// applied is.
+    pub(crate) fn without_applying<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _applying = self.lock_applying();
+        work()
+    }
+}
+
+impl State {
+    fn position(&self) -> Position {
+        Position(self.last.position)
     }
 }
 
@@ -314,20 +359,6 @@ impl Pending {
     pub(crate) fn position(&self) -> Position {
         self.at
     }
-}
-
-/// Writes changes together with the position of their entry, unsynced.
-fn write_at(
-    store: &Store,
-    state: &mut State,
-    position: Position,
-    term: Term,
-    mut changes: Changes,
-) -> Result<(), StoreError> {
-    facts::put_journal_position(&mut changes, position, term);
-    store.database().write(changes, false)?;
-    (state.position, state.term) = (position, term);
-    Ok(())
 }
 
 /// What the items of an entry change.
@@ -364,7 +395,6 @@ impl EntryChanges<'_> {
                 let block = Block { header, entries };
                 let seal = Seal::of(&block.header);
                 self.changes.append(append_changes(&block, &seal));
-                self.applied.sealed = Some(seal.height);
                 self.sealed = Some(seal);
             }
         }

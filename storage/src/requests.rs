@@ -116,16 +116,20 @@ impl RequestWriter {
         limit: usize,
         in_use: impl Fn(&B256) -> bool,
     ) -> Result<Option<SweepPosition<B256>>, StoreError> {
-        self.sweep(&family::ACCEPTED_KEYS, time, swept, limit, |changes, accepted_at, key_hash| {
-            if in_use(key_hash) {
-                return Ok(false);
-            }
-            // The key may have been used again since; its newer record has an entry of its own in
-            // ACCEPTED_KEYS.
-            if self.store.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
-                changes.delete(&family::IDEMPOTENCY, key_hash);
-            }
-            Ok(true)
+        // An entry of the journal may bring a key anew: its record must not be written between the
+        // look at it and the deletion.
+        self.group_commit.without_applying(|| {
+            self.sweep(&family::ACCEPTED_KEYS, time, swept, limit, |changes, accepted_at, key_hash| {
+                if in_use(key_hash) {
+                    return Ok(false);
+                }
+                // The key may have been used again since; its newer record has an entry of its own
+                // in ACCEPTED_KEYS.
+                if self.store.idempotency(key_hash)?.is_some_and(|record| record.accepted_at == accepted_at) {
+                    changes.delete(&family::IDEMPOTENCY, key_hash);
+                }
+                Ok(true)
+            })
         })
     }
 

@@ -5,17 +5,18 @@
 //! does not notice. Each batch therefore leaves a mark, and a sync removes the marks before it: the
 //! marks after the last sync must be without a gap.
 
+use alloy_primitives::B256;
 use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, decode, encode};
 
 use super::meta;
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
-use crate::journal::{Position, ReplicaError, Term};
+use crate::journal::{Position, ReplicaError};
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 
-const POSITION_KEY: &[u8] = b"journal_position";
+const LAST_ENTRY_KEY: &[u8] = b"journal_last_entry";
 const SYNCED_KEY: &[u8] = b"journal_synced";
 const MARK_PREFIX: &[u8] = b"journal_entry/";
 
@@ -30,21 +31,31 @@ pub(crate) struct Synced {
 
 encode_fields!(Synced { position, height });
 
+/// The last entry of the journal that a store has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastEntry {
+    pub position: u64,
+    /// [`JournalEntry::digest`]: two journals may have other entries at one place.
+    ///
+    /// [`JournalEntry::digest`]: crate::JournalEntry::digest
+    pub digest: B256,
+}
+
+encode_fields!(LastEntry { position, digest });
+
 fn mark_key(position: u64) -> Vec<u8> {
     [MARK_PREFIX, &encode(&position)].concat()
 }
 
-/// The last entry of the journal that a store has, and the term of its leader; `None` when the
-/// store is no replica's.
-pub(crate) fn journal_position(database: &Database) -> Result<Option<(Position, Term)>, StoreError> {
-    let found: Option<(u64, u64)> = meta(database, POSITION_KEY)?;
-    Ok(found.map(|(position, term)| (Position(position), Term(term))))
+/// The last entry of the journal that a store has; `None` when the store is no replica's.
+pub(crate) fn last_journal_entry(database: &Database) -> Result<Option<LastEntry>, StoreError> {
+    meta(database, LAST_ENTRY_KEY)
 }
 
 /// Records that a store has an entry, in the batch of the entry's changes.
-pub(crate) fn put_journal_position(changes: &mut Changes, position: Position, term: Term) {
-    changes.put_raw(family::META, POSITION_KEY.to_vec(), encode(&(position.0, term.0)));
-    changes.put_raw(family::META, mark_key(position.0), Vec::new());
+pub(crate) fn put_last_journal_entry(changes: &mut Changes, last: LastEntry) {
+    changes.put_raw(family::META, LAST_ENTRY_KEY.to_vec(), encode(&last));
+    changes.put_raw(family::META, mark_key(last.position), Vec::new());
 }
 
 /// What was recorded as synced last.
@@ -65,7 +76,7 @@ pub(crate) fn put_journal_synced(changes: &mut Changes, before: Synced, synced: 
 /// # Errors
 /// [`ReplicaError::LostEntry`] or [`ReplicaError::LostBlock`].
 pub(crate) fn check_journal(database: &Database) -> Result<(), StoreError> {
-    let Some((Position(position), _)) = journal_position(database)? else { return Ok(()) };
+    let Some(LastEntry { position, .. }) = last_journal_entry(database)? else { return Ok(()) };
     let synced = journal_synced(database)?;
     for lost in synced.position + 1..=position {
         if database.read(family::META, &mark_key(lost))?.is_none() {
@@ -86,10 +97,10 @@ pub(crate) fn check_journal(database: &Database) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Decodes a record of this file; `None` when the key is none of them.
+/// Decodes a record whose key this file defines; `None` for other keys.
 pub(super) fn decode_record(key: &[u8], value: &[u8]) -> Option<Result<(), DecodeError>> {
     match key {
-        POSITION_KEY => Some(decode::<(u64, u64)>(value).map(drop)),
+        LAST_ENTRY_KEY => Some(decode::<LastEntry>(value).map(drop)),
         SYNCED_KEY => Some(decode::<Synced>(value).map(drop)),
         _ => {
             let position = key.strip_prefix(MARK_PREFIX)?;

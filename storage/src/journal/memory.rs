@@ -103,7 +103,7 @@ impl MemoryJournal {
     pub fn deliver_late(&self) {
         let mut state = self.state();
         for entry in std::mem::take(&mut state.late) {
-            // Whoever sent it no longer waits.
+            // Its sender no longer waits.
             let _ = state.append(entry);
         }
     }

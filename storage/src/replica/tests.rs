@@ -162,7 +162,7 @@ impl Machine {
 impl Process {
     fn elect(&mut self, journal: &MemoryJournal) {
         let term = journal.begin_term();
-        if block_on(self.replica.catch_up(&self.store)).is_ok() {
+        if self.catch_up().is_ok() {
             self.replica.lead(term);
             self.last_sequence = self.store.last_sequence().expect("the queue is read");
         }
@@ -230,6 +230,16 @@ impl Process {
         self.taken = taken.and_then(|taken| block_on(self.committer.attempt(taken)));
     }
 
+    /// Applies everything that the journal has.
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        let end = block_on(self.replica.end())?;
+        while self.replica.position() < end {
+            let next = block_on(self.replica.follow().next());
+            self.replica.apply(&self.store, &next.expect("the stream ends with an error")?)?;
+        }
+        Ok(())
+    }
+
     /// Applies the next entry that the journal has.
     fn follow(&mut self, journal: &MemoryJournal) {
         let after = self.replica.position();
@@ -290,7 +300,7 @@ fn play(steps: &[Step]) -> Answers {
     }
     for machine in &mut machines {
         let process = machine.process();
-        block_on(process.replica.catch_up(&process.store)).expect("it catches up");
+        process.catch_up().expect("it catches up");
         while process.apply_block() {}
         process.sync();
     }
@@ -388,6 +398,78 @@ fn clients_are_told_what_is_known() {
     for (name, steps, expected) in cases {
         assert_eq!(play(&steps).of_steps(), expected, "{name}");
     }
+}
+
+/// What was before the first entry that the journal still has is in the stores of other replicas
+/// only.
+#[test]
+fn a_replica_that_is_behind_the_journal_says_so() {
+    let journal = MemoryJournal::default();
+    let answers = SharedAnswers::default();
+    let (mut ahead, mut behind) = (Machine::new(&journal), Machine::new(&journal));
+    ahead.process().elect(&journal);
+    for number in 1..=3 {
+        ahead.process().admit(number, &answers);
+        ahead.process().commit();
+    }
+    behind.process().follow(&journal);
+    let client = journal.client(|_| JournalFault::None);
+    block_on(client.truncate(Position(2))).expect("the first entry is removed");
+    behind.process().catch_up().expect("it needs the second entry first");
+    let mut empty = Machine::new(&journal);
+    let refused = empty.process().catch_up().expect_err("the first entry is gone");
+    let expected = "the journal begins at position 2: what was before it is in the stores of the other replicas";
+    assert_eq!(refused.to_string(), expected);
+    assert!(!refused.is_transient());
+    block_on(client.truncate(Position(4))).expect("every entry is removed");
+    assert_eq!(block_on(client.head()), Ok((Position(3), Term(1))), "the end stays");
+    ahead.process().admit(4, &answers);
+    ahead.process().commit();
+    behind.process().catch_up().expect("it has what was removed");
+    assert_eq!(behind.process().replica.position(), Position(4));
+}
+
+/// Without this, a leader would append after the end of a journal that lost its last entries.
+#[test]
+fn a_journal_that_lacks_what_the_store_has_is_refused() {
+    let (journal, other) = (MemoryJournal::default(), MemoryJournal::default());
+    let answers = SharedAnswers::default();
+    let mut machine = Machine::new(&journal);
+    machine.process().elect(&journal);
+    machine.process().admit(1, &answers);
+    machine.process().commit();
+    let store = &machine.process().store;
+    let replica = Replica::open(store, other.client(|_| JournalFault::None)).expect("the store is read");
+    let refused = block_on(replica.end()).expect_err("the journal is empty");
+    let expected = "the store has the journal's entries up to 1, and the journal ends at 0: it is another journal, or an \
+                    older copy of this one";
+    assert_eq!(refused.to_string(), expected);
+    assert!(!refused.is_transient());
+
+    // What others append to it later does not follow what the store has.
+    let mut another = Machine::new(&other);
+    another.process().elect(&other);
+    for number in 2..=3 {
+        another.process().admit(number, &answers);
+        another.process().commit();
+    }
+    assert_eq!(block_on(replica.end()), Err(refused.clone()));
+    let entry = other.entries().remove(1);
+    assert!(replica.apply(store, &entry).expect_err("the histories differ").to_string().contains(expected));
+
+    // After a start, too, although the journal is longer than the store by then.
+    let replica = Replica::open(store, other.client(|_| JournalFault::None)).expect("the store is read");
+    let apart = block_on(replica.end()).expect_err("the first entries differ");
+    let expected = "entry 1 of the journal is another one than the store's: it is another journal, or went on from an older \
+                    copy of this one";
+    assert_eq!(apart.to_string(), expected);
+    assert!(replica.apply(store, &entry).expect_err("the histories differ").to_string().contains(expected));
+
+    // What the journal no longer has cannot be compared.
+    let client = other.client(|_| JournalFault::None);
+    block_on(client.truncate(Position(2))).expect("the first entry is removed");
+    let replica = Replica::open(store, client).expect("the store is read");
+    assert_eq!(block_on(replica.end()), Ok(Position(2)));
 }
 
 #[test]
