@@ -9,7 +9,8 @@
 //! │   └── request tracker   admits requests
 //! ├── chain (one for one)   one follower for each contract that trusted data is followed from
 //! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
-//! └── session registry      followers and counts of sign-ins, expired records, signing keys
+//! ├── session registry      followers and counts of sign-ins, expired records, signing keys
+//! └── leadership            only with an election: leads the replicas while this one is elected
 //! ```
 //!
 //! [`Service::start`] starts the tree; an embedder passes its own supervisor to
@@ -91,8 +92,9 @@ pub use sign_in::state::TOKEN_LIFETIME;
 pub use sign_in::stopped::revoke_stored_keys;
 pub use sign_in::tokens::{LiveToken, TokenResponse};
 pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransaction, ProofRequest};
+pub use supervision::election::{Election, ElectionError, Leadership};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
-pub use supervision::replication::LeadError;
+pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::{Service, ServiceError, Settings};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
@@ -15,6 +15,7 @@ use super::error::ChainError;
 use super::messages::FollowerMessage;
 use super::progress::Step;
 use super::state::FollowedSource;
+use crate::support::owned_task::OwnedTask;
 use crate::support::traced::Traced;
 
 /// The longest time that a step may take.
@@ -33,8 +34,8 @@ pub(crate) struct Follower;
 /// State of a follower.
 pub(crate) struct FollowerState {
     shared: Arc<FollowedSource>,
-    /// The step that runs.
-    running: Option<RunningStep>,
+    /// The step that runs. It ends with the actor.
+    running: Option<OwnedTask>,
     /// The callers that wait for the end of the step.
     looking: Vec<RpcReplyPort<bool>>,
     /// Whether a step follows the running one at once.
@@ -46,15 +47,6 @@ pub(crate) struct FollowerState {
     /// When the last step ended.
     ended: Option<Instant>,
     timer: Option<JoinHandle<Result<(), ractor::MessagingErr<Traced<FollowerMessage>>>>>,
-}
-
-/// A step, which ends with its actor.
-struct RunningStep(AbortHandle);
-
-impl Drop for RunningStep {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 impl Actor for Follower {
@@ -126,7 +118,7 @@ impl FollowerState {
         }
         let shared = Arc::clone(&self.shared);
         let step = tokio::spawn(async move { timeout(STEP_LIMIT, shared.step()).await });
-        self.running = Some(RunningStep(step.abort_handle()));
+        self.running = Some(OwnedTask(step.abort_handle()));
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let outcome = match step.await {

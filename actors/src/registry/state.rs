@@ -292,8 +292,8 @@ impl Wakeup {
     }
 }
 
-/// Tells the batcher an outcome, also when nobody reports one: a committing thread that panics
-/// drops its callbacks.
+/// Tells the batcher the outcome of what was handed in. When it is dropped without an outcome, as
+/// by a committing thread that panics, it tells an error.
 struct Told {
     slot: Arc<Slot<BatcherMessage>>,
     message: Option<MessageOf>,

@@ -135,7 +135,8 @@ impl Cluster {
             false => Duration::from_micros(random.below(3000)),
         };
         let blocking = Blocking::Inline(Arc::new(pause));
-        let blocking_parts = BlockingParts { group_commit, committing: None, blocking, replica: Some(replica) };
+        let blocking_parts =
+            BlockingParts { group_commit, committing: None, blocking, replica: Some(replica), election: None };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {
             settings,

@@ -1,20 +1,22 @@
 //! The part of a service that only a replica has: it follows the journal, and begins and ends to
 //! lead.
 //!
-//! Who leads is decided outside: an election gives out terms, and tells the service. All actors run
-//! on every replica. Those that decide (request tracker, batcher) refuse or rest while another
-//! replica leads, and read the store again before this one does.
+//! Who leads is decided outside: by an election that the leadership actor takes part in, or by the
+//! embedder. All actors run on every replica. Those that decide (request tracker, batcher) refuse
+//! or rest while another replica leads, and read the store again before this one does.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as BlockingMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_executor::block_on;
 use futures_util::StreamExt;
-use selfsame_storage::{AppliedEntry, GroupCommit, JournalEntry, RecordKind, Replica, Store, StoreError, Term};
-use tokio::sync::oneshot;
+use selfsame_storage::{
+    AppliedEntry, GroupCommit, JournalEntry, Position, RecordKind, Replica, Store, StoreError, Term,
+};
+use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::election::Election;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::state::{Reader, RegistrySlots};
 use crate::sign_in::ids::TransactionId;
@@ -27,6 +29,12 @@ use crate::verification::handle::VerificationHandle;
 
 /// Time from one sync of the store to the next.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time from one look at the journal's end to the next.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time between two looks at whether the store has everything up to the end that was seen.
+const APPLIED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why a replica did not begin to lead.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,9 +53,6 @@ pub enum LeadError {
         /// What its slot answered.
         reason: String,
     },
-    /// Work on the store panicked.
-    #[error("work on the store panicked; see the log for the place")]
-    Panicked,
 }
 
 /// What following a journal needs.
@@ -59,29 +64,60 @@ pub(super) struct ReplicationParts {
     pub sign_in: Arc<SignInState>,
     pub verification: VerificationHandle,
     pub blocking: Blocking,
+    /// Whether the operator's decisions about roots are to be read again. The lock is held while an
+    /// entry is applied and told to those who wait for it.
+    pub stale_roots: Mutex<bool>,
+    /// Who elects the leader; `None` when the embedder does.
+    pub election: Option<Arc<dyn Election>>,
+    pub following: RetriedStep,
+    pub seen: BlockingMutex<Seen>,
     /// Dropped last: see [`crate::Service::stop`].
     pub group_commit: GroupCommit,
 }
 
-/// A running follower of the journal.
+/// What a replica knows of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    /// The last entry of the journal that the store has.
+    pub position: Position,
+    /// The last entry of the journal at the last look; `None` before the first one.
+    pub end: Option<Position>,
+    /// The store has everything that the journal had this long ago; `None` while that was never so.
+    pub staleness: Option<Duration>,
+    /// The term in which this replica leads; `None` when it does not.
+    pub leading: Option<Term>,
+    /// The name of the replica that leads; an error text when it is not known. `None` when no
+    /// replica leads, and without an election.
+    pub leader: Option<Result<String, String>>,
+}
+
+/// What was seen of the journal and the election.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    end: Option<Position>,
+    /// The store has everything that the journal had at this time.
+    current_at: Option<Instant>,
+    leader: Option<Result<String, String>>,
+}
+
+/// The running tasks of a replica. They continue when this is dropped, as the service does.
 pub(super) struct Replication {
     parts: Arc<ReplicationParts>,
-    step: Arc<RetriedStep>,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Replication {
-    /// Begins to follow the journal, and to sync the store.
-    pub fn start(parts: ReplicationParts) -> Self {
-        let (parts, step) = (Arc::new(parts), Arc::new(RetriedStep::new("following the journal")));
-        let following = tokio::spawn(Arc::clone(&parts).follow(Arc::clone(&step)));
+    /// Begins to follow the journal, to look at its end, and to sync the store.
+    pub fn start(parts: Arc<ReplicationParts>) -> Self {
+        let following = tokio::spawn(Arc::clone(&parts).follow());
+        let looking = tokio::spawn(Arc::clone(&parts).look());
         let syncing = tokio::spawn(Arc::clone(&parts).sync());
-        Self { parts, step, tasks: [following, syncing] }
+        Self { parts, tasks: [following, looking, syncing] }
     }
 
     /// Why the journal cannot be followed; `None` while it can.
     pub fn failure(&self) -> Option<String> {
-        self.step.describe_failure()
+        self.parts.following.describe_failure()
     }
 
     /// The store's place in the journal.
@@ -89,23 +125,21 @@ impl Replication {
         &self.parts.replica
     }
 
+    /// See [`crate::Service::replica_status`].
+    pub fn status(&self) -> ReplicaStatus {
+        let Seen { end, current_at, leader } = lock(&self.parts.seen).clone();
+        ReplicaStatus {
+            position: self.parts.replica.position(),
+            end,
+            staleness: current_at.map(|time| time.elapsed()),
+            leading: self.parts.replica.leading(),
+            leader,
+        }
+    }
+
     /// See [`crate::Service::lead`].
     pub async fn lead(&self, term: Term) -> Result<(), LeadError> {
-        let ReplicationParts { store, replica, slots, blocking, group_commit, .. } = &*self.parts;
-        // What an earlier leadership handed in has its outcome then.
-        let (settled, settling) = oneshot::channel();
-        group_commit.settle(Box::new(move |_| settled.send(()).unwrap_or_default()));
-        let _ = settling.await;
-        let (catching_up, store) = (Arc::clone(replica), store.clone());
-        let caught_up = blocking.run(move || block_on(catching_up.catch_up(&store))).await;
-        caught_up.map_err(|_| LeadError::Panicked)??;
-        let deadline = Instant::now() + RESTART_PATIENCE;
-        ready("the request tracker", slots.request_tracker.call(RequestTrackerMessage::Reload, deadline).await)?;
-        ready("the batcher", slots.batcher.call(BatcherMessage::Reload, deadline).await)?;
-        replica.lead(term);
-        slots.batcher.cast(BatcherMessage::Wake);
-        tracing::info!(%term, position = %replica.position(), "this replica leads");
-        Ok(())
+        self.parts.lead(term).await
     }
 
     /// Ends the tasks.
@@ -114,10 +148,8 @@ impl Replication {
     }
 }
 
-impl Drop for Replication {
-    fn drop(&mut self) {
-        self.stop();
-    }
+fn lock(seen: &BlockingMutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn ready(actor: &'static str, answer: Result<Result<(), StoreError>, CallError>) -> Result<(), LeadError> {
@@ -125,36 +157,127 @@ fn ready(actor: &'static str, answer: Result<Result<(), StoreError>, CallError>)
 }
 
 impl ReplicationParts {
+    /// See [`crate::Service::lead`]. When the future is dropped before it returned, this replica
+    /// does not lead.
+    pub async fn lead(self: &Arc<Self>, term: Term) -> Result<(), LeadError> {
+        let Self { replica, slots, sign_in, group_commit, .. } = &**self;
+        // What an earlier leadership handed in has its outcome then.
+        let (settled, settling) = oneshot::channel();
+        group_commit.settle(Box::new(move |_| settled.send(()).unwrap_or_default()));
+        let _ = settling.await;
+        self.catch_up().await?;
+        let deadline = Instant::now() + RESTART_PATIENCE;
+        ready("the request tracker", slots.request_tracker.call(RequestTrackerMessage::Reload, deadline).await)?;
+        ready("the batcher", slots.batcher.call(BatcherMessage::Reload, deadline).await)?;
+        // It has handled what it was told of the entries then.
+        let session_registry = sign_in.session_registry.call(SessionRegistryMessage::Ping, deadline).await;
+        ready("the session registry", session_registry.map(Ok))?;
+        replica.lead(term);
+        slots.batcher.cast(BatcherMessage::Wake);
+        tracing::info!(%term, position = %replica.position(), "this replica leads");
+        Ok(())
+    }
+
     /// Applies the entries of the journal as they come. A leader gets its own entries, too; its
     /// store has them.
-    async fn follow(self: Arc<Self>, step: Arc<RetriedStep>) {
+    async fn follow(self: Arc<Self>) {
         loop {
-            let mut entries = self.replica.follow();
-            while let Some(entry) = entries.next().await {
-                let applied = match entry {
-                    Ok(entry) => self.apply(entry).await,
-                    Err(error) => Err(error.into()),
-                };
-                match applied {
-                    Ok(()) => step.record_success(),
-                    Err(error) => {
-                        step.record_failure(&error);
-                        break;
-                    }
-                }
+            match self.follow_until_failure().await {
+                Ok(()) => {}
+                Err(error) => self.following.record_failure(&error),
             }
             sleep(RETRY_INTERVAL).await;
         }
     }
 
-    async fn apply(&self, entry: JournalEntry) -> Result<(), StoreError> {
+    async fn follow_until_failure(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.reload_roots(&mut *self.stale_roots.lock().await)?;
+        // Entries that do not follow those of the store are not applied.
+        self.replica.end().await.map_err(StoreError::from)?;
+        let mut entries = self.replica.follow();
+        while let Some(entry) = entries.next().await {
+            self.apply(entry?).await?;
+            self.following.record_success();
+        }
+        Ok(())
+    }
+
+    /// Looks at the journal's end, and at who leads, from time to time.
+    async fn look(self: Arc<Self>) {
+        // An end that the store does not have yet, and when it was seen.
+        let mut awaited: Option<(Instant, Position)> = None;
+        loop {
+            let looked_at = Instant::now();
+            let end = self.replica.end().await;
+            let leader = match &self.election {
+                Some(election) => election.leader().await.map_err(|error| error.to_string()).transpose(),
+                None => None,
+            };
+            {
+                let mut seen = lock(&self.seen);
+                seen.leader = leader;
+                seen.end = end.as_ref().ok().copied().or(seen.end);
+            }
+            let is_seen = end.is_ok();
+            match end {
+                Ok(end) => {
+                    awaited.get_or_insert((looked_at, end));
+                }
+                Err(error) => self.following.record_failure(&error),
+            }
+            let next_look = Instant::now() + LOOK_INTERVAL;
+            if let Some((seen_at, end)) = awaited
+                && timeout_at(next_look, self.applied(end)).await.is_ok()
+            {
+                awaited = None;
+                if !*self.stale_roots.lock().await {
+                    lock(&self.seen).current_at = Some(seen_at);
+                    // It may have failed, and no entry may come that would show that it works.
+                    if is_seen {
+                        self.following.record_success();
+                    }
+                }
+            }
+            sleep_until(next_look).await;
+        }
+    }
+
+    /// Waits until the store has an entry.
+    async fn applied(&self, position: Position) {
+        while self.replica.position() < position {
+            sleep(APPLIED_INTERVAL).await;
+        }
+    }
+
+    /// Applies what the journal has at the moment. When this returns, everyone is told of it.
+    async fn catch_up(self: &Arc<Self>) -> Result<(), StoreError> {
+        let end = self.replica.end().await?;
+        let mut entries = self.replica.follow();
+        while self.replica.position() < end {
+            match entries.next().await {
+                Some(entry) => self.apply(entry?).await?,
+                None => entries = self.replica.follow(),
+            }
+        }
+        // The follower may have applied the last one, and tells it while it holds the lock.
+        self.reload_roots(&mut *self.stale_roots.lock().await)
+    }
+
+    /// Writes an entry to the store, and tells those who wait for what it changes, also when the
+    /// future is dropped in between.
+    async fn apply(self: &Arc<Self>, entry: JournalEntry) -> Result<(), StoreError> {
+        let applying = Arc::clone(self).apply_and_tell(entry);
+        tokio::spawn(applying).await.unwrap_or(Err(StoreError::Panicked))
+    }
+
+    async fn apply_and_tell(self: Arc<Self>, entry: JournalEntry) -> Result<(), StoreError> {
+        let mut stale_roots = self.stale_roots.lock().await;
         if entry.position <= self.replica.position() {
             return Ok(());
         }
         let (replica, store) = (Arc::clone(&self.replica), self.store.clone());
         let applied = self.blocking.run(move || replica.apply(&store, &entry)).await;
-        let AppliedEntry { admitted, records, has_root_decisions, .. } =
-            applied.unwrap_or(Err(StoreError::Panicked))?;
+        let AppliedEntry { admitted, records, has_root_decisions } = applied.unwrap_or(Err(StoreError::Panicked))?;
         // The ledger has told its listeners of a sealed block.
         if let Some(sequence) = admitted {
             self.reader.publication.mark_durable(sequence);
@@ -169,8 +292,15 @@ impl ReplicationParts {
                 _ => {}
             }
         }
-        if has_root_decisions {
+        *stale_roots |= has_root_decisions;
+        self.reload_roots(&mut stale_roots)
+    }
+
+    /// Reads the operator's decisions about roots, if an entry has changed them.
+    fn reload_roots(&self, stale_roots: &mut bool) -> Result<(), StoreError> {
+        if *stale_roots {
             self.verification.reload_root_decisions()?;
+            *stale_roots = false;
         }
         Ok(())
     }

@@ -15,9 +15,12 @@ use selfsame_storage::{
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
+use super::election::Election;
 use super::heartbeat::{ActorHealth, Heartbeat};
-use super::replication::{LeadError, Replication, ReplicationParts};
+use super::leadership::{Candidate, LeadershipMessage};
+use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
 use super::tree::{RESTART_WINDOW, Tree};
 use crate::chain::handle::ChainHandle;
 use crate::chain::settings::ChainSettings;
@@ -33,6 +36,8 @@ use crate::sign_in::settings::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::blocking::Blocking;
+use crate::support::retry::RetriedStep;
+use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
 use crate::verification::settings::VerificationSettings;
 use crate::verification::state::VerifierState;
@@ -122,6 +127,8 @@ pub struct Service {
     guardian: Option<ActorCell>,
     watching: tokio::task::JoinHandle<()>,
     replication: Option<Replication>,
+    /// Where the leadership actor is reached, if there is one.
+    leadership: Option<Arc<Slot<LeadershipMessage>>>,
     committing: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -142,18 +149,31 @@ pub(crate) struct BlockingParts {
     pub blocking: Blocking,
     /// The store's place in its journal, if it has one.
     pub replica: Option<Arc<Replica>>,
+    /// Who elects the leader of the journal's replicas; `None` when the embedder does.
+    pub election: Option<Arc<dyn Election>>,
 }
 
 impl BlockingParts {
     fn with_threads(store: &Store) -> Result<Self, StoreError> {
         let (group_commit, committing) = GroupCommit::start(store.clone())?;
-        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads, replica: None })
+        Ok(Self {
+            group_commit,
+            committing: Some(committing),
+            blocking: Blocking::Threads,
+            replica: None,
+            election: None,
+        })
     }
 
-    fn with_journal(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
+    fn with_journal(
+        store: &Store,
+        journal: Arc<dyn Journal>,
+        election: Option<Arc<dyn Election>>,
+    ) -> Result<Self, StoreError> {
         let replica = Arc::new(Replica::open(store, journal)?);
         let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica))?;
-        Ok(Self { group_commit, committing: Some(committing), blocking: Blocking::Threads, replica: Some(replica) })
+        let (blocking, replica) = (Blocking::Threads, Some(replica));
+        Ok(Self { group_commit, committing: Some(committing), blocking, replica, election })
     }
 }
 
@@ -175,7 +195,8 @@ impl Service {
     }
 
     /// Starts a service whose store is one of several with the same journal. Everything that it
-    /// acknowledges is in the journal; it writes nothing before [`Service::lead`].
+    /// acknowledges is in the journal. It leads when the election says so, and writes nothing
+    /// otherwise; without an election, the embedder calls [`Service::lead`].
     ///
     /// # Errors
     /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
@@ -183,10 +204,11 @@ impl Service {
         settings: Settings,
         store: Store,
         journal: Arc<dyn Journal>,
+        election: Option<Arc<dyn Election>>,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, ServiceError> {
-        let blocking_parts = BlockingParts::with_journal(&store, journal)?;
+        let blocking_parts = BlockingParts::with_journal(&store, journal, election)?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
     }
@@ -228,7 +250,7 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking, replica } = blocking_parts;
+        let BlockingParts { group_commit, committing, blocking, replica, election } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
         let key_cipher = sign_in.key_cipher.clone();
@@ -285,20 +307,30 @@ impl Service {
         })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
-        let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state);
-        let root = tree.spawn(supervisor).await.map_err(refused)?;
-        let replication = replica.map(|replica| {
-            Replication::start(ReplicationParts {
+        let replication_parts = replica.map(|replica| {
+            Arc::new(ReplicationParts {
                 store,
                 replica,
                 reader: Arc::clone(&state.reader),
                 slots: state.slots.clone(),
-                sign_in: sign_in_state,
+                sign_in: Arc::clone(&sign_in_state),
                 verification: verification.clone(),
                 blocking,
+                stale_roots: tokio::sync::Mutex::default(),
+                election: election.clone(),
+                following: RetriedStep::new("following the journal"),
+                seen: Mutex::default(),
                 group_commit: group_commit.clone(),
             })
         });
+        let candidate = replication_parts.clone().zip(election).map(|(parts, election)| {
+            let slot = Arc::new(Slot::new(format!("{instance}/leadership"), None));
+            Arc::new(Candidate::new(slot, parts, election))
+        });
+        let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
+        let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state, candidate.as_ref());
+        let root = tree.spawn(supervisor).await.map_err(refused)?;
+        let replication = replication_parts.map(Replication::start);
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit));
         let watching = tokio::spawn(watch_actors(Arc::clone(&heartbeat), failed));
         Ok(Self {
@@ -312,6 +344,7 @@ impl Service {
             guardian: None,
             watching,
             replication,
+            leadership,
             committing: Mutex::new(committing),
         })
     }
@@ -374,6 +407,11 @@ impl Service {
         self.replication.as_ref()?.replica().leading()
     }
 
+    /// What this replica knows of the journal and of who leads; `None` without a journal.
+    pub fn replica_status(&self) -> Option<ReplicaStatus> {
+        self.replication.as_ref().map(Replication::status)
+    }
+
     /// How far this replica has the journal; `None` without a journal.
     pub fn position(&self) -> Option<Position> {
         Some(self.replication.as_ref()?.replica().position())
@@ -401,9 +439,14 @@ impl Service {
     }
 
     /// Stops the actors. Calls that wait for answers return errors, and so do later calls; reads
-    /// continue.
+    /// continue. A replica that leads gives the leadership up first.
     pub async fn stop_actors(&self) {
         self.watching.abort();
+        if let Some(leadership) = &self.leadership
+            && let Err(error) = leadership.call(LeadershipMessage::Withdraw, Instant::now() + STOP_TIMEOUT).await
+        {
+            tracing::debug!(%error, "the leadership was not given up, and ends by a time-out");
+        }
         self.replication.iter().for_each(Replication::stop);
         for cell in [Some(self.root.get_cell()), self.guardian.clone()].into_iter().flatten() {
             if let Err(error) = cell.stop_and_wait(None, Some(STOP_TIMEOUT)).await {

@@ -11,6 +11,7 @@ use ractor_supervisor::{
     ChildSpec, Restart, SpawnFn, Supervisor, SupervisorArguments, SupervisorMsg, SupervisorOptions, SupervisorStrategy,
 };
 
+use super::leadership::{Candidate, LeadershipActor};
 use crate::chain::follower::Follower;
 use crate::chain::state::ChainState;
 use crate::registry::batcher::Batcher;
@@ -27,10 +28,11 @@ use crate::verification::state::VerifierState;
 /// At the next failure within the window it gives up.
 const MAX_RESTARTS: usize = 10;
 
-/// The most restarts of its children (the groups, the verifier pool, the session registry; counted
-/// together) that the root makes within [`RESTART_WINDOW`]. At the next failure within the window
-/// the service ends. Within one window the registry's actors are therefore restarted at most 4 × 10
-/// times: 10 times by each of four successive supervisors of the group.
+/// The most restarts of its children (the groups, the verifier pool, the session registry, the
+/// leadership actor; counted together) that the root makes within [`RESTART_WINDOW`]. At the next
+/// failure within the window the service ends. Within one window the registry's actors are
+/// therefore restarted at most 4 × 10 times: 10 times by each of four successive supervisors of the
+/// group.
 const MAX_GROUP_RESTARTS: usize = 3;
 
 /// The time within which restarts are counted.
@@ -51,7 +53,7 @@ pub(super) struct Tree {
     /// The followers of contracts, each restarted separately by a supervisor of their own.
     chain: Vec<Child>,
     /// Actors that are restarted separately.
-    others: [Child; 2],
+    others: Vec<Child>,
 }
 
 impl Tree {
@@ -61,6 +63,7 @@ impl Tree {
         chain: &ChainState,
         verifier: &Arc<VerifierState>,
         sign_in: &Arc<SignInState>,
+        candidate: Option<&Arc<Candidate>>,
     ) -> Self {
         let slots = &registry.slots;
         Self {
@@ -74,7 +77,10 @@ impl Tree {
             others: [
                 child(&verifier.pool, verifier, || VerifierPool),
                 child(&sign_in.session_registry, sign_in, || SessionRegistry),
-            ],
+            ]
+            .into_iter()
+            .chain(candidate.map(|candidate| child(&candidate.slot, candidate, || LeadershipActor)))
+            .collect(),
         }
     }
 

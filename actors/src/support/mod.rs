@@ -5,12 +5,14 @@
 //! | [`slot`] | finds an actor after a restart; counts and limits the calls to it |
 //! | [`traced`] | messages that carry the span of their request |
 //! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
+//! | [`owned_task`] | tasks that end with their owner |
 //! | [`retry`] | steps that are retried while they fail |
 //! | [`notify`] | waiting for a change of a key |
 //! | [`rate`] | limits by source address |
 
 pub(crate) mod blocking;
 pub(crate) mod notify;
+pub(crate) mod owned_task;
 pub(crate) mod rate;
 pub(crate) mod retry;
 pub(crate) mod serial_blocking;

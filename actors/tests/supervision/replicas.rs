@@ -1,39 +1,46 @@
 //! Three services on one journal, with their threads and real stores.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use selfsame_actors::{LeadError, ManualClock, RegistryHandle, Service, Settings, SubmitError, SystemRandom};
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::{
+    Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
+};
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::ledger::RequestId;
-use selfsame_storage::{JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck};
+use selfsame_storage::{Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
+use super::verification::trusted_root;
 use super::{PATIENCE, create, expect_finalized, lock_exclusive, start, submit};
 
-struct RunningReplica {
-    service: Service,
+pub struct RunningReplica {
+    pub service: Service,
     store: Store,
     folder: TempDir,
 }
 
 async fn start_replica(journal: &MemoryJournal) -> RunningReplica {
+    start_with_client(journal.client(|_| JournalFault::None), None).await
+}
+
+pub async fn start_with_client(journal: Arc<dyn Journal>, election: Option<Arc<dyn Election>>) -> RunningReplica {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let domain = RegistryDomain { chain_id: 31337, verifying_contract: Address::repeat_byte(7) };
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
     let settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let journal = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), journal, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), journal, election, clock, Arc::new(SystemRandom));
     RunningReplica { service: service.await.expect("the service starts"), store, folder }
 }
 
 impl RunningReplica {
-    fn registry(&self) -> RegistryHandle {
+    pub fn registry(&self) -> RegistryHandle {
         self.service.registry()
     }
 
@@ -49,7 +56,7 @@ impl RunningReplica {
         expect_finalized(&registry, request_id).await;
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         timeout(PATIENCE, self.service.stop()).await.expect("the service stops");
         let report = fsck(&self.store, self.folder.path(), &NoProgress).expect("fsck runs");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
@@ -57,7 +64,7 @@ impl RunningReplica {
 }
 
 /// A request that every replica has as final, in the same state.
-async fn expect_everywhere(replicas: &[RunningReplica], request_id: &RequestId) {
+pub async fn expect_everywhere(replicas: &[RunningReplica], request_id: &RequestId) {
     for replica in replicas {
         replica.expect_final(request_id).await;
     }
@@ -74,7 +81,7 @@ async fn replicas_share_what_one_of_them_acknowledges() {
         replicas.push(start_replica(&journal).await);
     }
     for replica in &replicas {
-        let refused = replica.registry().submit(create(0).into()).await.expect_err("nobody leads");
+        let refused = replica.registry().submit(create(0).into()).await.expect_err("no replica leads");
         assert!(refused.to_string().contains("another replica admits requests"), "{refused}");
     }
 
@@ -108,6 +115,86 @@ async fn replicas_share_what_one_of_them_acknowledges() {
     }
 }
 
+/// The journal has the entry then, and the leader's store does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_cannot_write_its_own_entry_steps_down_and_gets_it_from_the_journal() {
+    let _guard = lock_exclusive().await;
+    for fault in [Fault::Error, Fault::Panic] {
+        let journal = MemoryJournal::default();
+        let replicas = [start_replica(&journal).await, start_replica(&journal).await];
+        let [leader, _] = &replicas;
+        leader.service.lead(journal.begin_term()).await.expect("it leads");
+        let submission = || Submission {
+            operation: create(0),
+            source: None,
+            idempotency_key: Some("k".to_owned()),
+            proof_of_work: None,
+        };
+        let plan = Plan::new().strike_times(FaultPoint::GroupCommitAfter, fault, 0, 1).run();
+        let unknown = leader.registry().submit(submission()).await.expect_err("the write fails");
+        drop(plan);
+        let SubmitError::Unknown { request_id: Some(request_id), .. } = unknown else { panic!("{unknown:?}") };
+        assert_eq!(leader.service.leading(), None, "{fault:?}");
+
+        leader.service.lead(journal.begin_term()).await.expect("it leads again");
+        expect_everywhere(&replicas, &request_id).await;
+        let again = leader.registry().submit(submission()).await.expect("the key is known");
+        assert_eq!(again.request_id, request_id);
+        for replica in replicas {
+            replica.stop().await;
+        }
+    }
+}
+
+/// The ids of the signing keys that a replica publishes.
+async fn key_ids(replica: &RunningReplica) -> Vec<String> {
+    let keys = replica.service.sign_in().published_keys().await.expect("the keys are read");
+    keys.into_iter().map(|key| key.kid).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_leader_knows_the_roots_and_the_keys_of_the_one_before() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let cut = Arc::new(AtomicBool::new(false));
+    let is_cut = Arc::clone(&cut);
+    let client = journal.client(move |_| match is_cut.load(Ordering::Relaxed) {
+        true => JournalFault::NotSent,
+        false => JournalFault::None,
+    });
+    let (leader, follower) = (start_replica(&journal).await, start_replica(&journal).await);
+    let late = start_with_client(client, None).await;
+    leader.service.lead(journal.begin_term()).await.expect("it leads");
+    let first_keys = key_ids(&leader).await;
+    late.service.lead(journal.begin_term()).await.expect("it has what there is");
+    assert_eq!(key_ids(&late).await, first_keys);
+
+    cut.store(true, Ordering::Relaxed);
+    leader.service.lead(journal.begin_term()).await.expect("it leads");
+    leader.service.verification().trust_root(trusted_root()).await.expect("the root is written");
+    leader.service.sign_in().rotate_keys(true).await.expect("the keys are written").expect("the rotation is forced");
+    let keys = key_ids(&leader).await;
+    assert_ne!(keys, first_keys);
+    let told = async {
+        while !follower.service.verification().trusted_roots().contains(&trusted_root().key)
+            || key_ids(&follower).await != keys
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, told).await.expect("a follower is told of both");
+    assert_eq!(key_ids(&late).await, first_keys);
+
+    // The retries of its follower are further apart than the steps of this.
+    cut.store(false, Ordering::Relaxed);
+    late.service.lead(journal.begin_term()).await.expect("it leads");
+    assert!(late.service.verification().trusted_roots().contains(&trusted_root().key));
+    assert_eq!(key_ids(&late).await, keys);
+    for replica in [leader, follower, late] {
+        replica.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_starts_where_it_stopped() {
     let _guard = lock_exclusive().await;
@@ -124,13 +211,51 @@ async fn a_replica_starts_where_it_stopped() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-again");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), client, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), client, None, clock, Arc::new(SystemRandom));
     let again = RunningReplica { service: service.await.expect("the service starts"), store, folder };
     again.expect_final(&second).await;
     let replicas = [leader, again];
     expect_everywhere(&replicas, &second).await;
     assert_eq!(replicas[0].service.position(), replicas[1].service.position());
     for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+/// The store has an entry of a journal that was lost, and the new one goes on without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_of_another_journal_neither_applies_nor_leads() {
+    let _guard = lock_exclusive().await;
+    let (lost, journal) = (MemoryJournal::default(), MemoryJournal::default());
+    let before = start_replica(&lost).await;
+    before.service.lead(lost.begin_term()).await.expect("it leads");
+    let request_id = submit(&before.registry(), 0).await;
+    before.expect_final(&request_id).await;
+    let RunningReplica { service, store, folder } = before;
+    timeout(PATIENCE, service.stop()).await.expect("the service stops");
+    let other = start_replica(&journal).await;
+    other.service.lead(journal.begin_term()).await.expect("it leads");
+    for number in 1..6 {
+        let request_id = submit(&other.registry(), number).await;
+        other.expect_final(&request_id).await;
+    }
+
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let settings = Settings::for_instance("replica-apart");
+    let client = journal.client(|_| JournalFault::None);
+    let service = Service::start_replica(settings, store.clone(), client, None, clock, Arc::new(SystemRandom));
+    let apart = RunningReplica { service: service.await.expect("the service starts"), store, folder };
+    let position = apart.service.position();
+    let refused = apart.service.lead(journal.begin_term()).await.expect_err("the entries differ");
+    assert!(refused.to_string().contains("is another one than the store's"), "{refused}");
+    let named = async {
+        while !apart.service.failures().iter().any(|failure| failure.contains("is another one than the store's")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, named).await.expect("operators are told");
+    assert_eq!((apart.service.leading(), apart.service.position()), (None, position));
+    for replica in [other, apart] {
         replica.stop().await;
     }
 }

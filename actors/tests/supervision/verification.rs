@@ -47,7 +47,7 @@ pub fn request(person: u64) -> VerificationRequest {
 }
 
 /// The root of the proofs of these tests.
-fn trusted_root() -> TrustedRoot {
+pub fn trusted_root() -> TrustedRoot {
     let key = RootKey { environment: HERE.0, kind: HERE.1, root: Root::from_number(U256::from(5)) };
     TrustedRoot { key, trust: RootTrust { time: UnixSeconds(0), identifiers: vec![LegacyIdentifier::Orb] } }
 }

@@ -1,0 +1,239 @@
+//! The leadership actor: it takes part in the election, and leads while this replica is elected.
+//!
+//! The work is a task, so that the actor answers while the election does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_storage::{StoreError, Term};
+use tokio::sync::watch;
+use tokio::task::JoinError;
+use tokio::time::{Instant, sleep};
+use tracing::Instrument;
+
+use super::election::{Election, ElectionError, Leadership};
+use super::replication::{LeadError, ReplicationParts};
+use crate::support::owned_task::OwnedTask;
+use crate::support::slot::{Ping, Slot};
+use crate::support::traced::Traced;
+
+/// A replica with more entries than this to apply does not stand for election: no client could
+/// write until it has applied them.
+const MOST_BEHIND: u64 = 1000;
+
+/// Time until a replica that is behind looks again.
+const BEHIND_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time until a replica whose election had no outcome tries again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time for which a replica that could not lead does not stand for election.
+const ABSTENTION: Duration = Duration::from_secs(5);
+
+/// A leader whose writes fail for this long gives the leadership up.
+const FAILING_LIMIT: Duration = Duration::from_secs(10);
+
+/// Time between two looks at whether this replica still leads.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A message to the leadership actor.
+pub(crate) enum LeadershipMessage {
+    /// The task ended: because this replica was withdrawn, or with a panic.
+    Ended(Result<(), JoinError>),
+    /// Do not stand for election any more, give the leadership up, and answer then.
+    Withdraw(RpcReplyPort<()>),
+    /// Answer, to show that the actor is not stuck.
+    Ping(RpcReplyPort<()>),
+}
+
+impl Ping for LeadershipMessage {
+    fn ping(reply: RpcReplyPort<()>) -> Self {
+        Self::Ping(reply)
+    }
+}
+
+/// What the actor works with.
+pub(crate) struct Candidate {
+    pub slot: Arc<Slot<LeadershipMessage>>,
+    parts: Arc<ReplicationParts>,
+    election: Arc<dyn Election>,
+    is_candidate: watch::Sender<bool>,
+}
+
+/// Why this replica does not lead any more, or did not begin to.
+#[derive(Debug, thiserror::Error)]
+enum NotLeading {
+    #[error(transparent)]
+    Election(#[from] ElectionError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the leadership ended: {0}")]
+    Ended(ElectionError),
+    #[error(transparent)]
+    Lead(#[from] LeadError),
+    #[error("a write failed, or another replica began to lead")]
+    SteppedDown,
+    #[error("writes have failed for {seconds} s: {0}", seconds = FAILING_LIMIT.as_secs())]
+    Failing(StoreError),
+}
+
+impl NotLeading {
+    /// How long this replica does not stand for election then.
+    fn pause(&self) -> Duration {
+        match self {
+            Self::Election(_) | Self::Store(_) | Self::Ended(_) => RETRY_INTERVAL,
+            Self::Lead(_) | Self::SteppedDown | Self::Failing(_) => ABSTENTION,
+        }
+    }
+}
+
+impl Candidate {
+    pub fn new(slot: Arc<Slot<LeadershipMessage>>, parts: Arc<ReplicationParts>, election: Arc<dyn Election>) -> Self {
+        Self { slot, parts, election, is_candidate: watch::Sender::new(true) }
+    }
+
+    /// Takes part in elections until this replica is withdrawn.
+    async fn run(self: Arc<Self>) {
+        let mut is_known = false;
+        while *self.is_candidate.borrow() {
+            let Err(error) = self.lead_once().await else { continue };
+            // While the election cannot be held, the texts differ by the member of etcd at most.
+            let is_undecided = matches!(error, NotLeading::Election(_) | NotLeading::Store(_));
+            if !(is_undecided && is_known) {
+                tracing::warn!(%error, "this replica does not lead");
+            }
+            is_known = is_undecided;
+            tokio::select! {
+                () = sleep(error.pause()) => {}
+                () = self.withdrawn() => {}
+            }
+        }
+    }
+
+    /// Waits until this replica is elected, and leads until it no longer can.
+    async fn lead_once(&self) -> Result<(), NotLeading> {
+        let elected = async {
+            self.await_recent_state().await?;
+            Ok::<_, NotLeading>(self.election.campaign().await?)
+        };
+        let leadership: Box<dyn Leadership> = tokio::select! {
+            elected = elected => elected?,
+            () = self.withdrawn() => return Ok(()),
+        };
+        let outcome = tokio::select! {
+            biased;
+            ended = leadership.keep() => Err(NotLeading::Ended(ended)),
+            error = self.lead(leadership.term()) => Err(error),
+            () = self.withdrawn() => Ok(()),
+        };
+        self.parts.replica.step_down();
+        leadership.resign().await;
+        outcome
+    }
+
+    async fn await_recent_state(&self) -> Result<(), NotLeading> {
+        let replica = &self.parts.replica;
+        while replica.end().await.map_err(StoreError::from)?.0 > replica.position().0 + MOST_BEHIND {
+            sleep(BEHIND_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Leads in a term; returns when this replica found that it does not.
+    async fn lead(&self, term: Term) -> NotLeading {
+        if let Err(error) = self.parts.lead(term).await {
+            return error.into();
+        }
+        let mut failing_since = None;
+        while self.parts.replica.leading() == Some(term) {
+            match self.parts.group_commit.failure() {
+                None => failing_since = None,
+                Some(error) => {
+                    if failing_since.get_or_insert_with(Instant::now).elapsed() >= FAILING_LIMIT {
+                        return NotLeading::Failing(error);
+                    }
+                }
+            }
+            sleep(CHECK_INTERVAL).await;
+        }
+        NotLeading::SteppedDown
+    }
+
+    async fn withdrawn(&self) {
+        // The sender is in `self`.
+        let _ = self.is_candidate.subscribe().wait_for(|is_candidate| !is_candidate).await;
+    }
+}
+
+/// The actor.
+pub(crate) struct LeadershipActor;
+
+/// State of the actor.
+pub(crate) struct LeadershipState {
+    candidate: Arc<Candidate>,
+    /// A leadership that it has when the actor fails ends by a time-out.
+    _task: OwnedTask,
+    withdrawing: Vec<RpcReplyPort<()>>,
+    has_ended: bool,
+}
+
+impl Actor for LeadershipActor {
+    type Msg = Traced<LeadershipMessage>;
+    type State = LeadershipState;
+    type Arguments = Arc<Candidate>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        candidate: Arc<Candidate>,
+    ) -> Result<LeadershipState, ActorProcessingErr> {
+        candidate.slot.occupy(myself);
+        fault_point!(LeadershipStart);
+        // One before this may have led.
+        candidate.parts.replica.step_down();
+        let task = tokio::spawn(Arc::clone(&candidate).run());
+        let running = OwnedTask(task.abort_handle());
+        let slot = Arc::clone(&candidate.slot);
+        tokio::spawn(async move {
+            let ended = task.await;
+            slot.cast(LeadershipMessage::Ended(ended));
+        });
+        Ok(LeadershipState { candidate, _task: running, withdrawing: Vec::new(), has_ended: false })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        Traced { span, message }: Self::Msg,
+        state: &mut LeadershipState,
+    ) -> Result<(), ActorProcessingErr> {
+        async {
+            fault_point!(LeadershipHandle);
+            state.handle(message)
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl LeadershipState {
+    /// Handles a message without waiting. An error of `send` means that the caller no longer waits.
+    fn handle(&mut self, message: LeadershipMessage) -> Result<(), ActorProcessingErr> {
+        match message {
+            LeadershipMessage::Ping(reply) => drop(reply.send(())),
+            LeadershipMessage::Withdraw(reply) => {
+                self.candidate.is_candidate.send_replace(false);
+                self.withdrawing.push(reply);
+            }
+            LeadershipMessage::Ended(Ok(())) => self.has_ended = true,
+            // It is that of an actor before this one.
+            LeadershipMessage::Ended(Err(error)) if error.is_cancelled() => {}
+            LeadershipMessage::Ended(Err(error)) => return Err(error.into()),
+        }
+        if self.has_ended {
+            self.withdrawing.drain(..).for_each(|reply| drop(reply.send(())));
+        }
+        Ok(())
+    }
+}

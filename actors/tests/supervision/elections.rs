@@ -1,0 +1,264 @@
+//! Services on one journal, the leader of which is elected.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use selfsame_actors::faults::{Fault, FaultPoint, Plan};
+use selfsame_actors::{Election, ElectionError, Leadership, Submission, SubmitError};
+use selfsame_storage::{JournalCall, JournalFault, MemoryJournal, Term};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::replicas::{RunningReplica, expect_everywhere, start_with_client};
+use super::{PATIENCE, create, lock_exclusive, submit};
+
+/// Who leads in a test.
+#[derive(Clone)]
+struct TestElection {
+    journal: MemoryJournal,
+    leader: watch::Sender<Option<(String, Term)>>,
+    /// How many candidates gave their leadership up.
+    resigned: Arc<AtomicU64>,
+    /// How many candidates panic.
+    panics: Arc<AtomicU64>,
+}
+
+struct Candidacy {
+    election: TestElection,
+    name: String,
+}
+
+struct TestLeadership {
+    election: TestElection,
+    term: Term,
+}
+
+impl TestElection {
+    fn new(journal: &MemoryJournal) -> Self {
+        let (resigned, panics) = Default::default();
+        Self { journal: journal.clone(), leader: watch::Sender::new(None), resigned, panics }
+    }
+
+    async fn start(&self, name: &str) -> RunningReplica {
+        let candidacy = Candidacy { election: self.clone(), name: name.to_owned() };
+        start_with_client(self.journal.client(|_| JournalFault::None), Some(Arc::new(candidacy))).await
+    }
+
+    /// Ends the leadership without its leader's knowledge of the journal.
+    fn depose(&self) {
+        self.leader.send_replace(None);
+    }
+}
+
+impl Election for Candidacy {
+    fn campaign(&self) -> BoxFuture<'_, Result<Box<dyn Leadership>, ElectionError>> {
+        async {
+            let panics = &self.election.panics;
+            if panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+                panic!("the election panics");
+            }
+            loop {
+                let mut term = None;
+                self.election.leader.send_if_modified(|leader| {
+                    if leader.is_none() {
+                        let begun = self.election.journal.begin_term();
+                        (term, *leader) = (Some(begun), Some((self.name.clone(), begun)));
+                    }
+                    term.is_some()
+                });
+                if let Some(term) = term {
+                    return Ok(
+                        Box::new(TestLeadership { election: self.election.clone(), term }) as Box<dyn Leadership>
+                    );
+                }
+                let _ = self.election.leader.subscribe().wait_for(Option::is_none).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>> {
+        async { Ok(self.election.leader.borrow().as_ref().map(|(name, _)| name.clone())) }.boxed()
+    }
+}
+
+impl Leadership for TestLeadership {
+    fn term(&self) -> Term {
+        self.term
+    }
+
+    fn keep(&self) -> BoxFuture<'_, ElectionError> {
+        async {
+            let is_another =
+                |leader: &Option<(String, Term)>| leader.as_ref().is_none_or(|(_, term)| *term != self.term);
+            let _ = self.election.leader.subscribe().wait_for(is_another).await;
+            ElectionError("deposed".to_owned())
+        }
+        .boxed()
+    }
+
+    fn resign(&self) -> BoxFuture<'_, ()> {
+        async {
+            let is_own = |leader: &mut Option<(String, Term)>| leader.take_if(|(_, term)| *term == self.term).is_some();
+            if self.election.leader.send_if_modified(is_own) {
+                self.election.resigned.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The index of the replica that is elected, once it leads.
+async fn leader_of(election: &TestElection, replicas: &[RunningReplica]) -> usize {
+    let elected = async {
+        loop {
+            let term = election.leader.borrow().as_ref().map(|(_, term)| *term);
+            let leads = |replica: &RunningReplica| term.is_some() && replica.service.leading() == term;
+            if let Some(index) = replicas.iter().position(leads) {
+                return index;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, elected).await.expect("a replica leads")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_elected_replica_leads_until_it_is_deposed_or_stopped() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    let mut replicas = Vec::new();
+    for name in ["a", "b", "c"] {
+        replicas.push(election.start(name).await);
+    }
+    for number in 0..3 {
+        let leader = leader_of(&election, &replicas).await;
+        let request_id = submit(&replicas[leader].registry(), number).await;
+        expect_everywhere(&replicas, &request_id).await;
+        let name = election.leader.borrow().clone().map(|(name, _)| Ok(name));
+        for replica in &replicas {
+            let known = async {
+                loop {
+                    let status = replica.service.replica_status().expect("it is a replica");
+                    if status.leader == name && status.end >= Some(status.position) && status.staleness.is_some() {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(PATIENCE, known).await.expect("every replica knows the leader");
+        }
+        election.depose();
+    }
+    assert_eq!(election.resigned.load(Ordering::Relaxed), 0);
+
+    // A stop gives the leadership up; the others need not wait until it ends.
+    let leader = leader_of(&election, &replicas).await;
+    replicas.swap_remove(leader).stop().await;
+    assert_eq!(election.resigned.load(Ordering::Relaxed), 1);
+    let next = leader_of(&election, &replicas).await;
+    let request_id = submit(&replicas[next].registry(), 3).await;
+    expect_everywhere(&replicas, &request_id).await;
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_cannot_write_leaves_the_leadership_to_others() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    // Two panics of the leadership actor are nothing that a supervisor gives up for.
+    election.panics.store(2, Ordering::Relaxed);
+    let mut replicas = vec![election.start("a").await];
+    assert_eq!(leader_of(&election, &replicas).await, 0);
+    replicas.push(election.start("b").await);
+    let plan = Plan::new().strike_times(FaultPoint::GroupCommitAfter, Fault::Error, 0, 1).run();
+    let submission = Submission::from(create(0));
+    let unknown = replicas[0].registry().submit(submission).await.expect_err("the write fails");
+    drop(plan);
+    let SubmitError::Unknown { request_id: Some(request_id), .. } = unknown else { panic!("{unknown:?}") };
+    let led_by = |name: &str| election.leader.borrow().as_ref().is_some_and(|(leader, _)| leader == name);
+    let other = async {
+        while !led_by("b") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, other).await.expect("the other one leads");
+    expect_everywhere(&replicas, &request_id).await;
+    let restarts = replicas[0].service.actors().into_iter().find(|actor| actor.name.ends_with("/leadership"));
+    assert_eq!(restarts.expect("it is an actor").restarts, 2);
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+/// The lease of such a leader lives: what keeps it takes another way than the entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_appends_get_no_answer_gives_the_leadership_up() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let election = TestElection::new(&journal);
+    let cut = Arc::new(AtomicBool::new(false));
+    let is_cut = Arc::clone(&cut);
+    let client = journal.client(move |call| match call {
+        JournalCall::Append if is_cut.load(Ordering::Relaxed) => JournalFault::RequestLost,
+        _ => JournalFault::None,
+    });
+    let candidacy = Candidacy { election: election.clone(), name: "a".to_owned() };
+    let mut replicas = vec![start_with_client(client, Some(Arc::new(candidacy))).await];
+    assert_eq!(leader_of(&election, &replicas).await, 0);
+    replicas.push(election.start("b").await);
+    cut.store(true, Ordering::Relaxed);
+    let registry = replicas[0].registry();
+    let unanswered = tokio::spawn(async move { registry.submit(Submission::from(create(0))).await });
+    let other = async {
+        while election.leader.borrow().as_ref().is_none_or(|(leader, _)| leader != "b") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, other).await.expect("the other one leads");
+    let leader = leader_of(&election, &replicas).await;
+    let request_id = submit(&replicas[leader].registry(), 1).await;
+    expect_everywhere(&replicas, &request_id).await;
+    let error = unanswered.await.expect("no panic").expect_err("the entry was lost");
+    assert!(matches!(error, SubmitError::Unknown { .. } | SubmitError::Unavailable { .. }), "{error:?}");
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+/// A leadership that the actor had when it failed ends by a time-out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leadership_actor_that_failed_leads_again() {
+    let _guard = lock_exclusive().await;
+    for fault in [Fault::Panic, Fault::Error] {
+        let journal = MemoryJournal::default();
+        let election = TestElection::new(&journal);
+        let replicas = [election.start("a").await];
+        assert_eq!(leader_of(&election, &replicas).await, 0);
+        let plan = Plan::new()
+            .strike_times(FaultPoint::LeadershipHandle, fault, 0, 1)
+            .strike_times(FaultPoint::LeadershipStart, fault, 0, 1)
+            .run();
+        timeout(PATIENCE, plan.struck(FaultPoint::LeadershipStart, 1)).await.expect("the faults are injected");
+        drop(plan);
+        let stopped = async {
+            while replicas[0].service.leading().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, stopped).await.expect("the next actor does not lead for the one before");
+        election.depose();
+        leader_of(&election, &replicas).await;
+        let request_id = submit(&replicas[0].registry(), 0).await;
+        expect_everywhere(&replicas, &request_id).await;
+        for replica in replicas {
+            replica.stop().await;
+        }
+    }
+}
