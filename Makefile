@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain daemon-under-test lint checks torture torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain test-cluster daemon-under-test lint checks torture torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -24,7 +24,7 @@ build: prerequisites
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-chain test-published-client test-relying-parties test-proxies test-monitoring
+	$(MAKE) test-chain test-cluster test-published-client test-relying-parties test-proxies test-monitoring
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -66,6 +66,11 @@ test-chain: prerequisites
 	scripts/prerequisites.sh chain
 	cd tests/chain && npm ci --no-audit --no-fund --silent && node build.mjs --check
 	ANVIL=$(ANVIL) $(CARGO) test --release --workspace --features fault-injection --test it -- local_chain on_anvil --ignored
+
+# Runs the tests that need etcd. They start members of their own.
+test-cluster: prerequisites
+	scripts/prerequisites.sh cluster
+	$(CARGO) test --release --workspace --features fault-injection --lib -- on_etcd --ignored
 
 # The daemon as it is released, without the feature `fault-injection`. The second target is built
 # already when the tests were; it makes cargo choose the features of the dependencies as for the

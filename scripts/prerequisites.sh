@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB;
-# with the argument `checks`, also Python for the tools that check spelling and dependencies; with
-# the argument `relying-parties`, also Node.js and Python for the tests with their libraries, and
-# Chromium (or the program that CHROMIUM names); with the argument `chain`, also Node.js for the tests
-# with a local chain; with the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or
-# the programs that NGINX and CADDY name); with the argument `monitoring`, also Prometheus with
-# promtool; with the argument `packaging`, also what makes a release; with the argument `package-test`,
-# also what makes and starts clean Debian systems. Installs missing packages with apt-get when root runs
+# Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB,
+# and the protobuf compiler for the client of etcd; with the argument `checks`, also Python for the
+# tools that check spelling and dependencies; with the argument `relying-parties`, also Node.js and
+# Python for the tests with their libraries, and Chromium (or the program that CHROMIUM names); with
+# the argument `chain`, also Node.js for the tests with a local chain; with the argument `proxies`,
+# also Node.js, Python, openssl, nginx and Caddy (or the programs that NGINX and CADDY name); with
+# the argument `monitoring`, also Prometheus with promtool; with the argument `cluster`, also etcd;
+# with the argument `packaging`, also what makes a release; with the argument `package-test`, also
+# what makes and starts clean Debian systems. Installs missing packages with apt-get when root runs
 # it; otherwise prints what to install and fails. It does not install Rust.
 set -euo pipefail
 
@@ -16,6 +17,7 @@ command -v make >/dev/null || missing+=(make)
 if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib*/libclang*.so* >/dev/null 2>&1; then
     missing+=(libclang-dev)
 fi
+command -v protoc >/dev/null || missing+=(protobuf-compiler libprotobuf-dev)
 if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = proxies ]; then
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
@@ -34,6 +36,9 @@ if [ "${1:-}" = proxies ]; then
 fi
 if [ "${1:-}" = monitoring ]; then
     command -v prometheus >/dev/null && command -v promtool >/dev/null || missing+=(prometheus)
+fi
+if [ "${1:-}" = cluster ]; then
+    command -v etcd >/dev/null || missing+=(etcd-server)
 fi
 if [ "${1:-}" = packaging ]; then
     command -v objcopy >/dev/null || missing+=(binutils)

@@ -8,6 +8,7 @@ pub mod build;
 pub mod chain;
 pub mod chains;
 pub mod cli;
+pub mod cluster;
 pub mod commands;
 pub mod config;
 pub mod daemon;

@@ -71,7 +71,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
                 "stop_signal",
                 "trace_context",
             ],
-            &["http", "chain"],
+            &["http", "chain", "cluster"],
             &["config", "health", "openapi", "secret_file"],
             &["backup", "traces"],
             &["chains", "operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],

@@ -1,0 +1,209 @@
+//! The election in etcd: the leader is the replica that created the leader's key.
+//!
+//! The key belongs to a lease. A leader that no longer keeps its lease alive loses the key, and
+//! another replica creates it; the revision of etcd at which it does is the term.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use etcd_client::{Compare, CompareOp, Error, KeyValue, PutOptions, Txn, TxnOp, WatchFilterType, WatchOptions};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use selfsame_actors::{Election, ElectionError, Leadership};
+use selfsame_storage::Term;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::etcd::{Etcd, EtcdError};
+use super::keys::LeaderRecord;
+
+/// How long a leader leads that etcd hears nothing of, in seconds. etcd rounds less than two
+/// seconds up.
+const LEASE_SECONDS: i64 = 3;
+
+/// Time from one renewal of the lease to the next.
+const RENEWAL_INTERVAL: Duration = Duration::from_millis(700);
+
+/// How long a renewal waits for its answer, so that there is time to ask two other members.
+const RENEWAL_PATIENCE: Duration = Duration::from_millis(700);
+
+/// How long other questions wait for their answers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// After this time without news of the leader's key, a candidate looks for itself. A member that
+/// was stopped says nothing on a watch.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The election of one cluster, as one replica takes part in it.
+pub struct EtcdElection {
+    etcd: Arc<Etcd>,
+    record: LeaderRecord,
+}
+
+impl EtcdElection {
+    /// The election, for the replica `name`.
+    pub fn new(etcd: Arc<Etcd>, name: &str) -> Self {
+        Self { etcd, record: LeaderRecord { name: name.to_owned() } }
+    }
+
+    async fn try_to_lead(&self) -> Result<Box<dyn Leadership>, EtcdError> {
+        loop {
+            match self.leader_key().await? {
+                (Some(_), revision) => self.await_end(revision + 1).await?,
+                (None, _) => {
+                    if let Some(lease) = self.create().await? {
+                        return Ok(Box::new(lease));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The leader's key, and the revision of etcd at which it was so.
+    async fn leader_key(&self) -> Result<(Option<KeyValue>, i64), EtcdError> {
+        let key = self.etcd.keys().leader();
+        let mut found = self.etcd.ask(PATIENCE, async |client| client.kv_client().get(key, None).await).await?;
+        let revision = found.header().map_or(0, |header| header.revision());
+        Ok((found.take_kvs().pop(), revision))
+    }
+
+    /// Waits until the leader's key is deleted, at a revision of etcd or after, or for a while.
+    async fn await_end(&self, revision: i64) -> Result<(), EtcdError> {
+        let key = self.etcd.keys().leader();
+        let options = WatchOptions::new().with_start_revision(revision).with_filters([WatchFilterType::NoPut]);
+        let question = async |client: etcd_client::Client| client.watch_client().watch(key, Some(options)).await;
+        let (mut watching, asked) = self.etcd.ask_of(PATIENCE, question).await?;
+        let deleted = async {
+            while let Ok(Some(change)) = watching.message().await {
+                if change.canceled() || !change.events().is_empty() {
+                    return;
+                }
+            }
+            // The member ended the watch. It may not be well.
+            self.etcd.leave(asked);
+            sleep(RENEWAL_INTERVAL).await;
+        };
+        let _ = timeout(SILENCE, deleted).await;
+        Ok(())
+    }
+
+    /// Creates the leader's key; `None` when another replica was faster.
+    async fn create(&self) -> Result<Option<Lease>, EtcdError> {
+        let granting = Instant::now();
+        let granted =
+            self.etcd.ask(PATIENCE, async |client| client.lease_client().grant(LEASE_SECONDS, None).await).await?;
+        let (id, lifetime) = (granted.id(), Duration::from_secs(granted.ttl().unsigned_abs()));
+        let key = self.etcd.keys().leader();
+        let value = serde_json::to_vec(&self.record).unwrap_or_default();
+        let put = TxnOp::put(key.clone(), value, Some(PutOptions::new().with_lease(id)));
+        let transaction = Txn::new().when([Compare::create_revision(key, CompareOp::Equal, 0)]).and_then([put]);
+        let lease =
+            |term| Lease { etcd: Arc::clone(&self.etcd), id, term, lifetime, ends: Mutex::new(granting + lifetime) };
+        match self.etcd.ask(PATIENCE, async |client| client.kv_client().txn(transaction).await).await {
+            Ok(answer) if !answer.succeeded() => {
+                lease(Term::default()).resign().await;
+                Ok(None)
+            }
+            // After an error, too, the key may have been created.
+            answer => match self.leader_key().await {
+                Ok((Some(pair), _)) if pair.lease() == id => {
+                    Ok(Some(lease(Term(pair.create_revision().unsigned_abs()))))
+                }
+                _ => {
+                    lease(Term::default()).resign().await;
+                    answer.map(|_| None)
+                }
+            },
+        }
+    }
+}
+
+impl Election for EtcdElection {
+    fn campaign(&self) -> BoxFuture<'_, Result<Box<dyn Leadership>, ElectionError>> {
+        self.try_to_lead().map(|led| led.map_err(undecided)).boxed()
+    }
+
+    fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>> {
+        async {
+            let Some(pair) = self.leader_key().await.map_err(undecided)?.0 else { return Ok(None) };
+            let record: Result<LeaderRecord, _> = serde_json::from_slice(pair.value());
+            let foreign = EtcdError::Foreign { key: self.etcd.keys().leader() };
+            record.map(|record| Some(record.name)).map_err(|_| undecided(foreign))
+        }
+        .boxed()
+    }
+}
+
+fn undecided(error: EtcdError) -> ElectionError {
+    ElectionError(error.to_string())
+}
+
+/// A lease of etcd, with the leader's key.
+struct Lease {
+    etcd: Arc<Etcd>,
+    id: i64,
+    term: Term,
+    lifetime: Duration,
+    /// When it ends, unless it is renewed.
+    ends: Mutex<Instant>,
+}
+
+impl Lease {
+    fn ends(&self) -> MutexGuard<'_, Instant> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn keep_alive(&self) -> ElectionError {
+        let mut last_error = None;
+        loop {
+            let (asking, ends) = (Instant::now(), *self.ends());
+            let id = self.id;
+            // The first answer comes with the streams of the renewal.
+            let renewing = self.etcd.ask(RENEWAL_PATIENCE, async |client| client.lease_client().keep_alive(id).await);
+            match tokio::select! {
+                renewed = renewing => renewed.map(drop),
+                () = sleep_until(ends) => return ended(last_error),
+            } {
+                Ok(()) => {
+                    *self.ends() = asking + self.lifetime;
+                    last_error = None;
+                    sleep_until(asking + RENEWAL_INTERVAL).await;
+                }
+                Err(EtcdError::Failed { error: Error::LeaseKeepAliveError(reason), .. }) => {
+                    return ElectionError(reason);
+                }
+                Err(error) => {
+                    last_error = Some(error);
+                    sleep(RENEWAL_INTERVAL / 10).await;
+                }
+            }
+        }
+    }
+}
+
+fn ended(last_error: Option<EtcdError>) -> ElectionError {
+    ElectionError(match last_error {
+        Some(error) => format!("the lease could not be renewed: {error}"),
+        None => "the lease was not renewed in time".to_owned(),
+    })
+}
+
+impl Leadership for Lease {
+    fn term(&self) -> Term {
+        self.term
+    }
+
+    fn keep(&self) -> BoxFuture<'_, ElectionError> {
+        self.keep_alive().boxed()
+    }
+
+    fn resign(&self) -> BoxFuture<'_, ()> {
+        async {
+            let id = self.id;
+            let revoked = self.etcd.ask(PATIENCE, async |client| client.lease_client().revoke(id).await).await;
+            if let Err(error) = revoked {
+                tracing::debug!(%error, "a lease could not be revoked, and ends by itself");
+            }
+        }
+        .boxed()
+    }
+}
