@@ -43,6 +43,9 @@ pub enum Command {
     /// The keys that the daemon signs ID tokens with
     #[command(subcommand)]
     Keys(Keys),
+    /// The replicas of a cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Let a running daemon read its configuration again, as SIGHUP does; exit status 78 if the new
     /// one is refused, and the old one stays in force
     Reload {
@@ -314,6 +317,36 @@ pub enum ChainCommand {
         /// Configuration file (TOML)
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+    },
+}
+
+/// `selfsame cluster`.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Show the replicas as a running one sees them: who leads, how far each one is; exit status 1
+    /// if one does not run or no one leads
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Remove a replica that does not come back; one that runs ends itself
+    Remove {
+        /// The replica's name, as `cluster status` shows it
+        name: String,
+        /// Address of the operator interface, and the folder of its token
+        #[command(flatten)]
+        options: OperatorOptions,
+    },
+    /// Make the store of a stopped replica that of a daemon that is alone. What it holds stays; what
+    /// the other replicas write from now on does not reach it
+    Leave {
+        /// Data folder of the stopped replica
+        #[arg(long, value_name = "DIR", default_value = "selfsame-data")]
+        data: PathBuf,
     },
 }
 

@@ -22,8 +22,9 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
+use alloy_primitives::hex;
 use selfsame_protocol::{Address, address, keccak256};
-use selfsame_storage::{EmbeddedLedger, OpenOptions, Restoration, Store, StoreError};
+use selfsame_storage::{EmbeddedLedger, Membership, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -34,18 +35,21 @@ use crate::backup::schedule::Schedule;
 use crate::backup::{BackupError, check_data_folder};
 use crate::build::Build;
 use crate::chains::FollowedChain;
-use crate::config::{Config, StagingKey};
+use crate::cluster::{
+    self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica,
+};
+use crate::config::{Cluster, Config, StagingKey};
 use crate::durable_fs::make_folder;
 use crate::http::{
     AuditTrail, BoundUnixSocket, Listener, RouteError, Server, ShutdownTrigger, UnixSocketError, shutdown,
 };
 use crate::interface::{Interface, PerInterface};
-use crate::operator::ReloadRequest;
+use crate::operator::{OwnCluster, ReloadRequest};
 use crate::prepared::{Prepared, Problems};
 use crate::progress::LoggedProgress;
 use crate::reloading::{Reloading, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
-use crate::servers::{Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
+use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
 use crate::{operator, sign_in, verification};
 
 /// How many requests to read the configuration again may wait.
@@ -97,6 +101,20 @@ pub enum DaemonError {
     /// The unix socket of the operator interface cannot be listened on.
     #[error("operator.socket: {0}")]
     Socket(#[from] UnixSocketError),
+    /// The daemon is no replica of its cluster.
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+    /// The daemon is no replica any more.
+    #[error(transparent)]
+    Removed(#[from] RemovedError),
+    /// The address for the other replicas cannot be listened on.
+    #[error("cluster.listen: cannot listen on {address}: {error}")]
+    ClusterListen {
+        /// The address that is configured.
+        address: SocketAddr,
+        /// The operating system's error.
+        error: io::Error,
+    },
     /// The routes of an interface contradict each other: an error in the program.
     #[error(transparent)]
     Routes(#[from] RouteError),
@@ -124,6 +142,8 @@ pub struct Daemon {
     /// What else runs until the shutdown: the samples of the operator's curves, and the scheduled
     /// backups, if there are any.
     background: Vec<BoxFuture<'static, ()>>,
+    /// Returns when the daemon is no replica any more; `None` for one that is alone.
+    removal: Option<BoxFuture<'static, RemovedError>>,
 }
 
 /// The time between the signal to stop and the stop. Meanwhile `/ready` says that the daemon is
@@ -166,13 +186,13 @@ impl Daemon {
         random: Arc<dyn Random>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
-        let Prepared { tls, keys, key_cipher, chains: followed } = prepared;
+        let Prepared { tls, keys, key_cipher, chains: followed, cluster } = prepared;
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
-        let store = open_store(config, random.as_ref(), stop).await?;
+        let replica = config.cluster.as_ref().zip(cluster).map(|(section, read)| StartingReplica::new(section, read));
+        let (store, membership) = open_store(config, random.as_ref(), stop, replica.as_ref()).await?;
         let restored = store.restoration()?.as_ref().map(restored);
-        let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         let token = secret_file(&config.data_dir.join(TOKEN_FILE), random.as_ref())?;
         let audit_key = keccak256(secret_file(&config.data_dir.join(AUDIT_KEY), random.as_ref())?).0;
         let simulator_seed = simulator_seed(config, random.as_ref())?;
@@ -192,9 +212,29 @@ impl Daemon {
         let domain = store.domain();
         let mut metrics = MetricsRegistry::default();
         let audit = Arc::new(AuditTrail::register(audit_key, metrics.sub_registry_with_prefix(METRICS_PREFIX)));
+        let copies = Copies::new(original.clone(), Arc::clone(&clock), Arc::clone(&random));
         let backups = Arc::new(Backups::new(original, Arc::clone(&clock), Arc::clone(&audit)));
-        let service = Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?;
+        let (service, running) = match replica.zip(membership) {
+            None => {
+                let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
+                (Service::start(settings, store, ledger, Arc::clone(&clock), Arc::clone(&random)).await?, None)
+            }
+            Some((replica, membership)) => {
+                let (listener, address) = bind_for_replicas(replica.section()).await?;
+                let bound = replica.bind(&membership, replica.section().url(address)).await?;
+                let (parts, view, run) = bound.into_parts();
+                let service = Service::start_replica(settings, store, parts, Arc::clone(&clock), Arc::clone(&random));
+                (service.await?, Some((replica, listener, view, run)))
+            }
+        };
         let service = Arc::new(service);
+        let (mut own_cluster, mut removal, mut for_replicas) = (None, None, None);
+        if let Some((replica, listener, seen, run)) = running {
+            let interface = ClusterInterface::new(Arc::clone(&service), replica.secret(), copies);
+            for_replicas = Some(ForReplicas { listener, routes: cluster::routes(interface), tls: replica.acceptor() });
+            removal = Some(run(Arc::clone(&service)));
+            own_cluster = Some(OwnCluster { view: seen, staleness: replica.section().staleness });
+        }
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
         let reloading = Reloading::new(config, &service, simulator_seed, certificate, clock.unix_seconds());
@@ -219,8 +259,18 @@ impl Daemon {
             backups: Arc::clone(&backups),
             restored,
             build,
+            cluster: own_cluster,
         };
-        let parts = ServerParts { urls, random, metrics, audit, shutdown: when_shutdown, tls, reloading: &reloading };
+        let parts = ServerParts {
+            urls,
+            random,
+            metrics,
+            audit,
+            shutdown: when_shutdown,
+            tls,
+            reloading: &reloading,
+            for_replicas,
+        };
         let Servers { servers, sampling } = servers(config, operator, listeners, socket, parts)?;
         let reload_requests = Some(reload_requests);
         let drain = Drain { flag: draining, delay: config.operator.drain_delay };
@@ -234,6 +284,7 @@ impl Daemon {
             reload_requests,
             backups,
             background: scheduled_backups.into_iter().chain([sampling]).collect(),
+            removal,
         })
     }
 
@@ -275,8 +326,15 @@ impl Daemon {
     /// [`DaemonError::Service`] when the actors end before the shutdown (their supervisors gave up,
     /// or an actor is stuck), [`DaemonError::Server`] when the server of an address does.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), DaemonError> {
-        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, background, .. } = self;
+        let Self { service, servers, shutdown, drain, reloading, reload_requests, backups, .. } = self;
+        let Self { background, removal, .. } = self;
         drop((reloading, reload_requests));
+        let removed = async {
+            match removal {
+                Some(removal) => removal.await,
+                None => std::future::pending().await,
+            }
+        };
         let mut serving = JoinSet::new();
         for (server, listener) in servers {
             serving.spawn(server.run(listener));
@@ -287,6 +345,7 @@ impl Daemon {
         let outcome = tokio::select! {
             () = stop.then(|()| drain.wait()) => Ok(()),
             error = service.failed() => Err(error.into()),
+            removed = removed => Err(removed.into()),
             // A server, and what runs beside it, end before the shutdown only when they panic.
             Some(ended) = serving.join_next() => Err(DaemonError::Server(ended.err().map(|error| error.to_string()))),
         };
@@ -322,9 +381,15 @@ fn make_folders(data: &Path) -> io::Result<()> {
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Opens the store, which may have to be migrated. Without a configured contract, a new store gets
-/// a random one: signatures that are made for one deployment must not be valid in another.
-async fn open_store(config: &Config, random: &dyn Random, stop: Arc<AtomicBool>) -> Result<Store, StoreError> {
+/// Opens the store, which may have to be migrated; that of a replica may be copied first. Without a
+/// configured contract, a new store gets a random one: signatures that are made for one deployment
+/// must not be valid in another.
+async fn open_store(
+    config: &Config,
+    random: &dyn Random,
+    stop: Arc<AtomicBool>,
+    replica: Option<&StartingReplica>,
+) -> Result<(Store, Option<Membership>), DaemonError> {
     let mut random_contract = Address::ZERO;
     random.fill(random_contract.as_mut_slice());
     let domain = RegistryDomain {
@@ -332,15 +397,40 @@ async fn open_store(config: &Config, random: &dyn Random, stop: Arc<AtomicBool>)
         verifying_contract: config.registry.verifying_contract.unwrap_or(random_contract),
     };
     let keeps_contract = config.registry.verifying_contract.is_none();
-    let options = OpenOptions { keeps_contract, ..OpenOptions::new(domain) };
     let folder = store_folder(&config.data_dir);
-    let opened = tokio::task::spawn_blocking(move || Store::open_with(&folder, &options, &LoggedProgress::new(stop)));
-    let store = opened.await.unwrap_or(Err(StoreError::Panicked))?;
+    let open = async |domain: RegistryDomain| {
+        let options = OpenOptions { keeps_contract, ..OpenOptions::new(domain) };
+        let (folder, stop) = (folder.clone(), Arc::clone(&stop));
+        let opening = move || Store::open_with(&folder, &options, &LoggedProgress::new(stop));
+        let opened = tokio::task::spawn_blocking(opening).await;
+        Ok::<_, DaemonError>(opened.unwrap_or(Err(StoreError::Panicked))?)
+    };
+    let (store, membership) = match replica {
+        Some(replica) => {
+            let (store, membership) = replica.open_store(&config.data_dir, random, domain, open).await?;
+            (store, Some(membership))
+        }
+        None => {
+            let store = open(domain).await?;
+            if let Some(Membership { cluster, .. }) = store.membership()? {
+                return Err(MembershipError::NotAlone { path: folder, cluster: hex::encode(cluster) }.into());
+            }
+            (store, None)
+        }
+    };
     if keeps_contract && store.domain() == domain {
         let verifying_contract = address::text(&random_contract);
         tracing::info!(verifying_contract, "the registry of this new store has a random contract address");
     }
-    Ok(store)
+    Ok((store, membership))
+}
+
+/// Listens for the other replicas.
+async fn bind_for_replicas(section: &Cluster) -> Result<(TcpListener, SocketAddr), DaemonError> {
+    let refused = |error| DaemonError::ClusterListen { address: section.listen, error };
+    let listener = TcpListener::bind(section.listen).await.map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    Ok((listener, bound))
 }
 
 /// When backups are made; `None` when the configuration does not say it.

@@ -30,6 +30,7 @@ mod servers;
 pub mod service_manager;
 pub mod sign_in;
 mod stop_signal;
+mod tls_roots;
 mod trace_context;
 #[cfg(feature = "otlp")]
 mod traces;

@@ -13,6 +13,7 @@ use selfsame_protocol::verification::ProofKind;
 use tokio_rustls::TlsAcceptor;
 
 use crate::chains::{ChainSetupError, FollowedChain, followed_chain};
+use crate::cluster::{ClusterSetupError, PreparedCluster};
 use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_process};
 use crate::http::{Certificate, TlsError};
 use crate::logging::{self, InvalidFilter};
@@ -79,6 +80,8 @@ pub struct Prepared {
     pub key_cipher: Option<Arc<KeyCipher>>,
     /// The chains that are followed. Their nodes are not asked yet.
     pub chains: Vec<FollowedChain>,
+    /// How the cluster is reached; `None` for a daemon that is alone.
+    pub cluster: Option<PreparedCluster>,
 }
 
 impl Prepared {
@@ -115,7 +118,9 @@ impl Prepared {
         let key_cipher = take(sign_in::setup::key_cipher(config).map_err(Problem::SignIn), &mut problems).flatten();
         let chains = config.chains.iter().map(|chain| followed_chain(config, chain).map_err(Problem::Chain));
         let chains = chains.filter_map(|chain| take(chain, &mut problems)).collect();
-        if problems.is_empty() { Ok(Self { tls, keys, key_cipher, chains }) } else { Err(Problems(problems)) }
+        let cluster = config.cluster.as_ref().map(PreparedCluster::read).transpose();
+        let cluster = take(cluster.map_err(Problem::Cluster), &mut problems).flatten();
+        if problems.is_empty() { Ok(Self { tls, keys, key_cipher, chains, cluster }) } else { Err(Problems(problems)) }
     }
 }
 
@@ -162,6 +167,9 @@ pub enum Problem {
     /// A chain cannot be followed as it is configured.
     #[error(transparent)]
     Chain(#[from] ChainSetupError),
+    /// The cluster cannot be taken part in as it is configured.
+    #[error(transparent)]
+    Cluster(#[from] ClusterSetupError),
 }
 
 impl Problem {

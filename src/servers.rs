@@ -52,6 +52,15 @@ pub(crate) struct ServerParts<'a> {
     pub shutdown: Shutdown,
     pub tls: Option<TlsAcceptor>,
     pub reloading: &'a Reloading,
+    /// The listener for the other replicas of a cluster.
+    pub for_replicas: Option<ForReplicas>,
+}
+
+/// What serves the other replicas of a cluster.
+pub(crate) struct ForReplicas {
+    pub listener: TcpListener,
+    pub routes: Routes,
+    pub tls: Option<TlsAcceptor>,
 }
 
 /// What serves, until the shutdown.
@@ -70,7 +79,7 @@ pub(crate) fn servers(
     socket: Option<BoundUnixSocket>,
     parts: ServerParts<'_>,
 ) -> Result<Servers, RouteError> {
-    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading } = parts;
+    let ServerParts { urls, random, metrics: mut registry, audit, shutdown, tls, reloading, for_replicas } = parts;
     let prefixed = registry.sub_registry_with_prefix(METRICS_PREFIX);
     let metrics = Metrics::register(prefixed);
     if let Some(certificate) = &reloading.certificate {
@@ -105,6 +114,9 @@ pub(crate) fn servers(
         let site = Site::new(here.map(|(_, routes)| routes), &metrics)?;
         let tls = if speaks_tls(&config.listen, address) { tls.clone() } else { None };
         servers.push((server(site, tls), listener.into()));
+    }
+    if let Some(ForReplicas { listener, routes, tls }) = for_replicas {
+        servers.push((server(Site::new([routes], &metrics)?, tls), listener.into()));
     }
     if let Some(socket) = socket {
         let site = Site::new([operator::routes(operator)], &metrics)?;

@@ -95,7 +95,8 @@ pub use sign_in::transactions::{CompletedTransaction, LEGACY_ROOT_AGE, NewTransa
 pub use supervision::election::{Election, ElectionError, Leadership};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use supervision::replication::{LeadError, ReplicaStatus};
-pub use supervision::service::{Service, ServiceError, Settings};
+pub use supervision::service::{ClusterParts, Service, ServiceError, Settings};
+pub use support::forwarding::{LeaderConnection, LeaderError};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};
 pub use verification::error::VerificationError;

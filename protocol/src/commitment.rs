@@ -9,6 +9,7 @@ use alloy_primitives::U256;
 use ark_bn254::Fr;
 use ark_ec::AffineRepr;
 use ark_ff::PrimeField;
+use serde::{Deserialize, Serialize};
 use taceo_ark_babyjubjub::EdwardsAffine;
 
 use crate::ids::{Commitment, CompressedKey, PubkeyId};
@@ -28,7 +29,7 @@ pub const MAX_AUTHENTICATORS: usize = 7;
 const SIGN_BIT: usize = 255;
 
 /// Why a number is not a valid public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 pub enum PublicKeyError {
     /// A coordinate is not below the modulus of the field of the coordinates, BN254's scalar field.
     #[error("a coordinate is not below the field's modulus")]

@@ -53,6 +53,57 @@ pub struct SimulatedRelyingParty {
     pub oprf_public_key: Option<Coordinates>,
 }
 
+/// The cluster that a daemon is a replica of, as that one sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// The name of the replica that answers.
+    pub name: String,
+    /// The name of the replica that leads; null when none does, or when it is not known.
+    pub leader: Option<String>,
+    /// Why it is not known who leads; null when it is.
+    pub leader_error: Option<String>,
+    /// The term in which the replica that answers leads; null when another one does.
+    pub term: Option<u64>,
+    /// The last entry of the journal; null before it was seen.
+    pub journal_end: Option<u64>,
+    /// The store has everything that the journal had this many milliseconds ago; null while that was
+    /// never so.
+    pub staleness_ms: Option<u64>,
+    /// All replicas, in the order of their names.
+    pub replicas: Vec<Replica>,
+}
+
+/// A replica as it has published itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replica {
+    /// Its name.
+    pub name: String,
+    /// The URL at which the other replicas reach it.
+    pub address: String,
+    /// The version of its program.
+    pub version: String,
+    /// Whether it has published something in the last seconds.
+    pub running: bool,
+    /// Whole seconds since it did, as far as the replica that answers has seen.
+    pub silent_seconds: u64,
+    /// The last entry of the journal that its store has.
+    pub position: u64,
+    /// The last entry that a power failure of its machine leaves there.
+    pub synced: u64,
+    /// Entries of the journal that it lacks; null before the journal's end was seen.
+    pub lag: Option<u64>,
+    /// Height of the newest block that it has applied.
+    pub height: u64,
+}
+
+/// The body of `POST /cluster/remove`, and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicaRemoval {
+    /// The name of the replica.
+    pub name: String,
+}
+
 /// The affine coordinates of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinates {

@@ -36,6 +36,15 @@ pub fn check(original: &Original, target: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
+/// What a copy is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A backup.
+    Backup,
+    /// The data folder of another replica of the cluster.
+    Replica,
+}
+
 /// Makes a backup in `target`, which is missing or empty. Everything that was acknowledged before
 /// the call is in it. When this fails or the process ends, `target` is as it was. Blocks the
 /// thread; `progress` can end it early.
@@ -44,6 +53,28 @@ pub fn make(
     target: &Path,
     now: UnixSeconds,
     progress: &dyn Progress,
+) -> Result<Manifest, BackupError> {
+    copy_data(original, target, now, progress, Purpose::Backup)
+}
+
+/// Makes a copy that another replica of the cluster begins with. It is like a backup, but for the
+/// mark that keeps a daemon from starting on it: what the copy lacks, the replica gets from the
+/// journal.
+pub fn make_for_replica(
+    original: &Original,
+    target: &Path,
+    now: UnixSeconds,
+    progress: &dyn Progress,
+) -> Result<Manifest, BackupError> {
+    copy_data(original, target, now, progress, Purpose::Replica)
+}
+
+fn copy_data(
+    original: &Original,
+    target: &Path,
+    now: UnixSeconds,
+    progress: &dyn Progress,
+    purpose: Purpose,
 ) -> Result<Manifest, BackupError> {
     check(original, target)?;
     let unfinished = UnfinishedFolder::make(target)?;
@@ -60,7 +91,10 @@ pub fn make(
     }
     // What the copy holds is read from the copy: the daemon goes on meanwhile. The mark keeps a
     // daemon from a copy that is taken out of the backup without a restore.
-    let summary = Store::mark_as_copy(&store, LOOK_CACHE, now)?;
+    let summary = match purpose {
+        Purpose::Backup => Store::mark_as_copy(&store, LOOK_CACHE, now)?,
+        Purpose::Replica => Store::look(&store, LOOK_CACHE)?.0.summary()?,
+    };
     let mut manifest = Manifest {
         format: 0,
         program_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -17,7 +17,7 @@ const FORMAT: u64 = 1;
 
 /// The longest manifest that is read, in bytes. A file takes about 120, so this is enough for some
 /// hundred thousand files, and for a store of many terabytes.
-const LONGEST: u64 = 64 << 20;
+pub const LONGEST: u64 = 64 << 20;
 
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl Manifest {
     }
 
     /// The text of the file.
-    pub(super) fn text(&self) -> Result<String, serde_json::Error> {
+    pub fn text(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
@@ -116,12 +116,17 @@ impl Manifest {
             Err(error) => return Err(ManifestError::Unreadable { path, error }),
             Ok(_) => {}
         }
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a manifest that is at `path`, or comes from there.
+    pub fn parse(text: &[u8], path: PathBuf) -> Result<Self, ManifestError> {
         let damaged = |problem: String| ManifestError::Damaged { path: path.clone(), problem };
         if text.len() as u64 > LONGEST {
             return Err(damaged(format!("it is longer than {LONGEST} bytes, so not a manifest")));
         }
         // The format is read first: a manifest of another format may have other members.
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let value: serde_json::Value = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
         match value["format"].as_u64() {
             Some(FORMAT) => {}
             Some(found) => return Err(ManifestError::OtherFormat { path, found }),

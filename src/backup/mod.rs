@@ -41,8 +41,8 @@ use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use folder::UNFINISHED;
-pub use manifest::{MANIFEST, Manifest, ManifestError};
+pub use folder::{UNFINISHED, UnfinishedFolder};
+pub use manifest::{FileDigest, LONGEST as LONGEST_MANIFEST, MANIFEST, Manifest, ManifestError};
 use selfsame_storage::{Phase, Progress, SCHEMA_VERSION, StoreError};
 
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED};

@@ -5,7 +5,7 @@
 //! connection open between exchanges.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,11 +25,11 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, crypto};
 
 use super::node_url::NodeUrl;
+use crate::tls_roots::{AuthoritiesError, root_certificates};
 use crate::trace_context;
 
 /// The most bytes of a response's head.
@@ -60,19 +60,9 @@ pub enum NodeSetupError {
         /// The node's name.
         name: String,
     },
-    /// The file with certificate authorities cannot be used.
-    #[error("{}: {reason}", path.display())]
-    Authorities {
-        /// Path of the file.
-        path: PathBuf,
-        /// Why it cannot be used.
-        reason: String,
-    },
-    /// The system has no certificate authorities.
-    #[error(
-        "the system has no certificate authorities; install them (Debian: ca-certificates), or name a file with them"
-    )]
-    NoAuthorities,
+    /// The certificate authorities cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
     /// The TLS library refuses its settings.
     #[error("TLS cannot be set up: {0}")]
     Tls(String),
@@ -286,27 +276,7 @@ fn server_name(url: &NodeUrl) -> Result<ServerName<'static>, NodeSetupError> {
 
 /// TLS 1.2 and 1.3 with the certificates of `authorities`, or of the system.
 pub(crate) fn tls_connector(authorities: Option<&Path>) -> Result<TlsConnector, NodeSetupError> {
-    let mut roots = RootCertStore::empty();
-    match authorities {
-        Some(path) => {
-            let unreadable = |reason: String| NodeSetupError::Authorities { path: path.to_owned(), reason };
-            let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable("there is no certificate in it".to_owned()));
-            }
-        }
-        None => {
-            // Systems have certificates that no library can use beside the good ones.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            if roots.is_empty() {
-                return Err(NodeSetupError::NoAuthorities);
-            }
-        }
-    }
+    let roots = root_certificates(authorities)?;
     let provider = Arc::new(crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| NodeSetupError::Tls(error.to_string()))?;

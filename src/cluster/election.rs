@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use etcd_client::{Compare, CompareOp, Error, KeyValue, PutOptions, Txn, TxnOp, WatchFilterType, WatchOptions};
+use arc_swap::ArcSwapOption;
+use etcd_client::{Client, Compare, CompareOp, Error, KeyValue, PutOptions, Txn, TxnOp, WatchFilterType, WatchOptions};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{Election, ElectionError, Leadership};
@@ -37,12 +38,28 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub struct EtcdElection {
     etcd: Arc<Etcd>,
     record: LeaderRecord,
+    /// Who led when etcd was asked last.
+    seen: ArcSwapOption<LeaderRecord>,
 }
 
 impl EtcdElection {
-    /// The election, for the replica `name`.
-    pub fn new(etcd: Arc<Etcd>, name: &str) -> Self {
-        Self { etcd, record: LeaderRecord { name: name.to_owned() } }
+    /// The election, for the replica that is described.
+    pub fn new(etcd: Arc<Etcd>, record: LeaderRecord) -> Self {
+        Self { etcd, record, seen: ArcSwapOption::empty() }
+    }
+
+    /// Who led when etcd was asked last; `None` when no replica did.
+    pub fn last_seen(&self) -> Option<Arc<LeaderRecord>> {
+        self.seen.load_full()
+    }
+
+    /// Asks etcd who leads.
+    ///
+    /// # Errors
+    /// etcd gives no answer, or the value is not one of this program's.
+    pub async fn look(&self) -> Result<Option<Arc<LeaderRecord>>, EtcdError> {
+        self.leader_key().await?;
+        Ok(self.last_seen())
     }
 
     async fn try_to_lead(&self) -> Result<Box<dyn Leadership>, EtcdError> {
@@ -61,16 +78,20 @@ impl EtcdElection {
     /// The leader's key, and the revision of etcd at which it was so.
     async fn leader_key(&self) -> Result<(Option<KeyValue>, i64), EtcdError> {
         let key = self.etcd.keys().leader();
-        let mut found = self.etcd.ask(PATIENCE, async |client| client.kv_client().get(key, None).await).await?;
+        let question = async |client: Client| client.kv_client().get(key.clone(), None).await;
+        let mut found = self.etcd.ask(PATIENCE, question).await?;
         let revision = found.header().map_or(0, |header| header.revision());
-        Ok((found.take_kvs().pop(), revision))
+        let pair = found.take_kvs().pop();
+        let record = pair.as_ref().map(|pair| serde_json::from_slice::<LeaderRecord>(pair.value()));
+        self.seen.store(record.transpose().map_err(|_| EtcdError::Foreign { key: key.clone() })?.map(Arc::new));
+        Ok((pair, revision))
     }
 
     /// Waits until the leader's key is deleted, at a revision of etcd or after, or for a while.
     async fn await_end(&self, revision: i64) -> Result<(), EtcdError> {
         let key = self.etcd.keys().leader();
         let options = WatchOptions::new().with_start_revision(revision).with_filters([WatchFilterType::NoPut]);
-        let question = async |client: etcd_client::Client| client.watch_client().watch(key, Some(options)).await;
+        let question = async |client: Client| client.watch_client().watch(key, Some(options)).await;
         let (mut watching, asked) = self.etcd.ask_of(PATIENCE, question).await?;
         let deleted = async {
             while let Ok(Some(change)) = watching.message().await {
@@ -124,10 +145,8 @@ impl Election for EtcdElection {
 
     fn leader(&self) -> BoxFuture<'_, Result<Option<String>, ElectionError>> {
         async {
-            let Some(pair) = self.leader_key().await.map_err(undecided)?.0 else { return Ok(None) };
-            let record: Result<LeaderRecord, _> = serde_json::from_slice(pair.value());
-            let foreign = EtcdError::Foreign { key: self.etcd.keys().leader() };
-            record.map(|record| Some(record.name)).map_err(|_| undecided(foreign))
+            let seen = self.look().await.map_err(undecided)?;
+            Ok(seen.map(|record| record.name.clone()))
         }
         .boxed()
     }

@@ -5,9 +5,12 @@
 //! | `<prefix>/journal/<position>` | an entry: its leader's term, 8 bytes, big-endian; then the entry |
 //! | `<prefix>/head` | position and term of the last entry, as text |
 //! | `<prefix>/leader` | who leads, as JSON; the key's create revision is the term |
+//! | `<prefix>/cluster` | what the cluster is, as JSON, written once |
+//! | `<prefix>/replicas/<name>` | how far a replica is, as JSON |
 //!
 //! Positions have 20 decimal digits, so that etcd's order of keys is theirs.
 
+use alloy_primitives::{Address, B256};
 use bytes::Bytes;
 use selfsame_storage::{JournalEntry, Position, Term};
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,47 @@ pub struct Keys {
 pub struct LeaderRecord {
     /// The replica's name.
     pub name: String,
+    /// The URL at which the other replicas reach it.
+    pub address: String,
+}
+
+/// The value of the cluster's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    /// Chosen at random by the first replica, 32 hex digits.
+    pub id: String,
+    /// Name of the first replica.
+    pub founder: String,
+    /// Chain id of the registry.
+    pub chain_id: u64,
+    /// Contract address of the registry.
+    pub verifying_contract: Address,
+}
+
+/// The value of a replica's key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaRecord {
+    /// The replica's name.
+    pub name: String,
+    /// Chosen at random when its store became a replica, 32 hex digits: a second replica of the
+    /// same name has another one.
+    pub store_id: String,
+    /// The URL at which the other replicas reach it.
+    pub address: String,
+    /// The version of its program.
+    pub version: String,
+    /// The last entry of the journal that its store has.
+    pub position: u64,
+    /// The last entry that survives a power failure of its machine.
+    pub synced: u64,
+    /// Height of the newest block that it has applied.
+    pub height: u64,
+    /// Hash of the result of that block, which follows from all blocks before; zeros before the
+    /// first one.
+    pub result: B256,
+    /// Grows each time that the replica writes this: one that does not write it is not running, or
+    /// cut off.
+    pub beat: u64,
 }
 
 impl Keys {
@@ -56,6 +100,21 @@ impl Keys {
     /// The leader's key.
     pub fn leader(&self) -> String {
         format!("{}/leader", self.prefix)
+    }
+
+    /// The cluster's key.
+    pub fn cluster(&self) -> String {
+        format!("{}/cluster", self.prefix)
+    }
+
+    /// A replica's key.
+    pub fn replica(&self, name: &str) -> String {
+        format!("{}/replicas/{name}", self.prefix)
+    }
+
+    /// What the keys of all replicas begin with.
+    pub fn replicas(&self) -> String {
+        format!("{}/replicas/", self.prefix)
     }
 }
 

@@ -20,6 +20,7 @@ use super::output::OutputError;
 use crate::backup::BackupError;
 use crate::backup::restore::RestoreError;
 use crate::chains::ChainSetupError;
+use crate::cluster::{MembershipError, RemovedError};
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::UnixSocketError;
@@ -88,8 +89,30 @@ fn of_daemon(error: &DaemonError) -> u8 {
         DaemonError::Socket(error) => of_socket(error),
         DaemonError::DataFolder { error, .. }
         | DaemonError::Listen { error, .. }
+        | DaemonError::ClusterListen { error, .. }
         | DaemonError::Secret(SecretFileError { error, .. }) => of_io(error),
+        DaemonError::Membership(error) => of_membership(error),
+        // The next start copies the store of another replica.
+        DaemonError::Removed(RemovedError::LeftBehind(_)) => TEMPORARY,
+        // A restart by the service manager would undo what the operator decided, or serve wrong
+        // data for a moment.
+        DaemonError::Removed(RemovedError::Removed | RemovedError::NameTaken(_) | RemovedError::Apart { .. }) => {
+            CONFIGURATION
+        }
         DaemonError::Routes(_) | DaemonError::Server(_) => FAILURE,
+    }
+}
+
+fn of_membership(error: &MembershipError) -> u8 {
+    match error {
+        MembershipError::Etcd(_) | MembershipError::NoPeer(_) => TEMPORARY,
+        MembershipError::Store(error) => of_store(error),
+        MembershipError::Folder { error, .. } => of_io(error),
+        MembershipError::OtherCluster { .. }
+        | MembershipError::LostCluster { .. }
+        | MembershipError::HasData
+        | MembershipError::NameTaken { .. }
+        | MembershipError::NotAlone { .. } => CONFIGURATION,
     }
 }
 

@@ -4,6 +4,7 @@ mod app;
 mod backup;
 mod chain;
 mod chain_check;
+mod cluster;
 mod config;
 mod error;
 mod exit;
@@ -69,6 +70,7 @@ fn run(arguments: Arguments, build: Build, out: &mut Output) -> Result<ExitCode,
         Command::App(command) => app::run(command, out),
         Command::Chain(command) => block_on(chain::run(command, out)),
         Command::Roots(command) => block_on(roots::run(command, out)),
+        Command::Cluster(command) => block_on(cluster::run(command, out)),
         Command::Keys(command) => block_on(keys::run(command, out)),
         Command::Reload { json, options } => block_on(reload::run(json, options, out)),
         Command::Backup(command) => backup::run(command, out),

@@ -3,6 +3,8 @@
 //! A broken rule is the key's path and a message, which names the value, what is wrong with it and
 //! what would be right.
 
+mod cluster;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -16,6 +18,7 @@ use selfsame_protocol::verification::request::{MOST_RESPONSES, SIGN_IN_ACTION};
 use selfsame_protocol::verification::roots::check_identifiers as check_root_identifiers;
 
 use super::chains::{Chain, ContractKind};
+use super::cluster::Cluster;
 use super::sections::{Action, App, CreateAccount, Environment, LegacyIdentifier, ProofKind, RateLimit};
 use super::traces::CollectorUrl;
 use super::values::RelyingPartyId;
@@ -41,7 +44,8 @@ const MAX_COUNT: usize = 10_000_000;
 
 /// The rules about single settings.
 pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
-    [check_counts(config), check_durations(config), check_addresses(config), check_others(config)].concat()
+    [check_counts(config), check_durations(config), check_addresses(config), check_others(config), cluster::check_cluster(config)]
+        .concat()
 }
 
 /// The rules about the lists, whose entries refer to each other.
@@ -95,6 +99,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
 fn check_durations(config: &Config) -> Vec<InvalidSetting> {
     let Config { registry, batcher, limits, sign_in, .. } = config;
     let window = |limit: &Option<RateLimit>| limit.map_or(SECOND, |limit| limit.window);
+    let of_cluster = |choose: fn(&Cluster) -> Duration| config.cluster.as_ref().map_or(HOUR, choose);
     let ranges = [
         ("registry.root_validity_window", registry.root_validity_window, Duration::ZERO, TEN_YEARS),
         ("registry.recovery_agent_update_cooldown", registry.recovery_agent_update_cooldown, Duration::ZERO, TEN_YEARS),
@@ -110,6 +115,8 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.per_leaf_index.window", window(&limits.per_leaf_index), SECOND, DAY),
         ("limits.verifications_per_source.window", window(&limits.verifications_per_source), SECOND, DAY),
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
+        ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
+        ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
         ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
         ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),

@@ -99,6 +99,16 @@ pub(super) struct RedirectUri(String);
 #[schemars(extend("pattern" = "^https?://[^/?#]+$"))]
 pub(super) struct Origin(String);
 
+/// 1 to 63 lower-case letters, digits and hyphens.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^[a-z0-9-]{1,63}$"))]
+pub(super) struct ReplicaName(String);
+
+/// A slash and a name, without a slash at the end.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^/([!-~]*[!-.0-~])?$", "examples" = ["/selfsame"]))]
+pub(super) struct KeyPrefix(String);
+
 /// The URL of a collector that takes traces by OTLP over HTTP, without `/v1/traces`.
 #[derive(JsonSchema)]
 #[schemars(extend("pattern" = "^https?://[^?#]+$"))]

@@ -7,6 +7,7 @@
 //! | [`sections`] | the sections as types, with defaults |
 //! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
 //! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
+//! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
 //! | `traces` | `[traces]`: where traces of requests are sent |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
@@ -20,6 +21,7 @@
 
 pub mod chains;
 mod check;
+mod cluster;
 mod dev;
 mod dump;
 mod error;
@@ -38,6 +40,7 @@ mod whole;
 mod written;
 
 pub use chains::{Block, Chain, Contract, ContractKind, OnUpgrade};
+pub use cluster::{Cluster, ReplicaName};
 pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
 pub use load::{Loaded, Origins, settings_of_this_process};

@@ -9,6 +9,7 @@ use selfsame_protocol::operator::SOCKET_FILE;
 use serde::{Deserialize, Serialize};
 
 use super::chains::{Chain, ContractKind};
+use super::cluster::Cluster;
 use super::error::{ConfigError, SettingError, Source};
 use super::per_interface;
 use super::sections::*;
@@ -45,6 +46,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who may call the operator interface.
     pub operator: Operator,
+    /// The replicas that this daemon is one of; without the section it is alone.
+    pub cluster: Option<Cluster>,
     /// Backups at regular times.
     pub backup: Backup,
     /// Whether clients on other machines may be served plain HTTP.
@@ -85,6 +88,7 @@ impl Default for Config {
             batcher: Batcher::default(),
             limits: Limits::default(),
             operator: Operator::default(),
+            cluster: None,
             backup: Backup::default(),
             insecure_http: false,
             log: Log::default(),
@@ -213,6 +217,7 @@ impl Config {
         });
         compare!(needs_restart, batcher: Batcher { max_operations, max_wait });
         compare!(needs_restart, operator: Operator { hosts, allow_public, socket, ready_needs_chains, ready_everywhere, drain_delay });
+        compare!(needs_restart, cluster);
         compare!(needs_restart, backup: Backup { every, keep, folder });
         compare!(needs_restart, insecure_http);
         compare!(needs_restart, log: Log { format, access });

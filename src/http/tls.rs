@@ -11,7 +11,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
@@ -97,8 +98,16 @@ impl Certificate {
 
     /// TLS 1.2 and 1.3 with this certificate, for HTTP/2 and HTTP/1.1.
     pub fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
+        self.acceptor_for_clients(Arc::new(NoClientAuth))
+    }
+
+    /// The same for clients whose certificates `clients` accepts.
+    pub fn acceptor_for_clients(
+        self: &Arc<Self>,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Result<TlsAcceptor, TlsError> {
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-        let builder = builder.map_err(TlsError::Mismatch)?.with_no_client_auth();
+        let builder = builder.map_err(TlsError::Mismatch)?.with_client_cert_verifier(clients);
         let mut config = builder.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))

@@ -10,6 +10,7 @@ use selfsame_storage::StoreError;
 
 use crate::backup::BackupError;
 use crate::backup::jobs::BeginError;
+use crate::cluster::EtcdError;
 use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Response, json};
 
 /// A rejected request to the operator interface.
@@ -77,6 +78,18 @@ pub enum OperatorError {
         /// The id in the path.
         id: String,
     },
+    /// The daemon is alone.
+    #[error("this daemon is not a replica of a cluster: its configuration has no [cluster]")]
+    NoCluster,
+    /// The cluster has no such replica.
+    #[error("the cluster has no replica {name:?}; selfsame cluster status shows them")]
+    UnknownReplica {
+        /// The name in the request.
+        name: String,
+    },
+    /// etcd cannot be asked.
+    #[error("the cluster's data in etcd cannot be changed: {0}")]
+    Etcd(#[from] EtcdError),
     /// The metrics could not be written as text.
     #[error("the metrics could not be written: {0}")]
     Metrics(#[from] std::fmt::Error),
@@ -99,12 +112,15 @@ impl InterfaceError for OperatorError {
             Self::Backup(_) => "the backup cannot be begun".to_owned(),
             Self::UnknownBackup { .. } => "no backup has this id".to_owned(),
             Self::UnknownKey(_) => "no signing key has this id".to_owned(),
+            Self::UnknownReplica { .. } => "the cluster has no replica of this name".to_owned(),
             other @ (Self::OtherOrigin
             | Self::KeyTooYoung(_)
             | Self::NoSimulator
             | Self::NotDevelopment { .. }
             | Self::UnknownRoot { .. }
             | Self::NoReload
+            | Self::NoCluster
+            | Self::Etcd(_)
             | Self::Metrics(_)
             | Self::SignIn(_)
             | Self::Store(_)) => other.to_string(),
@@ -124,7 +140,7 @@ impl InterfaceError for OperatorError {
             Self::Body(_) | Self::Field { .. } | Self::KeyTooYoung(_) | Self::UnknownKey(_) => {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
             }
-            Self::NoReload => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::NoReload | Self::Etcd(_) => answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             Self::Backup(BeginError::Busy(_)) => answer(StatusCode::CONFLICT, "conflict"),
             Self::Backup(BeginError::Refused(BackupError::Target { .. } | BackupError::File { .. })) => {
                 answer(StatusCode::BAD_REQUEST, "bad_request")
@@ -136,9 +152,11 @@ impl InterfaceError for OperatorError {
                 tracing::error!(%error, "a backup cannot be begun");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
-            Self::NoSimulator | Self::UnknownRoot { .. } | Self::UnknownBackup { .. } => {
-                answer(StatusCode::NOT_FOUND, "not_found")
-            }
+            Self::NoSimulator
+            | Self::NoCluster
+            | Self::UnknownRoot { .. }
+            | Self::UnknownBackup { .. }
+            | Self::UnknownReplica { .. } => answer(StatusCode::NOT_FOUND, "not_found"),
             Self::OtherHost { .. } | Self::OtherOrigin | Self::NotDevelopment { .. } => {
                 answer(StatusCode::FORBIDDEN, "forbidden")
             }

@@ -14,6 +14,7 @@
 //! | `keys.rs` | `GET /keys`, `POST /keys/rotate`, `POST /keys/revoke` |
 //! | `reload.rs` | `POST /reload` |
 //! | `backups.rs` | `GET` and `POST /backups`, `GET /backups/{id}` |
+//! | `cluster.rs` | `POST /cluster/remove` |
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
@@ -23,6 +24,7 @@ mod actors;
 mod apps;
 mod backups;
 mod blocks;
+mod cluster;
 mod error;
 mod history;
 mod keys;
@@ -49,7 +51,7 @@ pub use ready::public_ready;
 pub use recorder::{History, HistorySources};
 pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
-pub use state::{Operator, Setup};
+pub use state::{Operator, OwnCluster, Setup};
 
 use crate::health;
 use crate::http::{Router, Routes};
@@ -85,6 +87,8 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .route(Method::POST, "/backups", with_token(backups::begin))
         .audited("backup_begun")
         .route_within(backups::TIME_LIMIT, Method::GET, "/backups/{id}", with_token(backups::one))
+        .route(Method::POST, "/cluster/remove", with_token(cluster::remove))
+        .audited("replica_removed")
         .route(Method::GET, "/simulator", without_token(simulator::simulator))
         .route(Method::POST, "/simulator/roots", with_token(simulator::trust_root))
         .audited("root_trusted")

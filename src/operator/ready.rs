@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use selfsame_actors::VerifierStatistics;
 use serde::Serialize;
 
+use super::cluster;
 use super::error::OperatorError;
 use super::state::Operator;
 use crate::http::{Request, Response, json};
@@ -51,6 +52,7 @@ pub(super) fn reasons(operator: &Operator, request: &Request) -> Vec<String> {
         reasons.push(format!("{} has not answered for {} s", actor.name, actor.silent_for.as_secs()));
     }
     reasons.extend(operator.service.failures());
+    reasons.extend(cluster::reasons(operator));
     if operator.ready_needs_chains {
         let chains = operator.service.chain().status(operator.clock.unix_seconds());
         let unusable = chains.iter().flat_map(|chain| &chain.sources).filter(|source| !source.is_usable());

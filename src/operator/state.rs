@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use hyper::header::AUTHORIZATION;
@@ -21,6 +21,7 @@ use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
+use crate::cluster::ClusterView;
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
@@ -55,6 +56,17 @@ pub struct Setup {
     pub restored: Option<Restored>,
     /// The build of the program that runs.
     pub build: Build,
+    /// The cluster that the daemon is a replica of; `None` when it is alone.
+    pub cluster: Option<OwnCluster>,
+}
+
+/// A cluster as its replica knows it.
+#[derive(Clone)]
+pub struct OwnCluster {
+    /// What the replica sees of the others.
+    pub view: Arc<ClusterView>,
+    /// How old answers about tokens may be.
+    pub staleness: Duration,
 }
 
 /// What the operator's handlers share.
@@ -93,6 +105,8 @@ pub struct Operator {
     pub restored: Option<Restored>,
     /// The build of the program that runs.
     pub build: Build,
+    /// The cluster that the daemon is a replica of; `None` when it is alone.
+    pub cluster: Option<OwnCluster>,
     /// Everything that `/metrics` shows.
     pub metrics: Registry,
     /// The part of `metrics` that says whether the daemon is ready; set when it is asked for.
@@ -106,7 +120,7 @@ impl Operator {
     /// caller runs `history`.
     pub fn new(setup: Setup, mut metrics: Registry, http_metrics: &Metrics, history: History) -> Self {
         let Setup { service, clock, hosts, token, simulation, is_development, ready_needs_chains, .. } = setup;
-        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, .. } = setup;
+        let Setup { draining, nodes, data, reloads, reload_status, backups, restored, build, cluster, .. } = setup;
         reload_status.register(&mut metrics);
         let ready = Gauge::default();
         metrics.register("selfsame_ready", "1 while the daemon can do its work, as /ready says", ready.clone());
@@ -138,6 +152,7 @@ impl Operator {
             backups,
             restored,
             build,
+            cluster,
             metrics,
             ready,
             source_limit_metrics,

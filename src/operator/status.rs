@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
-use selfsame_protocol::operator::{Backup, ReloadReport, Restored};
+use selfsame_protocol::operator::{Backup, ClusterStatus, ReloadReport, Restored};
 use serde::Serialize;
 
 use super::actors::{Actor, all_actors};
+use super::cluster::cluster_status;
 use super::error::OperatorError;
 use super::ready::reasons;
 use super::state::Operator;
@@ -33,6 +34,8 @@ struct Status {
     /// That the store was restored from a backup; null when it was not.
     restored: Option<Restored>,
     actors: Vec<Actor>,
+    /// The cluster that the daemon is a replica of; null when it is alone.
+    cluster: Option<ClusterStatus>,
     /// What came of the last reload of the configuration; null before the first one.
     reload: Option<ReloadReport>,
 }
@@ -52,6 +55,7 @@ pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Respons
         backups: operator.backups.known(),
         restored: operator.restored.clone(),
         actors: all_actors(&operator),
+        cluster: cluster_status(&operator),
         reload: operator.reload_status.last().as_deref().cloned(),
     };
     Ok(json(StatusCode::OK, &status))

@@ -9,7 +9,7 @@ use selfsame_protocol::time::UnixSeconds;
 
 use crate::database::{Changes, Database, RecordSource};
 use crate::error::StoreError;
-use crate::facts::put_restoration;
+use crate::facts::{delete_journal, put_restoration};
 use crate::migration::standing;
 use crate::schema::family;
 use crate::schema::records::RecordKind;
@@ -84,6 +84,8 @@ impl Store {
     pub fn mark_as_restored(&self, restoration: &Restoration) -> Result<(), StoreError> {
         let mut changes = Changes::default();
         put_restoration(&mut changes, restoration);
+        // A restored store has the past of a replica, and is none: the cluster went on.
+        delete_journal(self.database(), &mut changes)?;
         self.database().write(changes, true)?;
         let mut changes = Changes::default();
         let mut waiting = 0;

@@ -11,8 +11,10 @@ use crate::error::StoreError;
 use crate::schema::family;
 use crate::schema::restoration::Restoration;
 
+pub use journal::Membership;
 pub(crate) use journal::{
-    LastEntry, Synced, check_journal, journal_synced, last_journal_entry, put_journal_synced, put_last_journal_entry,
+    LastEntry, Synced, check_journal, delete_journal, journal_synced, last_journal_entry, membership,
+    put_journal_synced, put_last_journal_entry, put_membership,
 };
 
 /// Version of the records' layout. A change of the layout raises it; opening a store checks it.

@@ -18,11 +18,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use selfsame_protocol::encoding::encode;
+use selfsame_protocol::encoding::{DecodeError, encode};
 use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
 use crate::database::Changes;
 use crate::error::StoreError;
+use crate::forwarding::{Forward, OnForwarded, decode_write, encode_write};
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
 use crate::recorded::append_changes;
@@ -31,7 +32,7 @@ use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::Store;
 use group::{Group, Job, Outcome, Parent};
 
-pub(crate) use group::{Conditions, Write};
+pub(crate) use group::{Condition, Conditions, Write};
 pub use group::{Decision, OnAppended, OnDecided, OnDurable};
 
 /// Most jobs that share a sync. It bounds the memory of a batch and the wait of its first job.
@@ -58,6 +59,8 @@ pub struct GroupCommit {
     measured: Arc<Measured>,
     /// Where groups go first; `None` when the store is no replica's.
     replica: Option<Arc<Replica>>,
+    /// Takes what a replica may not decide to the one that leads; without it, that is refused.
+    forward: Option<Arc<dyn Forward>>,
 }
 
 /// Writes the changes that were handed in to a [`GroupCommit`].
@@ -138,19 +141,29 @@ impl GroupCommit {
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
     pub fn start(store: Store) -> Result<(Self, JoinHandle<()>), StoreError> {
-        Self::start_thread(store, None)
+        Self::start_thread(store, None, None)
     }
 
     /// The same for the store of a replica: what is handed in is durable when the journal has it.
+    /// While another replica leads, conditional writes are forwarded to it; without `forward` they
+    /// are refused.
     ///
     /// # Errors
     /// [`StoreError::Closing`] when the thread cannot be started.
-    pub fn start_on_journal(store: Store, replica: Arc<Replica>) -> Result<(Self, JoinHandle<()>), StoreError> {
-        Self::start_thread(store, Some(replica))
+    pub fn start_on_journal(
+        store: Store,
+        replica: Arc<Replica>,
+        forward: Option<Arc<dyn Forward>>,
+    ) -> Result<(Self, JoinHandle<()>), StoreError> {
+        Self::start_thread(store, Some(replica), forward)
     }
 
-    fn start_thread(store: Store, replica: Option<Arc<Replica>>) -> Result<(Self, JoinHandle<()>), StoreError> {
-        let (group_commit, committer) = Self::new(store, replica);
+    fn start_thread(
+        store: Store,
+        replica: Option<Arc<Replica>>,
+        forward: Option<Arc<dyn Forward>>,
+    ) -> Result<(Self, JoinHandle<()>), StoreError> {
+        let (group_commit, committer) = Self::new(store, replica, forward);
         let thread = std::thread::Builder::new()
             .name("group-commit".to_owned())
             .spawn(move || committer.run())
@@ -162,21 +175,35 @@ impl GroupCommit {
     /// writes.
     #[cfg(feature = "fault-injection")]
     pub fn manual(store: Store) -> (Self, Committer) {
-        Self::new(store, None)
+        Self::new(store, None, None)
     }
 
     /// A group commit of a replica without a thread, for simulations: the owner of the
     /// [`Committer`] takes the groups and appends them.
     #[cfg(feature = "fault-injection")]
-    pub fn manual_on_journal(store: Store, replica: Arc<Replica>) -> (Self, Committer) {
-        Self::new(store, Some(replica))
+    pub fn manual_on_journal(
+        store: Store,
+        replica: Arc<Replica>,
+        forward: Option<Arc<dyn Forward>>,
+    ) -> (Self, Committer) {
+        Self::new(store, Some(replica), forward)
     }
 
-    fn new(store: Store, replica: Option<Arc<Replica>>) -> (Self, Committer) {
+    fn new(
+        store: Store,
+        replica: Option<Arc<Replica>>,
+        forward: Option<Arc<dyn Forward>>,
+    ) -> (Self, Committer) {
         let (jobs, waiting) = channel();
         let (state, measured) = (Arc::default(), Arc::default());
-        let group_commit =
-            Self { store, jobs, state: Arc::clone(&state), measured: Arc::clone(&measured), replica: replica.clone() };
+        let group_commit = Self {
+            store,
+            jobs,
+            state: Arc::clone(&state),
+            measured: Arc::clone(&measured),
+            replica: replica.clone(),
+            forward,
+        };
         let queue = Arc::new(Mutex::new(Queue { jobs: waiting, held_back: None }));
         (group_commit, Committer { queue, state, measured, replica })
     }
@@ -216,10 +243,9 @@ impl GroupCommit {
         if self.replica.is_some() { encode(&item()) } else { Vec::new() }
     }
 
-    /// The write of changes that every replica gets as they are.
-    pub(crate) fn shared(&self, changes: Changes) -> Write {
-        let item = self.item(|| JournalItem::written(changes.items()));
-        Write { changes, item }
+    /// Who takes a write to the leader; `None` when this store decides, or nobody does.
+    fn forwarding(&self) -> Option<&dyn Forward> {
+        self.forward.as_deref().filter(|_| !self.leads())
     }
 
     /// Hands in changes. `durable` is called when they are on disk or could not be written. The
@@ -235,8 +261,37 @@ impl GroupCommit {
     ///
     /// Records that are written under conditions must be written by this call alone: the comparison
     /// does not see a change that [`GroupCommit::commit`] added to the same group.
+    ///
+    /// Every replica gets the changes. One that does not lead has the leader decide.
     pub(crate) fn commit_if(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
-        self.enqueue(Job::CommitIf { conditions, write: self.shared(changes), decided });
+        match self.forwarding() {
+            Some(forward) => forward.forward(encode_write(&conditions, &changes), decided),
+            None => self.decide(conditions, changes, decided),
+        }
+    }
+
+    /// The same, decided by this store or refused.
+    fn decide(&self, conditions: Conditions, changes: Changes, decided: OnDecided) {
+        let item = self.item(|| JournalItem::written(changes.items()));
+        self.enqueue(Job::CommitIf { conditions, write: Write { changes, item }, decided });
+    }
+
+    /// Decides about a write that another replica forwarded. This one leads, or refuses it.
+    ///
+    /// # Errors
+    /// The bytes are no write of this version of the program. `decided` is not called.
+    pub fn decide_forwarded(&self, write: &[u8], decided: OnForwarded) -> Result<(), DecodeError> {
+        let (conditions, changes) = decode_write(write)?;
+        let Some(replica) = self.replica.clone() else {
+            decided(Err(ReplicaError::NotLeading.into()));
+            return Ok(());
+        };
+        // When it is called, the store has what the decision was made on, and what it wrote.
+        let decided = move |outcome: Result<Decision, StoreError>| {
+            decided(outcome.map(|decision| (decision, replica.position())));
+        };
+        self.decide(conditions, changes, Box::new(decided));
+        Ok(())
     }
 
     /// Hands in a block for the ledger of the store, which is appended if its parent is the last

@@ -116,6 +116,24 @@ pub enum ReplicaError {
     /// Another replica decides what is written. Nothing was written.
     #[error("this replica does not lead, and only the leader writes")]
     NotLeading,
+    /// The replica that leads was not reached, or refused. Nothing was written.
+    #[error("nothing is written without the replica that leads: {reason}")]
+    NoLeader {
+        /// Why it did not write.
+        reason: String,
+    },
+    /// The replica that leads was asked, and it is not known whether it has written.
+    #[error("it is not known whether the replica that leads has written this: {reason}")]
+    Unanswered {
+        /// What is known.
+        reason: String,
+    },
+    /// The replica that leads has answered, and this one's store does not have what it answered on.
+    #[error("the replica that leads has written this, and this one has not read entry {position} of the journal yet")]
+    Lagging {
+        /// The entry that this replica waited for.
+        position: Position,
+    },
     /// The journal did not take the entry. Nothing was written.
     #[error("nothing is written without the journal: {reason}")]
     Unavailable {
@@ -205,7 +223,12 @@ impl ReplicaError {
     /// Whether a retry may help.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::NotLeading | Self::Unavailable { .. } | Self::Unknown { .. } => true,
+            Self::NotLeading
+            | Self::NoLeader { .. }
+            | Self::Unanswered { .. }
+            | Self::Lagging { .. }
+            | Self::Unavailable { .. }
+            | Self::Unknown { .. } => true,
             Self::Journal(error) => matches!(error, JournalError::Unavailable(_)),
             Self::TooLarge { .. }
             | Self::Gap { .. }
@@ -219,7 +242,7 @@ impl ReplicaError {
 
     /// Whether nothing of what was handed in was written, or will be.
     pub fn is_certain(&self) -> bool {
-        !matches!(self, Self::Unknown { .. })
+        !matches!(self, Self::Unknown { .. } | Self::Unanswered { .. } | Self::Lagging { .. })
     }
 }
 

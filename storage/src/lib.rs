@@ -36,6 +36,7 @@ mod error;
 mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod forwarding;
 mod fsck;
 mod group_commit;
 mod histogram;
@@ -43,6 +44,7 @@ mod info;
 mod journal;
 mod ledger;
 mod log_check;
+mod membership;
 mod migration;
 mod progress;
 mod rebuild;
@@ -65,7 +67,8 @@ pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::{LedgerError, RoomFor, StoreError};
-pub use facts::SCHEMA_VERSION;
+pub use facts::{Membership, SCHEMA_VERSION};
+pub use forwarding::{Forward, OnForwarded, is_certainly_unwritten};
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{CommitMeasurements, Decision, GroupCommit, OnAppended, OnDecided, OnDurable};
 #[cfg(feature = "fault-injection")]

@@ -25,6 +25,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use selfsame_protocol::encoding::decode;
 use selfsame_protocol::ledger::{Block, Entry, Seal};
+use tokio::sync::watch;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
@@ -48,6 +49,8 @@ pub struct Replica {
     applying: Mutex<()>,
     /// Never held during work on the store: tasks that must not wait look at it.
     state: Mutex<State>,
+    /// The position of `state`, for those who wait for it.
+    applied: watch::Sender<Position>,
     /// What the last sync made durable. The lock is held during a sync.
     synced: Mutex<Synced>,
 }
@@ -103,8 +106,9 @@ impl Replica {
     pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
         let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
         let synced = Mutex::new(facts::journal_synced(store.database())?);
+        let applied = watch::Sender::new(Position(last.position));
         let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None });
-        Ok(Self { journal, applying: Mutex::default(), state, synced })
+        Ok(Self { journal, applying: Mutex::default(), state, applied, synced })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,6 +122,17 @@ impl Replica {
     /// The store has the journal's entries up to this position.
     pub fn position(&self) -> Position {
         self.state().position()
+    }
+
+    /// The last entry that a power failure of the machine leaves in the store.
+    pub fn synced(&self) -> Position {
+        Position(self.synced.lock().unwrap_or_else(PoisonError::into_inner).position)
+    }
+
+    /// Waits until the store has the journal's entries up to a position.
+    pub async fn applied(&self, position: Position) {
+        // The sender is in `self`.
+        let _ = self.applied.subscribe().wait_for(|applied| *applied >= position).await;
     }
 
     /// The term in which this replica leads; `None` when it does not, as far as it knows.
@@ -328,6 +343,7 @@ impl Replica {
         facts::put_last_journal_entry(&mut changes, last);
         store.database().write(changes, false)?;
         self.state().last = last;
+        self.applied.send_replace(position);
         Ok(())
     }
 

@@ -70,6 +70,6 @@ impl VerificationRecords {
             changes.delete(&family::TRUSTED_ROOTS, root);
         }
         changes.put(&family::TRUSTED_ROOTS, key, decision);
-        self.group_commit.commit(self.group_commit.shared(changes), durable);
+        self.group_commit.commit_if(Conditions::default(), changes, Box::new(|decided| durable(decided.map(drop))));
     }
 }

@@ -18,11 +18,13 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::forwarded;
 use super::head_signer::{HeadSigner, HeadSigningError};
 use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+use crate::support::forwarding::Forwarding;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::{CallError, RESTART_PATIENCE, Slot};
@@ -99,6 +101,8 @@ struct Inner {
     /// The steps that make the registry read-only while they fail.
     steps: [Arc<RetriedStep>; 2],
     group_commit: GroupCommit,
+    /// Takes requests to the replica that leads, while it is another one.
+    forwarding: Option<Arc<Forwarding>>,
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
@@ -107,7 +111,12 @@ struct Inner {
 }
 
 impl RegistryHandle {
-    pub(crate) fn new(state: &RegistryState, head_signer: HeadSigner, group_commit: GroupCommit) -> Self {
+    pub(crate) fn new(
+        state: &RegistryState,
+        head_signer: HeadSigner,
+        group_commit: GroupCommit,
+        forwarding: Option<Arc<Forwarding>>,
+    ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             inner: Arc::new(Inner {
@@ -117,6 +126,7 @@ impl RegistryHandle {
                 request_tracker: Arc::clone(&state.slots.request_tracker),
                 steps: [Arc::clone(&state.sealer.step), Arc::clone(&state.applier.step)],
                 group_commit,
+                forwarding,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
                 receipts: Mutex::default(),
@@ -127,6 +137,9 @@ impl RegistryHandle {
     /// Submits a request. When this returns success, the request is durable: it becomes final even
     /// when the process ends now. If the idempotency key stands for an earlier request with the
     /// same operation, this returns the present state of that request.
+    ///
+    /// A replica that does not lead checks the limit by source, the rules that need no state and the
+    /// signature, and forwards the request to the leader.
     ///
     /// Checks in this order: whether sealing or applying fails, limit by source, rules that need no
     /// state, signature, calls that wait for the request tracker, idempotency key, queue, locks,
@@ -140,13 +153,41 @@ impl RegistryHandle {
     /// the recorded request; without a key it returns [`SubmitError::Duplicate`] with the id in
     /// `same_as` while the recorded request is open.
     pub async fn submit(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
-        let reader = &self.inner.reader;
-        if let Some(step) = self.inner.steps.iter().find_map(|step| step.failing()) {
-            return Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") });
-        }
+        self.check_steps()?;
         if let Some(source) = submission.source {
             self.charge_source(source)?;
         }
+        let forwarding = self.inner.forwarding.as_deref().filter(|_| !self.inner.group_commit.leads());
+        let Some(forwarding) = forwarding else { return self.submit_charged(submission).await };
+        check_request(&submission.operation, &self.inner.reader.rules)?;
+        check_signature(&submission.operation, &self.inner.reader.domain())?;
+        forwarded::submit(forwarding, submission).await
+    }
+
+    /// The same without the limit by source, for a request that another replica forwards. It is not
+    /// forwarded again.
+    ///
+    /// # Errors
+    /// See [`RegistryHandle::submit`].
+    pub(crate) async fn submit_forwarded(
+        &self,
+        submission: Submission,
+    ) -> Result<GatewayStatusResponse, SubmitError> {
+        self.check_steps()?;
+        self.submit_charged(submission).await
+    }
+
+    fn check_steps(&self) -> Result<(), SubmitError> {
+        match self.inner.steps.iter().find_map(|step| step.failing()) {
+            Some(step) => {
+                Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") })
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn submit_charged(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
+        let reader = &self.inner.reader;
         check_request(&submission.operation, &reader.rules)?;
         let has_key = submission.idempotency_key.is_some();
         if !has_key {
@@ -342,6 +383,16 @@ impl RegistryHandle {
             Some(height) => self.block(height),
             None => Ok(None),
         }
+    }
+
+    /// Hash of the result of the block at a height; `None` when it is not applied here. Reads the
+    /// store on the calling thread.
+    pub fn result_hash(&self, height: u64) -> Result<Option<B256>, StoreError> {
+        let reader = &self.inner.reader;
+        if height > reader.publication.height() {
+            return Ok(None);
+        }
+        Ok(reader.applied_block(height)?.map(|applied| applied.result.hash()))
     }
 
     /// The newest applied block, signed with the registry's key. A block is signed at most once, at

@@ -7,12 +7,14 @@
 //! | [`publication`], [`waiters`] | what readers see; clients that wait for a final state |
 //! | [`head_signer`] | the registry's key, and the signed head |
 //! | [`submission`] | a request as it is submitted, and why it is refused |
+//! | [`forwarded`] | requests that a replica forwards to the one that leads |
 //! | [`open_operations`] | the way of each open request, for logs, traces and measurements |
 //! | [`used_work`] | the proofs of work that requests were admitted with |
 //! | [`request_tracker`], [`batcher`], [`tree_maintainer`] | the actors, in the order of their work |
 //! | [`handle`] | the registry's handle |
 
 pub(crate) mod batcher;
+pub(crate) mod forwarded;
 pub(crate) mod handle;
 pub(crate) mod head_signer;
 pub(crate) mod messages;

@@ -8,6 +8,7 @@ use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
 use selfsame_protocol::time::RetryAfter;
 use selfsame_storage::StoreError;
+use serde::{Deserialize, Serialize};
 
 use crate::support::rate::TooManyRequests;
 
@@ -109,7 +110,7 @@ impl SubmitError {
 }
 
 /// Whose limit was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum RateLimitScope {
     /// The limit by source address.
     #[error("too many requests from this address")]

@@ -118,7 +118,7 @@ impl Cluster {
         let store = self.stores[number].clone();
         let replica = Replica::open(&store, self.journal.client(self.faults())).expect("the position is read");
         let replica = Arc::new(replica);
-        let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica));
+        let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), None);
         let instance = format!("replica-{}", INSTANCES.fetch_add(1, Ordering::Relaxed));
         let settings = Settings {
             verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
@@ -135,8 +135,14 @@ impl Cluster {
             false => Duration::from_micros(random.below(3000)),
         };
         let blocking = Blocking::Inline(Arc::new(pause));
-        let blocking_parts =
-            BlockingParts { group_commit, committing: None, blocking, replica: Some(replica), election: None };
+        let blocking_parts = BlockingParts {
+            group_commit,
+            committing: None,
+            blocking,
+            replica: Some(replica),
+            election: None,
+            forwarding: None,
+        };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {
             settings,

@@ -16,7 +16,9 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::answering;
 use super::election::Election;
+use crate::registry::handle::RegistryHandle;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::state::{Reader, RegistrySlots};
 use crate::sign_in::ids::TransactionId;
@@ -32,9 +34,6 @@ const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time from one look at the journal's end to the next.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Time between two looks at whether the store has everything up to the end that was seen.
-const APPLIED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Why a replica did not begin to lead.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -80,6 +79,8 @@ pub(super) struct ReplicationParts {
 pub struct ReplicaStatus {
     /// The last entry of the journal that the store has.
     pub position: Position,
+    /// The last entry that a power failure of the machine leaves in the store.
+    pub synced: Position,
     /// The last entry of the journal at the last look; `None` before the first one.
     pub end: Option<Position>,
     /// The store has everything that the journal had this long ago; `None` while that was never so.
@@ -130,6 +131,7 @@ impl Replication {
         let Seen { end, current_at, leader } = lock(&self.parts.seen).clone();
         ReplicaStatus {
             position: self.parts.replica.position(),
+            synced: self.parts.replica.synced(),
             end,
             staleness: current_at.map(|time| time.elapsed()),
             leading: self.parts.replica.leading(),
@@ -140,6 +142,11 @@ impl Replication {
     /// See [`crate::Service::lead`].
     pub async fn lead(&self, term: Term) -> Result<(), LeadError> {
         self.parts.lead(term).await
+    }
+
+    /// See [`crate::Service::answer_replica`].
+    pub async fn answer(&self, registry: &RegistryHandle, message: &[u8]) -> Vec<u8> {
+        answering::answer(registry, &self.parts.group_commit, &self.parts.replica, message).await
     }
 
     /// Ends the tasks.
@@ -227,7 +234,7 @@ impl ReplicationParts {
             }
             let next_look = Instant::now() + LOOK_INTERVAL;
             if let Some((seen_at, end)) = awaited
-                && timeout_at(next_look, self.applied(end)).await.is_ok()
+                && timeout_at(next_look, self.replica.applied(end)).await.is_ok()
             {
                 awaited = None;
                 if !*self.stale_roots.lock().await {
@@ -239,13 +246,6 @@ impl ReplicationParts {
                 }
             }
             sleep_until(next_look).await;
-        }
-    }
-
-    /// Waits until the store has an entry.
-    async fn applied(&self, position: Position) {
-        while self.replica.position() < position {
-            sleep(APPLIED_INTERVAL).await;
         }
     }
 

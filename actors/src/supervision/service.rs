@@ -10,13 +10,14 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, Supervisi
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, GroupCommit, Journal, Ledger, Position, Records, Replica, Store,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Journal, Ledger, Position, Records, Replica, Store,
     StoreError, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use super::answering;
 use super::election::Election;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
@@ -36,6 +37,7 @@ use crate::sign_in::settings::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::blocking::Blocking;
+use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
@@ -132,6 +134,17 @@ pub struct Service {
     committing: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// What makes a service one of several replicas.
+pub struct ClusterParts {
+    /// What all replicas have in common.
+    pub journal: Arc<dyn Journal>,
+    /// Says when this replica leads; without it, the embedder calls [`Service::lead`].
+    pub election: Option<Arc<dyn Election>>,
+    /// How this replica asks the one that leads. Without it, it refuses what only the leader may
+    /// decide.
+    pub leader: Option<Arc<dyn LeaderConnection>>,
+}
+
 /// The parts that a service is started with.
 pub(crate) struct Parts {
     pub settings: Settings,
@@ -151,6 +164,8 @@ pub(crate) struct BlockingParts {
     pub replica: Option<Arc<Replica>>,
     /// Who elects the leader of the journal's replicas; `None` when the embedder does.
     pub election: Option<Arc<dyn Election>>,
+    /// Where the leader is asked; without it, what another replica has to decide is refused.
+    pub forwarding: Option<Arc<Forwarding>>,
 }
 
 impl BlockingParts {
@@ -162,18 +177,18 @@ impl BlockingParts {
             blocking: Blocking::Threads,
             replica: None,
             election: None,
+            forwarding: None,
         })
     }
 
-    fn with_journal(
-        store: &Store,
-        journal: Arc<dyn Journal>,
-        election: Option<Arc<dyn Election>>,
-    ) -> Result<Self, StoreError> {
+    fn with_journal(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
+        let ClusterParts { journal, election, leader } = cluster;
         let replica = Arc::new(Replica::open(store, journal)?);
-        let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica))?;
-        let (blocking, replica) = (Blocking::Threads, Some(replica));
-        Ok(Self { group_commit, committing: Some(committing), blocking, replica, election })
+        let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
+        let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
+        let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica), forward)?;
+        let (committing, replica) = (Some(committing), Some(replica));
+        Ok(Self { group_commit, committing, blocking: Blocking::Threads, replica, election, forwarding })
     }
 }
 
@@ -195,20 +210,19 @@ impl Service {
     }
 
     /// Starts a service whose store is one of several with the same journal. Everything that it
-    /// acknowledges is in the journal. It leads when the election says so, and writes nothing
-    /// otherwise; without an election, the embedder calls [`Service::lead`].
+    /// acknowledges is in the journal. It leads when the election says so, and has the leader decide
+    /// otherwise.
     ///
     /// # Errors
     /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
     pub async fn start_replica(
         settings: Settings,
         store: Store,
-        journal: Arc<dyn Journal>,
-        election: Option<Arc<dyn Election>>,
+        cluster: ClusterParts,
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
     ) -> Result<Self, ServiceError> {
-        let blocking_parts = BlockingParts::with_journal(&store, journal, election)?;
+        let blocking_parts = BlockingParts::with_journal(&store, cluster)?;
         let ledger = Arc::new(EmbeddedLedger::open(store.clone())?);
         Self::start_alone(Parts { settings, store, ledger, clock, random }, blocking_parts).await
     }
@@ -250,7 +264,7 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking, replica, election } = blocking_parts;
+        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
         let key_cipher = sign_in.key_cipher.clone();
@@ -291,7 +305,7 @@ impl Service {
         let state = state.await?;
         let head_signer =
             HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
-        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone());
+        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding);
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
@@ -410,6 +424,15 @@ impl Service {
     /// What this replica knows of the journal and of who leads; `None` without a journal.
     pub fn replica_status(&self) -> Option<ReplicaStatus> {
         self.replication.as_ref().map(Replication::status)
+    }
+
+    /// Answers a message that another replica sent to this one as the leader
+    /// ([`crate::LeaderConnection`]).
+    pub async fn answer_replica(&self, message: &[u8]) -> Vec<u8> {
+        match &self.replication {
+            Some(replication) => replication.answer(&self.registry, message).await,
+            None => answering::no_replica(),
+        }
     }
 
     /// How far this replica has the journal; `None` without a journal.

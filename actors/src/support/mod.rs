@@ -6,11 +6,13 @@
 //! | [`traced`] | messages that carry the span of their request |
 //! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
 //! | [`owned_task`] | tasks that end with their owner |
+//! | [`forwarding`] | messages from a replica to the one that leads |
 //! | [`retry`] | steps that are retried while they fail |
 //! | [`notify`] | waiting for a change of a key |
 //! | [`rate`] | limits by source address |
 
 pub(crate) mod blocking;
+pub(crate) mod forwarding;
 pub(crate) mod notify;
 pub(crate) mod owned_task;
 pub(crate) mod rate;

@@ -35,7 +35,7 @@ pub async fn start_with_client(journal: Arc<dyn Journal>, election: Option<Arc<d
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
     let settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start_replica(settings, store.clone(), journal, election, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), ClusterParts { journal, election, leader: None }, clock, Arc::new(SystemRandom));
     RunningReplica { service: service.await.expect("the service starts"), store, folder }
 }
 
@@ -211,7 +211,7 @@ async fn a_replica_starts_where_it_stopped() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-again");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), client, None, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), alone(client), clock, Arc::new(SystemRandom));
     let again = RunningReplica { service: service.await.expect("the service starts"), store, folder };
     again.expect_final(&second).await;
     let replicas = [leader, again];
@@ -243,7 +243,7 @@ async fn a_replica_of_another_journal_neither_applies_nor_leads() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = Settings::for_instance("replica-apart");
     let client = journal.client(|_| JournalFault::None);
-    let service = Service::start_replica(settings, store.clone(), client, None, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), alone(client), clock, Arc::new(SystemRandom));
     let apart = RunningReplica { service: service.await.expect("the service starts"), store, folder };
     let position = apart.service.position();
     let refused = apart.service.lead(journal.begin_term()).await.expect_err("the entries differ");

@@ -25,4 +25,4 @@ pub use operation::{
 pub use overlay::{Overlay, RegistryView};
 pub use parameters::{CommitmentCheck, RuleParameters};
 pub use rules::{RecoveredSigner, apply, check_stateless};
-pub use violation::RuleViolation;
+pub use violation::{Counter, RuleViolation};

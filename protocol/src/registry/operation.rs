@@ -273,7 +273,7 @@ pub enum Operation {
 
 /// A lock of an open request. The gateway refuses a second request that needs the same lock
 /// (interface description, section 3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, strum::Display, Serialize, Deserialize)]
 pub enum Lock {
     /// The account that the operation changes.
     #[strum(to_string = "leaf index {0:#x}")]

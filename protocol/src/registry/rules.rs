@@ -10,7 +10,7 @@ use super::operation::{
 };
 use super::overlay::{Overlay, RegistryView};
 use super::parameters::{CommitmentCheck, RuleParameters};
-use super::violation::RuleViolation;
+use super::violation::{Counter, RuleViolation};
 use crate::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use crate::signature::SignatureError;
 use crate::time::UnixSeconds;
@@ -268,7 +268,7 @@ impl<V: RegistryView> Rules<'_, '_, V> {
         account.recovery_counter = account
             .recovery_counter
             .checked_add(1)
-            .ok_or(RuleViolation::CounterExhausted { counter: "recovery counter" })?;
+            .ok_or(RuleViolation::CounterExhausted { counter: Counter::Recovery })?;
         account.slots = vec![Some(Authenticator { address, public_key: operation.new_authenticator_pubkey })];
         account.pending_recovery_agent = None;
         let packed = PackedAccount { recovery_counter: account.recovery_counter, pubkey_id: PubkeyId(0), leaf_index };
@@ -445,6 +445,6 @@ fn use_nonce(account: &mut Account, stated: Nonce) -> Result<(), RuleViolation> 
         return Err(RuleViolation::MismatchedSignatureNonce { stated, expected: account.nonce });
     }
     account.nonce =
-        account.nonce.checked_add(1).ok_or(RuleViolation::CounterExhausted { counter: "signature nonce" })?;
+        account.nonce.checked_add(1).ok_or(RuleViolation::CounterExhausted { counter: Counter::Nonce })?;
     Ok(())
 }

@@ -264,11 +264,11 @@ fn the_rule_parameters_limit_the_number_of_slots() {
 #[test]
 fn counters_do_not_wrap_around() {
     let exhaust_counter = |case: &mut OperationCase| case.alice().recovery_counter = u32::MAX;
-    let violation = RuleViolation::CounterExhausted { counter: "recovery counter" };
+    let violation = RuleViolation::CounterExhausted { counter: Counter::Recovery };
     assert_eq!(recover().with(exhaust_counter).apply(), Err(violation));
     let mut case = initiate().with(|case| case.alice().nonce = u64::MAX);
     case.initiate().nonce = Nonce::from(u64::MAX);
-    assert_eq!(case.apply(), Err(RuleViolation::CounterExhausted { counter: "signature nonce" }));
+    assert_eq!(case.apply(), Err(RuleViolation::CounterExhausted { counter: Counter::Nonce }));
     // A nonce whose low 64 bits are the expected nonce.
     let wide = Nonce(U256::from(6) + (U256::from(1) << 64));
     let expected = Err(RuleViolation::MismatchedSignatureNonce { stated: wide, expected: 6 });
@@ -336,7 +336,7 @@ fn every_violation_has_a_code() {
         (RuleViolation::MismatchedCommitment { stated: commitment, expected: commitment }, Code::BadRequest),
         (RuleViolation::InvalidAuthenticatorPubkey { pubkey_id, error: PublicKeyError::Identity }, Code::BadRequest),
         (RuleViolation::TreeIsFull, Code::BadRequest),
-        (RuleViolation::CounterExhausted { counter: "nonce" }, Code::BadRequest),
+        (RuleViolation::CounterExhausted { counter: Counter::Nonce }, Code::BadRequest),
     ];
     let named: BTreeSet<&str> = table.iter().map(|(violation, _)| violation.name()).collect();
     assert_eq!(named, RuleViolation::VARIANTS.iter().copied().collect(), "every violation is in the table");

@@ -1,6 +1,7 @@
 //! The rules that an operation can break.
 
 use alloy_primitives::Address;
+use serde::{Deserialize, Serialize};
 
 use super::error_code::GatewayErrorCode;
 use crate::commitment::PublicKeyError;
@@ -10,7 +11,7 @@ use crate::time::UnixSeconds;
 
 /// A broken rule. The variants have the names of the registry contract; the last four are this
 /// service's own. The text contains the values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames, Serialize, Deserialize)]
 pub enum RuleViolation {
     /// No account has the leaf index that the operation names.
     #[error("no account has leaf index {leaf_index:#x}")]
@@ -195,9 +196,20 @@ pub enum RuleViolation {
     /// A counter is at its greatest value and cannot grow.
     #[error("the account's {counter} cannot grow any further")]
     CounterExhausted {
-        /// The counter: `recovery counter` or `signature nonce`.
-        counter: &'static str,
+        /// The counter.
+        counter: Counter,
     },
+}
+
+/// A counter of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, Serialize, Deserialize)]
+pub enum Counter {
+    /// Grows with each recovery.
+    #[strum(to_string = "recovery counter")]
+    Recovery,
+    /// Grows with each operation that an authenticator signs.
+    #[strum(to_string = "signature nonce")]
+    Nonce,
 }
 
 impl From<SignatureError> for RuleViolation {

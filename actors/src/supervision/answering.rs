@@ -1,0 +1,62 @@
+//! What the leader answers the other replicas.
+
+use selfsame_protocol::encoding::{DecodeError, decode, encode};
+use selfsame_storage::{GroupCommit, Replica, StoreError, is_certainly_unwritten};
+use tokio::sync::oneshot;
+
+use crate::registry::forwarded::{decode_submission, encode_answer};
+use crate::registry::handle::RegistryHandle;
+use crate::support::forwarding::{Answer, Question, QuestionKind, decision_content};
+
+/// The answer of a service that has no journal.
+pub(super) fn no_replica() -> Vec<u8> {
+    encode(&refusal("the service that was asked has no journal"))
+}
+
+/// Answers a message of another replica.
+pub(super) async fn answer(
+    registry: &RegistryHandle,
+    group_commit: &GroupCommit,
+    replica: &Replica,
+    message: &[u8],
+) -> Vec<u8> {
+    // A message that arrives late, after another one began to lead, is refused by the journal.
+    let answer = match replica.leading() {
+        Some(_) => decided(registry, group_commit, replica, message).await,
+        None => Ok(refusal("the replica that was asked does not lead")),
+    };
+    encode(&answer.unwrap_or_else(|error| refusal(&format!("the question cannot be read: {error}"))))
+}
+
+async fn decided(
+    registry: &RegistryHandle,
+    group_commit: &GroupCommit,
+    replica: &Replica,
+    message: &[u8],
+) -> Result<Answer, DecodeError> {
+    let Question { kind, content } = decode(message)?;
+    Ok(match kind {
+        QuestionKind::Write => {
+            let (decided, decision) = oneshot::channel();
+            group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
+            match decision.await.unwrap_or(Err(StoreError::Closing)) {
+                Ok((decision, position)) => {
+                    Answer::Answered { position: position.0, content: decision_content(decision) }
+                }
+                Err(error) => {
+                    Answer::Failed { is_certain: is_certainly_unwritten(&error), reason: error.to_string() }
+                }
+            }
+        }
+        QuestionKind::Submit => {
+            let content = encode_answer(registry.submit_forwarded(decode_submission(&content)?).await);
+            // The store has what the answer depends on: the request, or the one that it is refused for.
+            Answer::Answered { position: replica.position().0, content }
+        }
+    })
+}
+
+/// Nothing was done.
+fn refusal(reason: &str) -> Answer {
+    Answer::Failed { is_certain: true, reason: reason.to_owned() }
+}

@@ -1,0 +1,204 @@
+//! The connection to the replica that leads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::header::{AUTHORIZATION, HOST};
+use http::uri::Scheme;
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use selfsame_actors::{LeaderConnection, LeaderError};
+use selfsame_protocol::trace_context::TRACEPARENT;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::election::EtcdElection;
+use super::interface::LEADER_PATH;
+use crate::trace_context;
+
+/// How long it may take to connect to a replica.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A connection on which nothing comes is asked this often whether it stands.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The longest answer that is read. An answer is a decision, or the text of a refusal.
+const LONGEST_ANSWER: usize = 256 << 10;
+
+/// How a replica calls the others.
+#[derive(Clone)]
+pub struct ReplicaClient {
+    /// What it shows to them; `None` when its certificate does.
+    pub secret: Option<Arc<str>>,
+    /// How it speaks TLS; `None` for plain HTTP.
+    pub connector: Option<TlsConnector>,
+}
+
+/// Requests to one replica.
+#[derive(Clone)]
+pub struct ReplicaSender {
+    address: Arc<Uri>,
+    secret: Option<Arc<str>>,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl ReplicaClient {
+    /// Connects to the replica at a URL.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub async fn connect(&self, address: &str) -> Result<ReplicaSender, String> {
+        let connecting = timeout(CONNECT_PATIENCE, self.open(address)).await;
+        connecting.unwrap_or_else(|_| Err(format!("no connection within {} s", CONNECT_PATIENCE.as_secs())))
+    }
+
+    async fn open(&self, address: &str) -> Result<ReplicaSender, String> {
+        let uri: Uri = address.parse().map_err(|_| "its address is not a URL".to_owned())?;
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let is_https = uri.scheme() == Some(&Scheme::HTTPS);
+        let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let sender = match (is_https, &self.connector) {
+            (false, _) => handshake(stream).await?,
+            (true, Some(connector)) => {
+                let name = ServerName::try_from(host.to_owned());
+                let name = name.map_err(|_| "its host is not a name that a certificate can have".to_owned())?;
+                handshake(connector.connect(name, stream).await.map_err(|error| error.to_string())?).await?
+            }
+            (true, None) => return Err("it speaks TLS, and this replica has no cluster.certificate".to_owned()),
+        };
+        Ok(ReplicaSender { address: Arc::new(uri), secret: self.secret.clone(), sender })
+    }
+}
+
+async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .keep_alive_while_idle(true);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    tokio::spawn(async move {
+        // An error also reaches the requests that wait for answers.
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+impl ReplicaSender {
+    /// Whether the connection was closed.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Sends a request, and returns the head of the answer with its body.
+    ///
+    /// # Errors
+    /// [`LeaderError::Unsent`] when nothing was sent.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<http::Response<Incoming>, LeaderError> {
+        self.sender.ready().await.map_err(|error| LeaderError::Unsent(broken(&error)))?;
+        let authority = self.address.authority().map_or("", http::uri::Authority::as_str);
+        let scheme = self.address.scheme_str().unwrap_or("http");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{scheme}://{authority}{path}"))
+            .header(HOST, authority);
+        if let Some(secret) = &self.secret {
+            request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
+        }
+        if let Some(parent) = trace_context::current() {
+            request = request.header(TRACEPARENT, parent.to_string());
+        }
+        let request = request.body(Full::new(body)).map_err(|error| LeaderError::Unsent(error.to_string()))?;
+        self.sender.send_request(request).await.map_err(|error| match error.is_canceled() {
+            true => LeaderError::Unsent(broken(&error)),
+            false => LeaderError::Unanswered(broken(&error)),
+        })
+    }
+}
+
+/// An error of the HTTP library, with its cause.
+fn broken(error: &hyper::Error) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+/// The connection of one replica to the one that leads, whichever that is.
+pub struct ToLeader {
+    client: ReplicaClient,
+    election: Arc<EtcdElection>,
+    /// The connection to the replica that led last, with its address.
+    current: Mutex<Option<(String, ReplicaSender)>>,
+}
+
+impl ToLeader {
+    /// No connection yet.
+    pub fn new(client: ReplicaClient, election: Arc<EtcdElection>) -> Self {
+        Self { client, election, current: Mutex::default() }
+    }
+
+    async fn ask(&self, message: Vec<u8>) -> Result<Vec<u8>, LeaderError> {
+        let mut sender = self.sender().await.map_err(LeaderError::Unsent)?;
+        let answer = sender.send(Method::POST, LEADER_PATH, message.into()).await?;
+        match answer.status() {
+            StatusCode::OK => {}
+            // The other one's front-end says that it is overloaded or stopping, or that this
+            // replica may not ask.
+            status if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE => {
+                return Err(LeaderError::Unsent(format!("it answered {status}")));
+            }
+            status => return Err(LeaderError::Unanswered(format!("it answered {status}"))),
+        }
+        let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+        Ok(body.map_err(|error| LeaderError::Unanswered(error.to_string()))?.to_bytes().into())
+    }
+
+    /// The connection to the leader, made when there is none.
+    async fn sender(&self) -> Result<ReplicaSender, String> {
+        let leader = match self.election.last_seen() {
+            Some(leader) => Some(leader),
+            None => self.election.look().await.map_err(|error| error.to_string())?,
+        };
+        let leader = leader.ok_or("no replica leads at the moment")?;
+        let mut current = self.current.lock().await;
+        if let Some((address, sender)) = current.as_ref()
+            && *address == leader.address
+            && !sender.is_closed()
+        {
+            return Ok(sender.clone());
+        }
+        *current = None;
+        let sender = self.client.connect(&leader.address).await;
+        let sender = sender.map_err(|error| format!("replica {} at {}: {error}", leader.name, leader.address))?;
+        *current = Some((leader.address.clone(), sender.clone()));
+        Ok(sender)
+    }
+}
+
+impl LeaderConnection for ToLeader {
+    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, LeaderError>> {
+        self.ask(message).boxed()
+    }
+}

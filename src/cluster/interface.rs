@@ -1,0 +1,148 @@
+//! The cluster interface: what the replicas of a cluster ask each other. Nobody else may call it.
+//!
+//! | endpoint | what it does |
+//! |---|---|
+//! | `POST /leader` | decides what another replica may not decide |
+//! | `POST /copies` | makes a copy of the data folder for a new replica; answers with its manifest |
+//! | `GET /copies/{id}?file=` | a file of the copy |
+//! | `DELETE /copies/{id}` | removes the copy |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, StatusCode};
+use selfsame_actors::Service;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::copies::{Copies, CopyError};
+use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Response, Router, Routes, content, json};
+
+/// Where the leader is asked.
+pub const LEADER_PATH: &str = "/leader";
+
+/// Where copies are made.
+pub const COPIES_PATH: &str = "/copies";
+
+/// The longest message, in bytes: an operation, or a write of one client, with its names.
+const LONGEST_MESSAGE: usize = 256 << 10;
+
+/// How long the leader may take for an answer. The replica that asks waits less.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the making or the sending of a file of a copy may take.
+const COPY_LIMIT: Duration = Duration::from_secs(3600);
+
+/// What the handlers share.
+pub struct ClusterInterface {
+    service: Arc<Service>,
+    /// SHA-256 of the secret; `None` when certificates say who calls. All hashes have the same
+    /// length, so the comparison takes the same time for every text.
+    secret_hash: Option<[u8; 32]>,
+    copies: Copies,
+}
+
+/// A rejected request.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterInterfaceError {
+    /// The request was rejected for a reason that all interfaces share.
+    #[error(transparent)]
+    Http(#[from] Rejection),
+    /// A call without the secret.
+    #[error("this call needs `Authorization: Bearer` and the text of cluster.secret_file")]
+    Unauthorized,
+    /// A copy cannot be made or read.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+}
+
+impl InterfaceError for ClusterInterfaceError {
+    fn reason(&self) -> String {
+        match self {
+            Self::Http(rejection) => rejection.reason(),
+            error => error.to_string(),
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let message = self.to_string();
+        let body = |code| ErrorBody { code, message: &message };
+        match &self {
+            Self::Http(rejection) => ErrorCodes::OPERATOR.respond(rejection),
+            Self::Unauthorized => {
+                let mut response = json(StatusCode::UNAUTHORIZED, &body("unauthorized"));
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                response
+            }
+            Self::Copy(CopyError::Unknown) => json(StatusCode::NOT_FOUND, &body("not_found")),
+            Self::Copy(CopyError::Busy) => json(StatusCode::CONFLICT, &body("busy")),
+            Self::Copy(CopyError::Backup(_) | CopyError::Panicked) => {
+                json(StatusCode::INTERNAL_SERVER_ERROR, &body("internal_server_error"))
+            }
+        }
+    }
+}
+
+type Answer = BoxFuture<'static, Result<Response, ClusterInterfaceError>>;
+
+/// A handler for callers with the secret.
+fn with_secret<F, Fut>(handler: F) -> impl Fn(Arc<ClusterInterface>, Request) -> Answer + Send + Sync
+where
+    F: Fn(Arc<ClusterInterface>, Request) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Response, ClusterInterfaceError>> + Send + 'static,
+{
+    move |interface, request| match interface.check_secret(&request) {
+        Ok(()) => handler(interface, request).boxed(),
+        Err(error) => std::future::ready(Err(error)).boxed(),
+    }
+}
+
+impl ClusterInterface {
+    /// The interface of a service, for callers with the secret.
+    pub fn new(service: Arc<Service>, secret: Option<&str>, copies: Copies) -> Self {
+        Self { service, secret_hash: secret.map(|secret| Sha256::digest(secret).into()), copies }
+    }
+
+    fn check_secret(&self, request: &Request) -> Result<(), ClusterInterfaceError> {
+        let Some(expected) = &self.secret_hash else { return Ok(()) };
+        let given = request.header(&AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
+        let given: [u8; 32] = Sha256::digest(given.unwrap_or_default()).into();
+        let is_right = bool::from(given.ct_eq(expected));
+        if is_right { Ok(()) } else { Err(ClusterInterfaceError::Unauthorized) }
+    }
+}
+
+/// The routes.
+pub fn routes(interface: ClusterInterface) -> Routes {
+    Router::<ClusterInterface, ClusterInterfaceError>::new("cluster", Arc::new(interface))
+        .without_proxy()
+        .route_within(ANSWER_LIMIT, Method::POST, LEADER_PATH, with_secret(answer))
+        .route_within(COPY_LIMIT, Method::POST, COPIES_PATH, with_secret(make_copy))
+        .route_within(COPY_LIMIT, Method::GET, "/copies/{id}", with_secret(send_file))
+        .route(Method::DELETE, "/copies/{id}", with_secret(remove_copy))
+        .into()
+}
+
+async fn answer(interface: Arc<ClusterInterface>, mut request: Request) -> Result<Response, ClusterInterfaceError> {
+    let message = request.read_body(LONGEST_MESSAGE).await?;
+    let answer = interface.service.answer_replica(&message).await;
+    Ok(content(StatusCode::OK, "application/octet-stream", answer))
+}
+
+async fn make_copy(interface: Arc<ClusterInterface>, _: Request) -> Result<Response, ClusterInterfaceError> {
+    Ok(json(StatusCode::OK, &interface.copies.make().await?))
+}
+
+async fn send_file(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
+    let id = request.param("id")?.into_owned();
+    let file = request.query_parameter("file")?.unwrap_or_default().into_owned();
+    Ok(interface.copies.send(&id, &file)?)
+}
+
+async fn remove_copy(interface: Arc<ClusterInterface>, request: Request) -> Result<Response, ClusterInterfaceError> {
+    interface.copies.remove(&request.param("id")?)?;
+    Ok(crate::http::empty(StatusCode::NO_CONTENT))
+}

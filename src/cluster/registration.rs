@@ -1,0 +1,338 @@
+//! A replica's place among the others: it publishes how far it is, sees how far the others are,
+//! and the leader forgets the part of the journal that enough of them have.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use alloy_primitives::{B256, hex};
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
+use selfsame_actors::{ReplicaStatus, Service};
+use selfsame_storage::{Journal, Membership, Position};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::etcd::{Etcd, EtcdError};
+use super::journal::EtcdJournal;
+use super::keys::ReplicaRecord;
+use super::membership::{MembershipError, is_truncated, replicas};
+
+/// Time from one record of a replica to its next one.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time from one truncation of the journal to the next.
+const TRUNCATE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A replica that has written no record for this long is not running, or cut off.
+pub const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a daemon watches a record of its name before it takes the name over.
+const NAME_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a question to etcd waits for its answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a running replica ends.
+#[derive(Debug, thiserror::Error)]
+pub enum RemovedError {
+    /// `selfsame cluster remove`.
+    #[error(
+        "this replica was removed from the cluster; it joins again when it is started with an empty data folder, or with \
+         this one"
+    )]
+    Removed,
+    /// Another replica has the name.
+    #[error(transparent)]
+    NameTaken(MembershipError),
+    /// The journal no longer has what the store lacks.
+    #[error(
+        "the journal no longer has entry {0}, which the store lacks; the next start copies the store of another replica"
+    )]
+    LeftBehind(Position),
+    /// Others have another result of a block.
+    #[error(
+        "the result of block {height} is {own:#x} here and {other:#x} at {replica}: the store of this replica, or its \
+         program, is not like that of the others. Nothing more is served from it. Compare the versions, run `selfsame \
+         store fsck`, keep the data folder for the investigation, and start with an empty one"
+    )]
+    Apart {
+        /// Height of the block.
+        height: u64,
+        /// Hash of its result here.
+        own: B256,
+        /// Hash of its result there.
+        other: B256,
+        /// Name of the other replica.
+        replica: String,
+    },
+}
+
+/// What a replica sees of another one.
+#[derive(Clone, Debug)]
+pub struct SeenReplica {
+    /// What it published last.
+    pub record: ReplicaRecord,
+    /// When this was seen to change last.
+    pub changed_at: Instant,
+}
+
+/// What a replica sees of its cluster.
+pub struct ClusterView {
+    etcd: Arc<Etcd>,
+    name: String,
+    replicas: Mutex<Vec<SeenReplica>>,
+}
+
+impl ClusterView {
+    /// The name of this replica.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Removes a replica from the cluster. When it runs, it ends; the others no longer wait for it
+    /// before they forget a part of the journal. Returns whether there was one of this name.
+    ///
+    /// # Errors
+    /// etcd gives no answer.
+    pub async fn remove(&self, name: &str) -> Result<bool, EtcdError> {
+        let key = self.etcd.keys().replica(name);
+        let removed = self.etcd.ask(PATIENCE, async |client| client.kv_client().delete(key, None).await).await?;
+        Ok(removed.deleted() > 0)
+    }
+
+    /// The replicas, in the order of their names.
+    pub fn replicas(&self) -> Vec<SeenReplica> {
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn update(&self, mut found: Vec<ReplicaRecord>) {
+        let now = Instant::now();
+        let mut seen = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        let replicas = found.into_iter().map(|record| {
+            let before = seen.iter().find(|before| before.record == record);
+            let changed_at = before.map_or(now, |before| before.changed_at);
+            SeenReplica { record, changed_at }
+        });
+        *seen = replicas.collect();
+    }
+}
+
+/// A replica that is registered in etcd.
+pub struct Registration {
+    etcd: Arc<Etcd>,
+    journal: EtcdJournal,
+    record: ReplicaRecord,
+    /// The revision of etcd at which the record was created; 0 while it is not.
+    created: i64,
+    view: Arc<ClusterView>,
+    /// How long an entry stays in the journal at least, for replicas that are restarted or copied.
+    retention: Duration,
+    /// Ends of the journal, with the times at which they were seen, the oldest first.
+    ends: Vec<(Instant, Position)>,
+    /// Heights at which a replica was found to have this one's result.
+    compared: HashMap<String, u64>,
+}
+
+impl Registration {
+    /// Registers a replica. Waits for a while when another one has the name.
+    ///
+    /// # Errors
+    /// [`MembershipError::NameTaken`] when that one runs; etcd gives no answer.
+    pub async fn begin(
+        etcd: Arc<Etcd>,
+        name: &str,
+        address: String,
+        membership: &Membership,
+        retention: Duration,
+    ) -> Result<Self, MembershipError> {
+        let record = ReplicaRecord {
+            name: name.to_owned(),
+            store_id: hex::encode(membership.store),
+            address,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            position: 0,
+            synced: 0,
+            height: 0,
+            result: B256::ZERO,
+            beat: 0,
+        };
+        let journal = EtcdJournal::new(Arc::clone(&etcd));
+        let view = ClusterView { etcd: Arc::clone(&etcd), name: name.to_owned(), replicas: Mutex::default() };
+        let (ends, compared, view) = (Vec::new(), HashMap::new(), Arc::new(view));
+        let registration = Self { etcd, journal, record, created: 0, view, retention, ends, compared };
+        match registration.find().await {
+            Ok(Some(other)) if other.store_id != registration.record.store_id => {
+                sleep(NAME_PATIENCE).await;
+                if registration.find().await?.is_some_and(|later| later != other) {
+                    return Err(MembershipError::NameTaken { name: name.to_owned() });
+                }
+            }
+            Ok(_) => {}
+            // A replica answers reads without etcd.
+            Err(error) => tracing::warn!(%error, "etcd does not say whether another replica has this name"),
+        }
+        Ok(registration)
+    }
+
+    /// What this replica sees of its cluster.
+    pub fn view(&self) -> Arc<ClusterView> {
+        Arc::clone(&self.view)
+    }
+
+    /// Publishes, looks and truncates until this replica must end.
+    pub async fn run(mut self, service: Arc<Service>) -> RemovedError {
+        let mut next_truncation = Instant::now();
+        let mut has_failed = false;
+        loop {
+            let next = Instant::now() + PUBLISH_INTERVAL;
+            match self.step(&service, &mut next_truncation).await {
+                Ok(None) => has_failed = false,
+                Ok(Some(removed)) => return removed,
+                // A failure in a row is logged once.
+                Err(error) if has_failed => tracing::debug!(%error, "etcd does not say how far the replicas are"),
+                Err(error) => {
+                    has_failed = true;
+                    tracing::warn!(%error, "etcd does not say how far the replicas are");
+                }
+            }
+            sleep_until(next).await;
+        }
+    }
+
+    async fn step(
+        &mut self,
+        service: &Service,
+        next_truncation: &mut Instant,
+    ) -> Result<Option<RemovedError>, EtcdError> {
+        let Some(status) = service.replica_status() else { return Ok(None) };
+        let snapshot = service.registry().snapshot();
+        self.record.position = status.position.0;
+        self.record.synced = status.synced.0;
+        self.record.height = snapshot.tip().seal.height;
+        self.record.result = snapshot.tip().result_hash;
+        self.record.beat += 1;
+        drop(snapshot);
+        if let Some(removed) = self.publish().await? {
+            return Ok(Some(removed));
+        }
+        self.view.update(replicas(&self.etcd).await?);
+        if let Some(apart) = self.compare(service, status.leading.is_some()) {
+            return Ok(Some(apart));
+        }
+        if is_behind(&status) && is_truncated(&self.journal, status.position).await {
+            return Ok(Some(RemovedError::LeftBehind(status.position.next())));
+        }
+        if let Some(end) = status.end {
+            self.ends.push((Instant::now(), end));
+        }
+        if status.leading.is_some() && Instant::now() >= *next_truncation {
+            *next_truncation = Instant::now() + TRUNCATE_INTERVAL;
+            self.truncate().await;
+        }
+        Ok(None)
+    }
+
+    /// Writes this replica's record, if it is still that of this one.
+    async fn publish(&mut self) -> Result<Option<RemovedError>, EtcdError> {
+        let key = self.etcd.keys().replica(&self.record.name);
+        let value = serde_json::to_vec(&self.record).unwrap_or_default();
+        let is_mine = (self.created != 0)
+            .then(|| Compare::create_revision(key.clone(), CompareOp::Equal, self.created));
+        let transaction = Txn::new()
+            .when(Vec::from_iter(is_mine))
+            .and_then([TxnOp::put(key.clone(), value, None)]);
+        let answer = self.etcd.ask(PATIENCE, async |client| client.kv_client().txn(transaction).await).await?;
+        if !answer.succeeded() {
+            return Ok(Some(match self.find().await? {
+                Some(other) if other.store_id != self.record.store_id => {
+                    RemovedError::NameTaken(MembershipError::NameTaken { name: self.record.name.clone() })
+                }
+                _ => RemovedError::Removed,
+            }));
+        }
+        if self.created == 0 {
+            let question = async |client: Client| client.kv_client().get(key, None).await;
+            let found = self.etcd.ask(PATIENCE, question).await?;
+            self.created = found.kvs().first().map_or(0, etcd_client::KeyValue::create_revision);
+        }
+        Ok(None)
+    }
+
+    async fn find(&self) -> Result<Option<ReplicaRecord>, EtcdError> {
+        let found = replicas(&self.etcd).await?;
+        Ok(found.into_iter().find(|record| record.name == self.record.name))
+    }
+
+    /// Compares the results of blocks with those of the others. Where the replicas do not agree,
+    /// the smaller part ends, or, of equal parts, the one that does not lead.
+    fn compare(&mut self, service: &Service, is_leading: bool) -> Option<RemovedError> {
+        let (mut alike, mut different) = (1, Vec::new());
+        for SeenReplica { record, changed_at } in self.view.replicas() {
+            if record.name == self.record.name || record.height == 0 || changed_at.elapsed() > SILENT_AFTER {
+                continue;
+            }
+            if self.compared.get(&record.name) == Some(&record.height) {
+                alike += 1;
+                continue;
+            }
+            let Ok(Some(own)) = service.registry().result_hash(record.height) else { continue };
+            if own == record.result {
+                alike += 1;
+                self.compared.insert(record.name, record.height);
+            } else {
+                different.push((record, own));
+            }
+        }
+        let (record, own) = different.first()?;
+        let ends = alike < different.len() || (alike == different.len() && !is_leading);
+        let (height, other, replica) = (record.height, record.result, record.name.clone());
+        if !ends {
+            tracing::error!(height, %own, %other, replica, "a replica has another result of a block");
+            return None;
+        }
+        Some(RemovedError::Apart { height, own: *own, other, replica })
+    }
+
+    /// Removes the entries that a majority of the replicas has on its disks, and that are old.
+    async fn truncate(&mut self) {
+        let now = Instant::now();
+        let retention = self.retention;
+        let is_old = |(seen_at, _): &(Instant, Position)| now.duration_since(*seen_at) >= retention;
+        // Of the old ends, the newest is of use.
+        let first = self.ends.iter().take_while(|end| is_old(end)).count().saturating_sub(1);
+        self.ends.drain(..first);
+        let Some((_, old)) = self.ends.first().copied().filter(is_old) else { return };
+        let synced = self.view.replicas().iter().map(|seen| Position(seen.record.synced)).collect();
+        let below = old.min(synced_by_a_majority(synced)).next();
+        if let Err(error) = self.journal.truncate(below).await {
+            tracing::warn!(%error, "the journal cannot be truncated");
+        }
+    }
+}
+
+/// Whether the store has lacked something for a while.
+fn is_behind(status: &ReplicaStatus) -> bool {
+    status.end.is_some_and(|end| end > status.position) && status.staleness.is_none_or(|age| age > SILENT_AFTER)
+}
+
+/// The last position that a majority of the replicas, and at least two of several, has synced.
+fn synced_by_a_majority(mut synced: Vec<Position>) -> Position {
+    synced.sort_unstable_by(|one, other| other.cmp(one));
+    let needed = (synced.len() / 2 + 1).clamp(1, synced.len().max(1));
+    synced.get(needed - 1).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_has_synced_what_is_forgotten() {
+        let table: [(&[u64], u64); 6] =
+            [(&[], 0), (&[7], 7), (&[7, 3], 3), (&[9, 2, 7], 7), (&[9, 8, 7, 0], 7), (&[1, 5, 3, 4, 2], 3)];
+        for (synced, expected) in table {
+            let positions = synced.iter().copied().map(Position).collect();
+            assert_eq!(synced_by_a_majority(positions), Position(expected), "{synced:?}");
+        }
+    }
+}
