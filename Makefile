@@ -70,7 +70,7 @@ test-chain: prerequisites
 # Runs the tests that need etcd. They start members of their own.
 test-cluster: prerequisites
 	scripts/prerequisites.sh cluster
-	$(CARGO) test --release --workspace --features fault-injection --lib -- on_etcd --ignored
+	$(CARGO) test --release --workspace --features fault-injection --lib --test it -- on_etcd --ignored
 
 # The daemon as it is released, without the feature `fault-injection`. The second target is built
 # already when the tests were; it makes cargo choose the features of the dependencies as for the

@@ -70,9 +70,6 @@ operator = "{HOST}:{port_of(index, OPERATOR)}"
 [urls]
 {urls}
 
-[limits]
-trusted_proxies = ["{HOST}"]
-
 [cluster]
 name = "{NAMES[index]}"
 etcd = [{members}]

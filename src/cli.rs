@@ -341,8 +341,8 @@ pub enum ClusterCommand {
         #[command(flatten)]
         options: OperatorOptions,
     },
-    /// Make the store of a stopped replica that of a daemon that is alone. What it holds stays; what
-    /// the other replicas write from now on does not reach it
+    /// Make the store of a stopped replica that of a daemon that is alone. What it holds stays;
+    /// what the other replicas write from now on does not reach it
     Leave {
         /// Data folder of the stopped replica
         #[arg(long, value_name = "DIR", default_value = "selfsame-data")]

@@ -15,6 +15,7 @@ pub mod daemon;
 mod durable_fs;
 pub mod gateway;
 mod health;
+mod height;
 pub mod http;
 pub mod indexer;
 pub mod interface;

@@ -80,6 +80,7 @@ pub use registry::open_operations::RegistryMeasurements;
 pub use registry::state::{AdmissionLimits, BatchLimits};
 pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
+pub use sign_in::elsewhere::Given;
 pub use sign_in::error::SignInError;
 pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};

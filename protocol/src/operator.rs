@@ -66,8 +66,8 @@ pub struct ClusterStatus {
     pub term: Option<u64>,
     /// The last entry of the journal; null before it was seen.
     pub journal_end: Option<u64>,
-    /// The store has everything that the journal had this many milliseconds ago; null while that was
-    /// never so.
+    /// The store has everything that the journal had this many milliseconds ago; null while that
+    /// was never so.
     pub staleness_ms: Option<u64>,
     /// All replicas, in the order of their names.
     pub replicas: Vec<Replica>,

@@ -48,7 +48,7 @@ use selfsame_storage::{Phase, Progress, SCHEMA_VERSION, StoreError};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED};
 
 /// Folder of the store in a backup, and in a data folder.
-const STORE: &str = "store";
+pub const STORE: &str = "store";
 
 /// The other files of the data folder that a backup has.
 const OTHER_FILES: [&str; 2] = [AUDIT_KEY, SIMULATOR_SEED];

@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use super::connection::{ReplicaClient, ReplicaSender};
 use super::copies::AnnouncedCopy;
 use super::interface::COPIES_PATH;
-use super::membership::{MembershipError, at};
-use crate::backup::{FileDigest, LONGEST_MANIFEST, MANIFEST, Manifest, UnfinishedFolder};
+use crate::backup::{FileDigest, LONGEST_MANIFEST, MANIFEST, Manifest, STORE, UnfinishedFolder};
 use crate::durable_fs::{make_folder, sync_folder};
 
 /// How long the other replica may take to make the copy.
@@ -40,13 +39,18 @@ pub enum FetchError {
     /// The other replica did not send it. Another one may.
     Peer(String),
     /// This one cannot keep it.
-    Local(MembershipError),
+    Local {
+        /// Where it cannot be kept.
+        path: PathBuf,
+        /// The operating system's error.
+        error: std::io::Error,
+    },
 }
 
-impl From<MembershipError> for FetchError {
-    fn from(error: MembershipError) -> Self {
-        Self::Local(error)
-    }
+/// Names the path of an error of the file system.
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {
+    let path = path.to_owned();
+    move |error| FetchError::Local { path, error }
 }
 
 /// Copies the data folder of the replica at `address` to `data`, which has no store. The store
@@ -93,7 +97,7 @@ async fn receive(
     }
     let backup_error = |error: crate::backup::BackupError| FetchError::Peer(error.to_string());
     let unfinished = UnfinishedFolder::make(&target).map_err(backup_error)?;
-    let store = unfinished.path().join("store");
+    let store = unfinished.path().join(STORE);
     make_folder(&store).map_err(at(&store))?;
     for (name, expected) in &manifest.files {
         let path = unfinished.path().join(name);
@@ -128,9 +132,9 @@ async fn receive(
     unfinished.finish().map_err(backup_error)?;
     // The store comes last: with it, the data folder is a replica's.
     let others = manifest.files.keys().filter(|name| !name.contains('/'));
-    for name in others.map(String::as_str).chain(["store"]) {
+    for name in others.map(String::as_str).chain([STORE]) {
         let (from, to) = (target.join(name), data.join(name));
-        if name == "store" && to.exists() {
+        if name == STORE && to.exists() {
             // An interrupted start may have left an empty folder.
             std::fs::remove_dir_all(&to).map_err(at(&to))?;
         }

@@ -29,6 +29,7 @@ use super::etcd::{Etcd, EtcdError};
 use super::fetching::{FetchError, fetch_copy};
 use super::journal::EtcdJournal;
 use super::keys::{ClusterRecord, ReplicaRecord};
+use crate::backup::STORE;
 
 /// How long etcd is waited for when the daemon starts.
 const ETCD_PATIENCE: Duration = Duration::from_secs(20);
@@ -242,7 +243,7 @@ impl Joining<'_> {
     }
 
     fn store_folder(&self) -> PathBuf {
-        crate::daemon::store_folder(self.data)
+        self.data.join(STORE)
     }
 
     fn random_bytes(&self) -> [u8; 16] {
@@ -315,7 +316,7 @@ impl Joining<'_> {
                         tracing::info!(replica = peer.name, "the data folder is a copy of another replica's");
                         return Ok(());
                     }
-                    Err(FetchError::Local(error)) => return Err(error),
+                    Err(FetchError::Local { path, error }) => return Err(MembershipError::Folder { path, error }),
                     Err(FetchError::Peer(problem)) => problems.push(format!("{} at {}: {problem}", peer.name, peer.address)),
                 }
             }
@@ -363,7 +364,7 @@ async fn read<T: DeserializeOwned>(etcd: &Etcd, key: String) -> Result<Option<T>
 }
 
 /// Names the path of an error of the file system.
-pub(super) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> MembershipError {
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> MembershipError {
     let path = path.to_owned();
     move |error| MembershipError::Folder { path, error }
 }

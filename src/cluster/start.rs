@@ -59,8 +59,8 @@ impl StartingReplica {
         self.acceptor.clone()
     }
 
-    /// Opens the store of the data folder as that of a replica of the cluster; `open` opens it for a
-    /// registry.
+    /// Opens the store of the data folder as that of a replica of the cluster; `open` opens it for
+    /// a registry.
     ///
     /// # Errors
     /// [`MembershipError`] says why it is no replica; the errors of `open`.
@@ -102,14 +102,15 @@ impl StartingReplica {
             journal: Arc::new(EtcdJournal::new(Arc::clone(etcd))),
             leader: Some(Arc::new(ToLeader::new(self.client.clone(), Arc::clone(&election)))),
             election: Some(election),
+            staleness: self.section.staleness,
         };
         Ok(BoundReplica { parts, view: registration.view(), registration })
     }
 }
 
 impl BoundReplica {
-    /// The parts of the service, what the replica sees of its cluster, and what waits for the moment
-    /// at which the replica must end.
+    /// The parts of the service, what the replica sees of its cluster, and what waits for the
+    /// moment at which the replica must end.
     pub fn into_parts(
         self,
     ) -> (ClusterParts, Arc<ClusterView>, impl FnOnce(Arc<Service>) -> BoxFuture<'static, RemovedError>) {

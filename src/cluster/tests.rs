@@ -15,7 +15,7 @@ use selfsame_actors::{Election, Leadership};
 use selfsame_storage::{AppendError, Journal, JournalEntry, JournalError, Position, Term};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Etcd, EtcdAccess, EtcdElection, EtcdJournal, EtcdTls, EtcdUser};
+use super::{Etcd, EtcdAccess, EtcdElection, EtcdJournal, EtcdTls, EtcdUser, LeaderRecord};
 use members::{Members, Signal};
 
 /// Longer than a member of etcd takes to be elected, and a lease to end.
@@ -23,6 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
+}
+
+/// A replica that others need not reach.
+fn leader_record(name: &str) -> LeaderRecord {
+    LeaderRecord { name: name.to_owned(), address: "http://127.0.0.1:1".to_owned() }
 }
 
 struct Replica {
@@ -37,7 +42,7 @@ impl Replica {
 
     fn with(access: &EtcdAccess, name: &str) -> Self {
         let etcd = Arc::new(Etcd::new(access));
-        Self { journal: EtcdJournal::new(Arc::clone(&etcd)), election: EtcdElection::new(etcd, name) }
+        Self { journal: EtcdJournal::new(Arc::clone(&etcd)), election: EtcdElection::new(etcd, leader_record(name)) }
     }
 
     async fn lead(&self) -> Box<dyn Leadership> {

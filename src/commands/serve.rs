@@ -67,20 +67,10 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
         notify_ready();
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
-        let sign_in = daemon.sign_in();
-        tokio::spawn(async move {
-            // The first start creates the keys, which takes one or two seconds.
-            if let Err(error) = sign_in.published_keys().await {
-                tracing::error!(%error, "the signing keys cannot be prepared");
-            }
-        });
-        let registry = daemon.registry();
-        tokio::spawn(async move {
-            // The first start creates the key.
-            if let Err(error) = registry.signed_head().await {
-                tracing::error!(%error, "the registry's key cannot be prepared");
-            }
-        });
+        // Of several replicas, the one that leads creates the keys when they are needed.
+        if config.cluster.is_none() {
+            prepare_keys(&daemon);
+        }
         let requests = daemon.take_reload_requests();
         let source = options.source.clone();
         let reloader = Reloader { source, config, clock, reloading: daemon.reloading() };
@@ -94,6 +84,21 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
     // An actor that is stuck may hold a thread of the runtime, so the wait is bounded.
     runtime.shutdown_timeout(STOP_TIMEOUT);
     ended
+}
+
+/// Creates the keys at the first start, which takes one or two seconds.
+fn prepare_keys(daemon: &Daemon) {
+    let (sign_in, registry) = (daemon.sign_in(), daemon.registry());
+    tokio::spawn(async move {
+        if let Err(error) = sign_in.published_keys().await {
+            tracing::error!(%error, "the signing keys cannot be prepared");
+        }
+    });
+    tokio::spawn(async move {
+        if let Err(error) = registry.signed_head().await {
+            tracing::error!(%error, "the registry's key cannot be prepared");
+        }
+    });
 }
 
 /// Starts the log, and what sends traces. When the result is dropped, the last traces are sent.

@@ -30,6 +30,7 @@ use hyper::Method;
 pub use state::Gateway;
 use utoipa::{Modify, OpenApi};
 
+use crate::height::await_height;
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
@@ -41,6 +42,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
     Router::<Gateway, GatewayError>::new(Interface::Gateway.name(), Arc::new(gateway))
         .cors(cors)
         .reserve(&["/health"])
+        .before(await_height)
         .route(post.clone(), "/create-account", operations::create_account)
         .route(post.clone(), "/update-authenticator", operations::update_authenticator)
         .route(post.clone(), "/insert-authenticator", operations::insert_authenticator)

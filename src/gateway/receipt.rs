@@ -9,6 +9,7 @@ use selfsame_protocol::ledger::Receipt;
 use super::error::{GatewayError, ReadErrors};
 use super::state::Gateway;
 use super::status::request_id;
+use crate::height::with_height;
 use crate::http::{Request, Response, json};
 
 /// The receipt of a final request
@@ -29,9 +30,11 @@ use crate::http::{Request, Response, json};
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
     let source = Some(request.source());
+    gateway.registry.await_request(&request_id).await?;
     let receipt = gateway.registry.reading(move |registry| registry.receipt(&request_id, source)).await?;
     let receipt = receipt.ok_or_else(|| {
         GatewayError::NotFound(format!("request {request_id} is unknown, or not in an applied block yet"))
     })?;
-    Ok(json(StatusCode::OK, &receipt))
+    let height = Some(receipt.block.header.height);
+    Ok(with_height(json(StatusCode::OK, &receipt), height))
 }

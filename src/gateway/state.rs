@@ -5,6 +5,7 @@ use std::sync::Arc;
 use selfsame_actors::{Clock, RegistryHandle};
 
 use super::creation::CreationPolicy;
+use crate::height::HasRegistry;
 
 /// The registry, as the gateway calls it.
 pub struct Gateway {
@@ -14,4 +15,10 @@ pub struct Gateway {
     pub creation: CreationPolicy,
     /// The service's clock.
     pub clock: Arc<dyn Clock>,
+}
+
+impl HasRegistry for Gateway {
+    fn registry(&self) -> &RegistryHandle {
+        &self.registry
+    }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::error::{GatewayError, ReadErrors};
 use super::state::Gateway;
+use crate::height::with_height;
 use crate::http::{Request, Response, json};
 
 /// The longest wait that a client can ask for, in seconds.
@@ -21,7 +22,9 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
 /// The state of a request
 ///
 /// States only move forward: `queued`, `batching`, `submitted`, then `finalized` or `failed`. A
-/// final state is shown only when every read already sees its effects. The records of final
+/// final state is shown only when every read already sees its effects; its answer has the header
+/// `X-Selfsame-Height`, the height of its block. In a cluster, a read at another replica with this
+/// header waits for the block. The records of final
 /// requests are kept for the configured retention, 24 hours by default; receipts stay.
 #[utoipa::path(
     get, path = "/status/{request_id}", tag = "gateway",
@@ -38,6 +41,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
     let wait = wait(&request)?;
+    gateway.registry.await_request(&request_id).await?;
     let status = if wait == 0 {
         gateway.registry.status(&request_id)?
     } else {
@@ -48,7 +52,8 @@ pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response,
         }
     };
     let status = status.ok_or_else(|| GatewayError::NotFound(format!("no request {request_id} is known")))?;
-    Ok(json(StatusCode::OK, &status))
+    let height = if status.status.is_final() { gateway.registry.final_height(&request_id)? } else { None };
+    Ok(with_height(json(StatusCode::OK, &status), height))
 }
 
 /// The request id of the path. A text that is not a request id is answered like an unknown id.

@@ -71,7 +71,7 @@ impl Cors {
         };
         if let Some(granted) = granted {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, granted);
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After, X-Request-Id"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After, X-Request-Id, X-Selfsame-Height"));
         }
     }
 }

@@ -72,7 +72,7 @@ pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
 pub use request::Request;
 pub use request_id::{RequestId, X_REQUEST_ID};
 pub use response::{Body, Response, content, empty, json, stream};
-pub use router::{RouteError, Router, Routes, Site};
+pub use router::{Before, RouteError, Router, Routes, Site};
 pub use server::Server;
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use source::source_address;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hyper::Method;
 use hyper::header::HeaderValue;
 
@@ -40,8 +41,13 @@ type Handler = Box<dyn Fn(Request) -> Answer + Send + Sync>;
 pub struct Router<S, E> {
     routes: Routes,
     state: Arc<S>,
+    /// See [`Router::before`].
+    before: Option<fn(&Arc<S>, &Request) -> Before>,
     error: PhantomData<fn() -> E>,
 }
+
+/// What happens before a handler: nothing, or something that it waits for, or a rejection.
+pub type Before = Result<Option<BoxFuture<'static, Result<(), Rejection>>>, Rejection>;
 
 /// The routes of one interface: a finished [`Router`], its types erased.
 pub struct Routes {
@@ -87,7 +93,13 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
             reserved: Vec::new(),
             stray_event: None,
         };
-        Self { routes, state, error: PhantomData }
+        Self { routes, state, before: None, error: PhantomData }
+    }
+
+    /// What the routes that are added later do before their handlers.
+    pub fn before(mut self, before: fn(&Arc<S>, &Request) -> Before) -> Self {
+        self.before = Some(before);
+        self
     }
 
     /// Grants browsers of other origins access; `None` grants none.
@@ -139,10 +151,22 @@ impl<S: Send + Sync + 'static, E: InterfaceError> Router<S, E> {
         F: Fn(Arc<S>, Request) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Response, E>> + Send + 'static,
     {
-        let state = self.state.clone();
+        let (state, before) = (self.state.clone(), self.before);
+        let handler = Arc::new(handler);
         let handler: Handler = Box::new(move |request| {
             let notes = request.audit().clone();
-            let answer = handler(state.clone(), request);
+            let answer = match before.map_or(Ok(None), |before| before(&state, &request)) {
+                Err(rejection) => std::future::ready(Err(E::from(rejection))).boxed(),
+                Ok(None) => handler(state.clone(), request).boxed(),
+                Ok(Some(waiting)) => {
+                    let (handler, state) = (Arc::clone(&handler), state.clone());
+                    async move {
+                        waiting.await?;
+                        handler(state, request).await
+                    }
+                    .boxed()
+                }
+            };
             Box::pin(answer.map(move |result| {
                 result.unwrap_or_else(|error| {
                     notes.reason(|| error.reason());

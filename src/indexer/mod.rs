@@ -24,6 +24,7 @@ use selfsame_actors::RegistryHandle;
 use state::Indexer;
 use utoipa::{Modify, OpenApi};
 
+use crate::height::await_height;
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
@@ -36,6 +37,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
     Router::<Indexer, IndexerError>::new(Interface::Indexer.name(), Arc::new(Indexer { registry }))
         .cors(cors)
         .reserve(&["/health"])
+        .before(await_height)
         .route(post.clone(), "/inclusion-proof", inclusion_proof::inclusion_proof)
         .route(post.clone(), "/packed-account", packed_account::packed_account)
         .route(post.clone(), "/signature-nonce", signature_nonce::signature_nonce)

@@ -164,6 +164,12 @@ impl InterfaceError for OperatorError {
                 tracing::error!(%error, "the metrics could not be written");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)
             }
+            // Another replica leads, and cannot be asked.
+            Self::SignIn(SignInError::Store(StoreError::Replica(error))) | Self::Store(StoreError::Replica(error))
+                if error.is_transient() =>
+            {
+                answer(StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
             Self::SignIn(error) => {
                 tracing::error!(%error, "the signing keys cannot be read or changed");
                 ErrorCodes::OPERATOR.respond(&Rejection::Internal)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
-use selfsame_actors::{NewTransaction, SignInError, TransactionId};
+use selfsame_actors::{Given, NewTransaction, SignInError, TransactionId};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
@@ -137,6 +137,9 @@ async fn begin_checked(
     origin: &Origin,
 ) -> Result<Outcome, SignInError> {
     let expected = sign_in.handle.expected_subject(&request).await?;
+    if let Some(session) = session {
+        sign_in.handle.await_given(Given::Session(session)).await?;
+    }
     if let Some(session) = session
         && let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
         && let Some(delivery) = sign_in.handle.grant_from_session(&request, &person).await?

@@ -5,6 +5,7 @@ use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use selfsame_actors::{SignInError, TooManyRequests};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use selfsame_protocol::time::RetryAfter;
+use selfsame_storage::StoreError;
 use serde_json::json;
 
 use crate::http::{InterfaceError, Rejection, Response, json as json_response};
@@ -67,6 +68,10 @@ impl SignInEndpointError {
                 }
                 SignInError::TooMany(_) | SignInError::Unavailable { .. } => {
                     SignInRejection::new(ErrorKind::TemporarilyUnavailable, error.to_string())
+                }
+                // Without the leader every sign-in is answered so; the status says it once.
+                SignInError::Store(StoreError::Replica(error)) if error.is_transient() => {
+                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, format!("{error}; try again"))
                 }
                 SignInError::Store(error) => {
                     tracing::error!(%error, "the store failed");

@@ -34,7 +34,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 /// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
 /// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request)?;
+    let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request).await?;
     let shutdown = request.shutdown().clone();
     let is_half_full = Box::new(request.is_listener_half_full());
     let began = Instant::now();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_actors::SignInError;
+use selfsame_actors::{Given, SignInError};
 use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
 use serde_json::json as value;
 
@@ -21,6 +21,7 @@ pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Respon
 
 async fn describe(sign_in: &SignIn, mut request: Request) -> Result<Response, SignInEndpointError> {
     let (client, token) = read_token_request(&sign_in.handle, &mut request, false).await?;
+    sign_in.handle.await_given(Given::Token(&token)).await.map_err(SignInError::from)?;
     let live = sign_in.handle.live_token(&token).map_err(SignInError::from)?;
     let Some(live) = live.filter(|live| live.token.client_id == client.client.id) else {
         if sign_in.handle.answers_inactive_tokens_plainly() {

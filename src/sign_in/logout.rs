@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION, ORIGIN};
 use hyper::{Method, StatusCode};
-use selfsame_actors::{SessionSignIn, SignInError};
+use selfsame_actors::{Given, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
 use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
 use sha2::{Digest, Sha256};
@@ -64,7 +64,7 @@ async fn end_session_or_ask(
     parameters: &Parameters,
     LogoutRequest { hint, redirect }: LogoutRequest,
 ) -> Result<Response, SignInEndpointError> {
-    let Some((secret, sign_ins)) = live_session(sign_in, request)? else {
+    let Some((secret, sign_ins)) = live_session(sign_in, request).await? else {
         // A browser sends no cookie with a form of another site, so this browser may have a
         // session. The page's form is same-origin, so the browser sends the cookie with it.
         if *request.method() == Method::POST && !is_same_origin(sign_in, request) {
@@ -84,22 +84,23 @@ async fn end_session_or_ask(
 }
 
 /// The secret of the browser's session and the sign-ins in it; `None` when there are none.
-fn live_session<'r>(
+async fn live_session<'r>(
     sign_in: &SignIn,
     request: &'r Request,
 ) -> Result<Option<(&'r str, Vec<SessionSignIn>)>, SignInError> {
     let Some(secret) = session_secret(sign_in, request) else { return Ok(None) };
+    sign_in.handle.await_given(Given::Session(secret)).await?;
     let sign_ins = sign_in.handle.session_sign_ins(secret)?;
     Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
 }
 
 /// The page that shows where the browser is signed in.
 pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    render_session(&sign_in, &request)
+    render_session(&sign_in, &request).await
 }
 
-fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
-    let live = live_session(sign_in, request)?;
+async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
+    let live = live_session(sign_in, request).await?;
     let (secret, sign_ins) = live.unwrap_or_default();
     Ok(page::session(sign_in.root(), &sign_ins, &confirmation(secret)))
 }
@@ -110,9 +111,9 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
         return Ok(limited);
     }
     let form = read_form(&mut request, &[CONFIRMATION]).await?;
-    let Some((secret, _)) = live_session(&sign_in, &request)? else {
+    let Some((secret, _)) = live_session(&sign_in, &request).await? else {
         request.audit().outcome("no_session");
-        return render_session(&sign_in, &request);
+        return render_session(&sign_in, &request).await;
     };
     if is_confirmed(&sign_in, &request, &form, secret) {
         sign_in.handle.end_session(secret).await?;
@@ -120,7 +121,7 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
     }
     // The form is of another session, or of another site: the person sees the present state.
     request.audit().outcome("asked");
-    render_session(&sign_in, &request)
+    render_session(&sign_in, &request).await
 }
 
 /// Counts a request to sign out against its source; the answer to a browser whose source is past

@@ -7,7 +7,8 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use selfsame_actors::{
-    CompletedTransaction, FollowerPermit, InvalidTransactionId, Progress, ProofRequest, SessionCookie, TransactionId,
+    CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie, SignInError,
+    TransactionId,
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
@@ -41,6 +42,7 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 /// address is for.
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
+    sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
     let asked = sign_in.handle.proof_request(id)?;
     let base = format!("{}/authorize/{id}", sign_in.handle.provider().issuer);
     if accepts_html(&request) {
@@ -104,7 +106,7 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
 /// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
 /// held back while the state does not change, for at most `HOLD` seconds.
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let NewFollower { id, secret, progress: seen, permit: _permit } = follower(&sign_in, &request)?;
+    let NewFollower { id, secret, progress: seen, permit: _permit } = follower(&sign_in, &request).await?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
     let progress = tokio::select! {
         progress = sign_in.handle.follow(id, &secret, seen, deadline) => progress?,
@@ -124,11 +126,12 @@ pub(super) struct NewFollower {
 
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the
 /// transaction. A client without the transaction's secret gets an error.
-pub(super) fn follower(sign_in: &SignIn, request: &Request) -> Result<NewFollower, SignInEndpointError> {
+pub(super) async fn follower(sign_in: &SignIn, request: &Request) -> Result<NewFollower, SignInEndpointError> {
     let source = request.source();
     sign_in.handle.charge_source(source)?;
     let id = transaction_id(request)?;
     let secret = secret(sign_in, request, id)?;
+    sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
     let progress = sign_in.handle.progress(id, &secret)?;
     let permit = sign_in.handle.enter_follower(id, Some(source))?;
     Ok(NewFollower { id, secret, progress, permit })

@@ -138,6 +138,12 @@ fn all_failed_response(app_id: String, results: Vec<ItemResult>, detail: String)
 
 /// The log has the details for the operator; the client is asked to try again.
 fn store_error_response(error: &StoreError) -> Response {
+    if let StoreError::Replica(error) = error
+        && error.is_transient()
+    {
+        // Without the leader every request is answered so; the status says it once.
+        return unavailable(format!("{error}; try again"));
+    }
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())
 }

@@ -9,6 +9,7 @@
 //! sealed blocks. A store that is the [`Replica`] of a journal therefore differs only here: a group
 //! is durable when the journal has it as an entry, and the batch is written without a sync.
 
+mod forwarding;
 mod group;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,16 +24,17 @@ use selfsame_protocol::ledger::{Block, RequestId, Seal};
 
 use crate::database::Changes;
 use crate::error::StoreError;
-use crate::forwarding::{Forward, OnForwarded, decode_write, encode_write};
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
 use crate::recorded::append_changes;
 use crate::replica::{Appending, LARGEST_ENTRY, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::Store;
+use forwarding::{decode_write, encode_write};
 use group::{Group, Job, Outcome, Parent};
 
-pub(crate) use group::{Condition, Conditions, Write};
+pub use forwarding::{Forward, OnForwarded, is_certainly_unwritten};
+pub(crate) use group::{Conditions, Write};
 pub use group::{Decision, OnAppended, OnDecided, OnDurable};
 
 /// Most jobs that share a sync. It bounds the memory of a batch and the wait of its first job.

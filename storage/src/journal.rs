@@ -13,6 +13,7 @@
 mod memory;
 
 use std::fmt;
+use std::time::Duration;
 
 use alloy_primitives::{B256, Keccak256};
 use bytes::Bytes;
@@ -134,6 +135,12 @@ pub enum ReplicaError {
         /// The entry that this replica waited for.
         position: Position,
     },
+    /// This replica has had no news of the journal for too long to answer what must not be old.
+    #[error("this replica has had no news of the journal for more than {} s", limit.as_secs_f64())]
+    Stale {
+        /// How old the answer may be.
+        limit: Duration,
+    },
     /// The journal did not take the entry. Nothing was written.
     #[error("nothing is written without the journal: {reason}")]
     Unavailable {
@@ -227,6 +234,7 @@ impl ReplicaError {
             | Self::NoLeader { .. }
             | Self::Unanswered { .. }
             | Self::Lagging { .. }
+            | Self::Stale { .. }
             | Self::Unavailable { .. }
             | Self::Unknown { .. } => true,
             Self::Journal(error) => matches!(error, JournalError::Unavailable(_)),

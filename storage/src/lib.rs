@@ -36,7 +36,6 @@ mod error;
 mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
-mod forwarding;
 mod fsck;
 mod group_commit;
 mod histogram;
@@ -68,9 +67,11 @@ pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::{LedgerError, RoomFor, StoreError};
 pub use facts::{Membership, SCHEMA_VERSION};
-pub use forwarding::{Forward, OnForwarded, is_certainly_unwritten};
 pub use fsck::{FsckReport, fsck};
-pub use group_commit::{CommitMeasurements, Decision, GroupCommit, OnAppended, OnDecided, OnDurable};
+pub use group_commit::{
+    CommitMeasurements, Decision, Forward, GroupCommit, OnAppended, OnDecided, OnDurable, OnForwarded,
+    is_certainly_unwritten,
+};
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome, TakenGroup};
 pub use histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};

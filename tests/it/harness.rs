@@ -201,7 +201,6 @@ impl DaemonProcess {
     }
 
     /// Waits until the process ends by itself.
-    #[cfg(feature = "fault-injection")]
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("the process is waited for")
     }
@@ -214,6 +213,16 @@ impl DaemonProcess {
     /// Sends SIGTERM and does not wait.
     pub fn ask_to_stop(&self) {
         self.signal("-TERM");
+    }
+
+    /// Stops the process where it is, as a machine does that is out of memory, or moved.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a stopped process go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
     }
 
     fn signal(&self, signal: &str) {
@@ -268,6 +277,7 @@ pub fn program() -> Command {
     command.env_remove("SELFSAME_TORTURE_SEED").env_remove("SELFSAME_TORTURE_KILLS").env_remove("SELFSAME_BACKUPS");
     command.env_remove("SELFSAME_OVERLOAD_SECONDS").env_remove("SELFSAME_OUTAGE_SECONDS");
     command.env_remove("SELFSAME_HOSTILE_SEED").env_remove("SELFSAME_HOSTILE_CASES");
+    command.env_remove("SELFSAME_CLUSTER_DISTURBANCES").env_remove("SELFSAME_CLUSTER_FAILOVERS");
     command
 }
 

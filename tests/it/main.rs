@@ -19,6 +19,7 @@ mod chain_node;
 mod chain_on_anvil;
 mod claims;
 mod clock;
+mod cluster;
 mod commands;
 mod config_commands;
 mod consistency;

@@ -24,15 +24,15 @@
 //! | `commands.rs` | power that fails during a backup, a restore, a rebuild |
 //! | `choices.rs` | choices that follow from the seed |
 
-mod check;
-mod choices;
+pub mod check;
+pub mod choices;
 mod commands;
-mod context;
+pub mod context;
 mod plan;
 mod power_loss;
-mod registry;
-mod sign_in;
-mod verification;
+pub mod registry;
+pub mod sign_in;
+pub mod verification;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -133,12 +133,12 @@ async fn expect_failed_checks(run: &CrashTestRun) {
 }
 
 /// A number from a variable of the environment.
-fn variable<T: FromStr>(name: &str) -> Option<T> {
+pub fn variable<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no whole number")))
 }
 
-fn random_seed() -> u64 {
+pub fn random_seed() -> u64 {
     let mut bytes = [0; 32];
     SystemRandom.fill(&mut bytes);
     let [a, b, c, d, ..] = bytes;
@@ -165,7 +165,7 @@ async fn torture(seed: u64, lives: Vec<DaemonLife>) {
 }
 
 /// The message of a panic.
-fn message_of(panic: Box<dyn Any + Send>) -> String {
+pub fn message_of(panic: Box<dyn Any + Send>) -> String {
     match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => panic.downcast_ref::<&str>().copied().unwrap_or("a panic without a message").to_owned(),
@@ -304,7 +304,7 @@ impl CrashTestRun {
 }
 
 /// Sign-in takes the simulator's proofs, lifetimes are as long as a run, and an action has a limit.
-fn configuration_text() -> String {
+pub fn configuration_text() -> String {
     format!(
         r#"
         [registry]

@@ -4,6 +4,8 @@
 //! waits for that time and sends the same request again, a bounded number of times. An operation
 //! carries an `Idempotency-Key`, so a retry does not make a second request of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, hex};
@@ -25,6 +27,9 @@ use selfsame_protocol::registry::{Operation, OperationKind, PackedAccount};
 use selfsame_protocol::tree::Root;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// The height of a block that an answer depends on, or that a read has to show.
+const HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
 
 /// Most times that a request is sent; a busy service's last answer is returned as an error.
 const ATTEMPTS: u32 = 5;
@@ -120,6 +125,9 @@ pub struct Client {
     pub poll_pause: Duration,
     /// The token that a gateway may ask for when an account is created.
     pub creation_token: Option<String>,
+    /// The greatest height that an answer named. Of several replicas behind one address, each
+    /// waits for that block before it answers.
+    height: Arc<AtomicU64>,
 }
 
 impl Client {
@@ -134,6 +142,7 @@ impl Client {
             indexer: base(indexer)?,
             poll_pause: Duration::from_millis(200),
             creation_token: None,
+            height: Arc::default(),
         })
     }
 
@@ -308,7 +317,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         let mut attempt = 1;
         loop {
-            match send(url, request()).await {
+            match self.send(url, request()).await {
                 Err(ClientError::Service { retry_after: Some(pause), .. })
                     if attempt < ATTEMPTS && pause <= LONGEST_PAUSE =>
                 {
@@ -318,6 +327,19 @@ impl Client {
                 answer => return answer,
             }
         }
+    }
+
+    /// Sends a request once, with the height that is known, and notes that of the answer.
+    async fn send<T: DeserializeOwned>(&self, url: &str, request: RequestBuilder) -> Result<T, ClientError> {
+        let request = match self.height.load(Ordering::Relaxed) {
+            0 => request,
+            height => request.header(HEIGHT, height),
+        };
+        let unreachable = |source| ClientError::Unreachable { url: url.to_owned(), source };
+        let response = request.send().await.map_err(unreachable)?;
+        let named = response.headers().get(HEIGHT).and_then(|height| height.to_str().ok()?.parse().ok());
+        self.height.fetch_max(named.unwrap_or_default(), Ordering::Relaxed);
+        read_answer(url, response).await
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use selfsame_protocol::B256;
 use selfsame_protocol::eip712::RegistryDomain;
@@ -16,7 +17,7 @@ use selfsame_protocol::tree::Root;
 use selfsame_storage::{CommitMeasurements, GroupCommit, Snapshot, StoreError, StoreStatistics};
 use serde::Serialize;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::forwarded;
 use super::head_signer::{HeadSigner, HeadSigningError};
@@ -24,10 +25,14 @@ use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
+use crate::support::catching_up::CatchingUp;
 use crate::support::forwarding::Forwarding;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
 use crate::support::slot::{CallError, RESTART_PATIENCE, Slot};
+
+/// How long it is waited for a sealed block to be applied.
+const CATCH_UP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most blocks that are kept with their receipts. A large block takes a few megabytes.
 const BLOCKS_WITH_RECEIPTS: usize = 4;
@@ -103,6 +108,7 @@ struct Inner {
     group_commit: GroupCommit,
     /// Takes requests to the replica that leads, while it is another one.
     forwarding: Option<Arc<Forwarding>>,
+    catching_up: CatchingUp,
     head_signer: HeadSigner,
     /// Permits for work that reads much, one per core.
     reading: Arc<Semaphore>,
@@ -116,6 +122,7 @@ impl RegistryHandle {
         head_signer: HeadSigner,
         group_commit: GroupCommit,
         forwarding: Option<Arc<Forwarding>>,
+        catching_up: CatchingUp,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -127,6 +134,7 @@ impl RegistryHandle {
                 steps: [Arc::clone(&state.sealer.step), Arc::clone(&state.applier.step)],
                 group_commit,
                 forwarding,
+                catching_up,
                 head_signer,
                 reading: Arc::new(Semaphore::new(cores)),
                 receipts: Mutex::default(),
@@ -138,8 +146,8 @@ impl RegistryHandle {
     /// when the process ends now. If the idempotency key stands for an earlier request with the
     /// same operation, this returns the present state of that request.
     ///
-    /// A replica that does not lead checks the limit by source, the rules that need no state and the
-    /// signature, and forwards the request to the leader.
+    /// A replica that does not lead checks the limit by source, the rules that need no state and
+    /// the signature, and forwards the request to the leader.
     ///
     /// Checks in this order: whether sealing or applying fails, limit by source, rules that need no
     /// state, signature, calls that wait for the request tracker, idempotency key, queue, locks,
@@ -301,6 +309,30 @@ impl RegistryHandle {
         self.inner.reader.snapshot()
     }
 
+    /// Whether other replicas show the registry, too.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.inner.catching_up.is_replica()
+    }
+
+    /// Waits for the record of a request that another replica may have accepted, when this one
+    /// lacks it. Returns at once when there is one, and for a service that is alone.
+    pub async fn await_request(&self, request_id: &RequestId) -> Result<(), StoreError> {
+        let reader = &self.inner.reader;
+        if reader.request(request_id)?.is_none() && reader.place(request_id)?.is_none() {
+            self.catch_up().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until this replica has applied what the journal has now, or for a while. Returns at
+    /// once for a service that is alone.
+    pub(crate) async fn catch_up(&self) {
+        self.inner.catching_up.catch_up().await;
+        // The tree maintainer may still apply the last block.
+        let sealed = self.inner.reader.ledger_height();
+        let _ = timeout(CATCH_UP_PATIENCE, self.wait_for_height(sealed)).await;
+    }
+
     /// Whether a root is the newest, or was replaced within the validity window (in seconds, the
     /// last second included).
     pub fn is_valid_root(&self, root: Root) -> Result<bool, StoreError> {
@@ -383,6 +415,24 @@ impl RegistryHandle {
             Some(height) => self.block(height),
             None => Ok(None),
         }
+    }
+
+    /// Height of the published state.
+    pub fn height(&self) -> u64 {
+        self.inner.reader.publication.height()
+    }
+
+    /// Waits until the published state has a block.
+    pub async fn wait_for_height(&self, height: u64) {
+        self.inner.reader.publication.wait_for_height(height).await;
+    }
+
+    /// Height of the block that made a request final; `None` when the request is not final, or its
+    /// record has expired. Reads the store on the calling thread.
+    pub fn final_height(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
+        let record = self.inner.reader.request(request_id)?;
+        let height = record.and_then(|record| Some(record.final_state?.height));
+        Ok(height.filter(|height| *height <= self.height()))
     }
 
     /// Hash of the result of the block at a height; `None` when it is not applied here. Reads the

@@ -203,6 +203,7 @@ mod tests {
     use crate::sign_in::settings::SignInSettings;
     use crate::sign_in::state::SignInParts;
     use crate::support::blocking::Blocking;
+    use crate::support::catching_up::CatchingUp;
 
     /// Sign-in on these records, with an encryption key that repeats one byte.
     fn state(records: &Arc<MemoryRecords>, key: Option<u8>) -> SignInState {
@@ -214,6 +215,8 @@ mod tests {
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             blocking: Blocking::default(),
+            freshness: None,
+            catching_up: CatchingUp::new(None),
         })
     }
 

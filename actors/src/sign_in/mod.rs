@@ -15,6 +15,7 @@
 //! | [`handle`] | sign-in's handle; its methods are also in `transactions`, `binding`, `progress`, `sessions`, `grants`, `tokens` |
 
 pub(crate) mod binding;
+pub(crate) mod elsewhere;
 pub(crate) mod error;
 pub(crate) mod follower_limits;
 pub(crate) mod grants;

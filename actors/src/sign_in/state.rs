@@ -25,6 +25,8 @@ use super::signing_keys::LoadedKeys;
 use super::unanswered::UnansweredSignIns;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
+use crate::support::catching_up::CatchingUp;
+use crate::support::freshness::Freshness;
 use crate::support::rate::SourceLimiter;
 use crate::support::slot::{CallError, Slot};
 
@@ -41,6 +43,8 @@ pub(crate) struct SignInState {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
+    freshness: Option<Arc<Freshness>>,
+    pub catching_up: CatchingUp,
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
@@ -72,11 +76,14 @@ pub(crate) struct SignInParts {
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     pub blocking: Blocking,
+    /// How fresh what is read is; `None` for a service that is alone.
+    pub freshness: Option<Arc<Freshness>>,
+    pub catching_up: CatchingUp,
 }
 
 impl SignInState {
     pub fn new(parts: SignInParts) -> Self {
-        let SignInParts { instance, settings, records, clock, random, blocking } = parts;
+        let SignInParts { instance, settings, records, clock, random, blocking, freshness, catching_up } = parts;
         let limits = settings.limits;
         let slot = Slot::new(format!("{instance}/session-registry"), Some(limits.waiting_calls));
         Self {
@@ -85,6 +92,8 @@ impl SignInState {
             clock,
             random,
             blocking,
+            freshness,
+            catching_up,
             clients: ArcSwap::from_pointee(by_id(settings.clients.clone())),
             settings,
             limits: ArcSwap::from_pointee(limits),
@@ -104,6 +113,11 @@ impl SignInState {
         let Some(stored) = self.records.get(key)?.filter(|stored| stored.expires_at > now) else { return Ok(None) };
         let value = decode(&stored.value).map_err(|reason| StoreError::Damaged { family: "records", reason })?;
         Ok(Some(ReadRecord { value, stored }))
+    }
+
+    /// Refuses a read that must not be old, when this replica has had no news for too long.
+    pub fn check_fresh(&self) -> Result<(), StoreError> {
+        Ok(self.freshness.as_ref().map_or(Ok(()), |freshness| freshness.check())?)
     }
 
     /// Writes all records durably, if each is still as it was read; otherwise writes none of them

@@ -11,6 +11,7 @@ use selfsame_storage::{Decision, RecordKey, RecordWrite, StoreError};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
 
+use super::elsewhere::Given;
 use super::error::SignInError;
 use super::grants::IdTokenFor;
 use super::handle::SignInHandle;
@@ -61,6 +62,7 @@ impl SignInHandle {
         code_verifier: Option<&str>,
     ) -> Result<TokenResponse, SignInError> {
         let key = code_key(code);
+        self.await_given(Given::Code(code)).await?;
         loop {
             let read = self.state.get::<AuthorizationCode>(&key)?.ok_or_else(|| invalid_code("the code is unknown"))?;
             let record = &read.value;
@@ -150,6 +152,7 @@ impl SignInHandle {
     /// `token` is an ID token, which cannot be revoked: clients check it without the provider.
     pub async fn revoke_token(&self, client_id: &str, token: &str) -> Result<(), SignInError> {
         let token_hash = hash_of(token);
+        self.await_given(Given::Token(token)).await?;
         match self.state.get::<AccessToken>(&token_key(token_hash))? {
             Some(read) if read.value.client_id == client_id => Ok(self.revoke(token_hash).await?),
             Some(_) => Ok(()),
@@ -169,7 +172,12 @@ impl SignInHandle {
 
     /// The record of an access token; `None` when the token is unknown, expired or revoked, or its
     /// client is no longer configured.
+    ///
+    /// # Errors
+    /// The store cannot be read; or this is a replica that has had no news of its journal for
+    /// [`crate::ClusterParts::staleness`], so that the token may have been revoked.
     pub fn live_token(&self, token: &str) -> Result<Option<LiveToken>, StoreError> {
+        self.state.check_fresh()?;
         let read = self.state.get::<AccessToken>(&token_key(hash_of(token)))?;
         // The tokens of a client that is no longer configured are invalid.
         let read = read.filter(|read| self.client(&read.value.client_id).is_some());

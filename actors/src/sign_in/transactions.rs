@@ -21,6 +21,7 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::Decision;
 use serde_json::Value;
 
+use super::elsewhere::Given;
 use super::binding::{check_mode, check_return};
 use super::error::SignInError;
 use super::handle::SignInHandle;
@@ -184,6 +185,7 @@ impl SignInHandle {
         mode: AnswerMode,
         source: Option<IpAddr>,
     ) -> Result<Option<String>, SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
         let ReadRecord { value, .. } = self.transaction(id)?;
         let client = self.client_of(&value)?;
         check_mode(&client, mode)?;
@@ -201,6 +203,7 @@ impl SignInHandle {
 
     /// Accepts a person's refusal as the transaction's answer.
     pub async fn refuse(&self, id: TransactionId) -> Result<(), SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
         self.settle(id, Answer::Refused, None).await
     }
 
@@ -229,6 +232,14 @@ impl SignInHandle {
         return_secret: Option<&str>,
         session: SessionCookie<'_>,
     ) -> Result<CompletedTransaction, SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
+        if let SessionCookie::HostOnly(session) | SessionCookie::Plain(session) = session {
+            self.await_given(Given::Session(session)).await?;
+        }
+        if self.transaction(id)?.value.answer.is_none() {
+            // Another replica may have the answer.
+            self.state.catching_up.catch_up().await;
+        }
         let ReadRecord { mut value, stored } = self.transaction(id)?;
         check_secret(&value, secret)?;
         // The configuration may have changed since the transaction began.

@@ -21,6 +21,7 @@ use super::seeded_random::{SeededRandom, SimulatedClock};
 use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
 use crate::supervision::service::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
+use crate::support::freshness::Freshness;
 use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 
 const REPLICAS: usize = 3;
@@ -142,6 +143,7 @@ impl Cluster {
             replica: Some(replica),
             election: None,
             forwarding: None,
+            freshness: Some(Arc::new(Freshness::new(Duration::from_secs(2)))),
         };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {

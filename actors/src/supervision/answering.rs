@@ -50,7 +50,7 @@ async fn decided(
         }
         QuestionKind::Submit => {
             let content = encode_answer(registry.submit_forwarded(decode_submission(&content)?).await);
-            // The store has what the answer depends on: the request, or the one that it is refused for.
+            // The store has the request, or what it is refused for.
             Answer::Answered { position: replica.position().0, content }
         }
     })

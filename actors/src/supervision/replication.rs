@@ -25,6 +25,7 @@ use crate::sign_in::ids::TransactionId;
 use crate::sign_in::messages::SessionRegistryMessage;
 use crate::sign_in::state::SignInState;
 use crate::support::blocking::Blocking;
+use crate::support::freshness::Freshness;
 use crate::support::retry::{RETRY_INTERVAL, RetriedStep};
 use crate::support::slot::{CallError, RESTART_PATIENCE};
 use crate::verification::handle::VerificationHandle;
@@ -70,6 +71,7 @@ pub(super) struct ReplicationParts {
     pub election: Option<Arc<dyn Election>>,
     pub following: RetriedStep,
     pub seen: BlockingMutex<Seen>,
+    pub freshness: Arc<Freshness>,
     /// Dropped last: see [`crate::Service::stop`].
     pub group_commit: GroupCommit,
 }
@@ -96,8 +98,6 @@ pub struct ReplicaStatus {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     end: Option<Position>,
-    /// The store has everything that the journal had at this time.
-    current_at: Option<Instant>,
     leader: Option<Result<String, String>>,
 }
 
@@ -128,12 +128,12 @@ impl Replication {
 
     /// See [`crate::Service::replica_status`].
     pub fn status(&self) -> ReplicaStatus {
-        let Seen { end, current_at, leader } = lock(&self.parts.seen).clone();
+        let Seen { end, leader } = lock(&self.parts.seen).clone();
         ReplicaStatus {
             position: self.parts.replica.position(),
             synced: self.parts.replica.synced(),
             end,
-            staleness: current_at.map(|time| time.elapsed()),
+            staleness: self.parts.freshness.age(),
             leading: self.parts.replica.leading(),
             leader,
         }
@@ -238,7 +238,7 @@ impl ReplicationParts {
             {
                 awaited = None;
                 if !*self.stale_roots.lock().await {
-                    lock(&self.seen).current_at = Some(seen_at);
+                    self.freshness.note(seen_at);
                     // It may have failed, and no entry may come that would show that it works.
                     if is_seen {
                         self.following.record_success();

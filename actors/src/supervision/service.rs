@@ -37,7 +37,9 @@ use crate::sign_in::settings::SignInSettings;
 use crate::sign_in::signing_keys::SigningError;
 use crate::sign_in::state::{SignInParts, SignInState};
 use crate::support::blocking::Blocking;
+use crate::support::catching_up::CatchingUp;
 use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection};
+use crate::support::freshness::Freshness;
 use crate::support::retry::RetriedStep;
 use crate::support::slot::Slot;
 use crate::verification::handle::{VerificationHandle, VerificationParts};
@@ -143,6 +145,9 @@ pub struct ClusterParts {
     /// How this replica asks the one that leads. Without it, it refuses what only the leader may
     /// decide.
     pub leader: Option<Arc<dyn LeaderConnection>>,
+    /// How old answers about access tokens may be: without news of the journal for longer, this
+    /// replica gives none.
+    pub staleness: Duration,
 }
 
 /// The parts that a service is started with.
@@ -166,6 +171,8 @@ pub(crate) struct BlockingParts {
     pub election: Option<Arc<dyn Election>>,
     /// Where the leader is asked; without it, what another replica has to decide is refused.
     pub forwarding: Option<Arc<Forwarding>>,
+    /// How fresh what the replica reads is; `None` without a journal.
+    pub freshness: Option<Arc<Freshness>>,
 }
 
 impl BlockingParts {
@@ -178,17 +185,25 @@ impl BlockingParts {
             replica: None,
             election: None,
             forwarding: None,
+            freshness: None,
         })
     }
 
     fn with_journal(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
-        let ClusterParts { journal, election, leader } = cluster;
+        let ClusterParts { journal, election, leader, staleness } = cluster;
         let replica = Arc::new(Replica::open(store, journal)?);
         let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
         let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
         let (group_commit, committing) = GroupCommit::start_on_journal(store.clone(), Arc::clone(&replica), forward)?;
-        let (committing, replica) = (Some(committing), Some(replica));
-        Ok(Self { group_commit, committing, blocking: Blocking::Threads, replica, election, forwarding })
+        Ok(Self {
+            group_commit,
+            committing: Some(committing),
+            blocking: Blocking::Threads,
+            replica: Some(replica),
+            election,
+            forwarding,
+            freshness: Some(Arc::new(Freshness::new(staleness))),
+        })
     }
 }
 
@@ -210,8 +225,8 @@ impl Service {
     }
 
     /// Starts a service whose store is one of several with the same journal. Everything that it
-    /// acknowledges is in the journal. It leads when the election says so, and has the leader decide
-    /// otherwise.
+    /// acknowledges is in the journal. It leads when the election says so, and has the leader
+    /// decide otherwise.
     ///
     /// # Errors
     /// [`ServiceError::Store`], [`ServiceError::SigningKeys`] and [`ServiceError::Start`].
@@ -264,9 +279,10 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding } = blocking_parts;
+        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding, freshness } = blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
+        let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
         let sign_in_state = Arc::new(SignInState::new(SignInParts {
@@ -276,6 +292,8 @@ impl Service {
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
             blocking: blocking.clone(),
+            freshness: freshness.clone(),
+            catching_up: catching_up.clone(),
         }));
         // Without the keys the service could sign nothing, and every sign-in would end in an error.
         if let Err(error) = publish_stored(&sign_in_state) {
@@ -305,7 +323,7 @@ impl Service {
         let state = state.await?;
         let head_signer =
             HeadSigner::new(Arc::clone(&state.reader), Arc::clone(&records), Arc::clone(&random), key_cipher);
-        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding);
+        let registry = RegistryHandle::new(&state, head_signer, group_commit.clone(), forwarding, catching_up);
         let chain_records = Arc::new(ChainRecords::new(store.clone(), group_commit.clone()));
         let chain_state = Arc::new(ChainState::load(&instance, chains, &chain_records, &clock)?);
         let chain = ChainHandle::new(Arc::clone(&chain_state));
@@ -321,7 +339,7 @@ impl Service {
         })?;
         let sign_in = SignInHandle::new(Arc::clone(&sign_in_state), verification.clone());
         state.applier.catch_up().await;
-        let replication_parts = replica.map(|replica| {
+        let replication_parts = replica.zip(freshness).map(|(replica, freshness)| {
             Arc::new(ReplicationParts {
                 store,
                 replica,
@@ -334,6 +352,7 @@ impl Service {
                 election: election.clone(),
                 following: RetriedStep::new("following the journal"),
                 seen: Mutex::default(),
+                freshness,
                 group_commit: group_commit.clone(),
             })
         });

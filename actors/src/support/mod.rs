@@ -7,12 +7,16 @@
 //! | [`blocking`], [`serial_blocking`] | work that blocks a thread; the same, one piece at a time |
 //! | [`owned_task`] | tasks that end with their owner |
 //! | [`forwarding`] | messages from a replica to the one that leads |
+//! | [`catching_up`] | reads that must show what another replica has acknowledged |
+//! | [`freshness`] | when a replica has last had news of its journal |
 //! | [`retry`] | steps that are retried while they fail |
 //! | [`notify`] | waiting for a change of a key |
 //! | [`rate`] | limits by source address |
 
 pub(crate) mod blocking;
+pub(crate) mod catching_up;
 pub(crate) mod forwarding;
+pub(crate) mod freshness;
 pub(crate) mod notify;
 pub(crate) mod owned_task;
 pub(crate) mod rate;

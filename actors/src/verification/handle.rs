@@ -337,6 +337,11 @@ impl VerificationHandle {
     ) -> Result<Vec<Checked>, VerificationError> {
         let check = |unseen| self.check_items(&request, &admitted, &directory, unseen, deadline);
         let mut checked = check(Unseen::new()).await?;
+        if !unknown_roots(&request.proofs, &checked).is_empty() && self.inner.registry.is_replica() {
+            // Another replica may have shown the root.
+            self.inner.registry.catch_up().await;
+            checked = check(Unseen::new()).await?;
+        }
         let wanted =
             if self.inner.chain.is_empty() { HashSet::new() } else { unknown_roots(&request.proofs, &checked) };
         if !wanted.is_empty() {

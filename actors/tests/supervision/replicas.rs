@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
+    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
 };
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
@@ -24,6 +24,11 @@ pub struct RunningReplica {
     folder: TempDir,
 }
 
+/// A replica that knows no other one.
+fn alone(journal: Arc<dyn Journal>) -> ClusterParts {
+    ClusterParts { journal, election: None, leader: None, staleness: Duration::from_secs(2) }
+}
+
 async fn start_replica(journal: &MemoryJournal) -> RunningReplica {
     start_with_client(journal.client(|_| JournalFault::None), None).await
 }
@@ -35,7 +40,7 @@ pub async fn start_with_client(journal: Arc<dyn Journal>, election: Option<Arc<d
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
     let settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start_replica(settings, store.clone(), ClusterParts { journal, election, leader: None }, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(settings, store.clone(), ClusterParts { election, ..alone(journal) }, clock, Arc::new(SystemRandom));
     RunningReplica { service: service.await.expect("the service starts"), store, folder }
 }
 

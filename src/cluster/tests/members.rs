@@ -85,7 +85,8 @@ impl Members {
         members
     }
 
-    async fn start_all(&mut self) {
+    /// Starts all members, which do not run, and waits until they answer.
+    pub async fn start_all(&mut self) {
         for index in 0..self.members.len() {
             self.spawn(index);
         }
@@ -143,7 +144,7 @@ impl Members {
     async fn await_answer(&self, index: usize) {
         let mut access = self.access("/probe");
         access.endpoints = vec![access.endpoints.swap_remove(index)];
-        let election = EtcdElection::new(Arc::new(Etcd::new(&access)), "probe");
+        let election = EtcdElection::new(Arc::new(Etcd::new(&access)), super::leader_record("probe"));
         let answered = async {
             while election.leader().await.is_err() {
                 sleep(Duration::from_millis(50)).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use selfsame_actors::{ManualClock, Service, Settings, Submission, SystemRandom};
+use selfsame_actors::{ClusterParts, ManualClock, Service, Settings, Submission, SystemRandom};
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, CompressedKey};
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::PATIENCE;
+use super::leader_record;
 use super::members::{Members, Signal};
 use crate::cluster::{Etcd, EtcdElection, EtcdJournal};
 
@@ -27,12 +28,12 @@ struct Replica {
 
 async fn start(members: &Members, name: &str, store: Store, folder: TempDir) -> Replica {
     let etcd = Arc::new(Etcd::new(&members.access("/services")));
-    let election = Arc::new(EtcdElection::new(Arc::clone(&etcd), name));
+    let election = Arc::new(EtcdElection::new(Arc::clone(&etcd), leader_record(name)));
     let journal = Arc::new(EtcdJournal::new(etcd));
     let settings = Settings::for_instance(format!("on-etcd-{name}"));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let random = Arc::new(SystemRandom);
-    let cluster = ClusterParts { journal, election: Some(election), leader: None };
+    let cluster = ClusterParts { journal, election: Some(election), leader: None, staleness: Duration::from_secs(2) };
     let service = Service::start_replica(settings, store.clone(), cluster, clock, random);
     Replica { service: service.await.expect("the service starts"), store, folder }
 }

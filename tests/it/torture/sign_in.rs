@@ -18,7 +18,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 
 use super::choices::CrashChoices;
-use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, several};
+use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, may_be_stale, several};
 use crate::sign_in_client::{
     APP, CALLBACK, CHALLENGE, Form, PRODUCTION_APP, SECRET, VERIFIER, fragment_or_query, parameters, verified,
 };
@@ -287,7 +287,11 @@ impl TrackedSignIn {
         self.expect_spent(&reply);
         context.count_answer();
         if let Some(token) = &self.token {
-            let reply = introspected(context, token).await?;
+            let since = Instant::now();
+            let mut reply = introspected(context, token).await?;
+            while reply.status == 200 && may_be_stale(since) {
+                reply = introspected(context, token).await?;
+            }
             assert_eq!((reply.status, &reply.body["active"]), (401, &json!(false)), "{}: {reply:?}", self.person);
         }
         Ok(())
@@ -355,7 +359,12 @@ impl TrackedSignIn {
 
     async fn expect_answered(&self, context: &CrashTestContext, is_answered: bool) -> Result<(), DaemonGone> {
         let url = self.session().request().answer_url.replace("/proof", "/request");
-        let reply = context.read(context.http.get(url).header(ACCEPT, "application/json")).await?;
+        let since = Instant::now();
+        let read = || context.read(context.http.get(&url).header(ACCEPT, "application/json"));
+        let mut reply = read().await?;
+        while reply.body["answered"] != is_answered && may_be_stale(since) {
+            reply = read().await?;
+        }
         assert_eq!((reply.status, &reply.body["answered"]), (200, &json!(is_answered)), "{}: {reply:?}", self.person);
         Ok(())
     }

@@ -8,9 +8,9 @@
 use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, decode, encode};
 
+use super::group::{Condition, Conditions, Decision, OnDecided};
 use crate::database::Changes;
 use crate::error::StoreError;
-use crate::group_commit::{Condition, Conditions, Decision, OnDecided};
 use crate::journal::Position;
 use crate::schema::journal::WrittenRecord;
 

@@ -1,0 +1,163 @@
+//! What is done to a cluster under load.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::members::Signal;
+use super::proxy::Line;
+use super::replicas::TestCluster;
+use crate::torture::choices::CrashChoices;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Disturbance {
+    /// The leader is killed, and started again later.
+    KillLeader,
+    /// The leader is stopped past its lease, and wakes.
+    PauseLeader,
+    /// The leader gets SIGTERM, as in an upgrade, and is started again.
+    RestartLeader,
+    KillFollower,
+    PauseFollower,
+    /// A follower's data folder is lost.
+    WipeFollower,
+    /// A member of etcd is killed, and started again later.
+    KillMember,
+    PauseMember,
+    /// All members of etcd are killed, and come back.
+    KillAllMembers,
+    /// A replica loses its connections to etcd, or they say nothing any more.
+    CutFromEtcd,
+    /// The others cannot reach the leader.
+    CutFromOthers,
+    /// The leader's connections to etcd are slow.
+    SlowLeader,
+}
+
+use Disturbance::*;
+
+/// The disturbances, more often those that change the leader.
+const ALL: [Disturbance; 20] = [
+    KillLeader,
+    KillLeader,
+    KillLeader,
+    KillLeader,
+    KillLeader,
+    PauseLeader,
+    PauseLeader,
+    PauseLeader,
+    PauseLeader,
+    RestartLeader,
+    KillFollower,
+    PauseFollower,
+    WipeFollower,
+    KillMember,
+    KillMember,
+    PauseMember,
+    KillAllMembers,
+    CutFromEtcd,
+    CutFromOthers,
+    SlowLeader,
+];
+
+impl Disturbance {
+    /// As many disturbances, each kind once before any comes again.
+    pub fn plan(count: usize, choices: &mut CrashChoices) -> Vec<Self> {
+        let mut kinds = ALL.to_vec();
+        kinds.dedup();
+        choices.shuffle(&mut kinds);
+        let mut plan = kinds;
+        while plan.len() < count {
+            let mut more = ALL.to_vec();
+            choices.shuffle(&mut more);
+            plan.extend(more);
+        }
+        plan.truncate(count);
+        plan
+    }
+
+    /// Does it, and undoes it after a while.
+    pub async fn play(self, cluster: &mut TestCluster, choices: &mut CrashChoices) {
+        let leader = cluster.wait_for_leader().await;
+        let follower = (leader + 1 + choices.below(2)) % 3;
+        let member = choices.below(3);
+        // Up to eight seconds: shorter and longer than a lease.
+        let while_away = Duration::from_millis(300 + choices.below(7700) as u64);
+        let line = if choices.one_in(2) { Line::Cut } else { Line::Silent };
+        match self {
+            KillLeader => restart_after(cluster, leader, while_away).await,
+            KillFollower => restart_after(cluster, follower, while_away).await,
+            RestartLeader => {
+                cluster.replicas[leader].terminate();
+                cluster.start_replica(leader);
+            }
+            WipeFollower => {
+                cluster.replicas[follower].kill();
+                cluster.replicas[follower].wipe();
+                start_until_it_stays(cluster, follower).await;
+            }
+            PauseLeader => pause(cluster, leader, while_away).await,
+            PauseFollower => pause(cluster, follower, while_away).await,
+            KillMember | PauseMember => {
+                let signal = if self == KillMember { Signal::Kill } else { Signal::Stop };
+                cluster.members.send(member, signal);
+                sleep(while_away).await;
+                cluster.members.restore(member).await;
+            }
+            KillAllMembers => {
+                for member in 0..3 {
+                    cluster.members.send(member, Signal::Kill);
+                }
+                sleep(while_away).await;
+                cluster.members.start_all().await;
+            }
+            CutFromEtcd => {
+                let cut = if choices.one_in(2) { leader } else { follower };
+                cluster.replicas[cut].set_line_to_etcd(line);
+                sleep(while_away).await;
+                cluster.replicas[cut].set_line_to_etcd(Line::Open);
+            }
+            CutFromOthers => {
+                cluster.replicas[leader].set_line_from_others(line);
+                sleep(while_away).await;
+                cluster.replicas[leader].set_line_from_others(Line::Open);
+            }
+            SlowLeader => {
+                cluster.replicas[leader].set_line_to_etcd(Line::Slow(Duration::from_millis(200)));
+                sleep(while_away).await;
+                cluster.replicas[leader].set_line_to_etcd(Line::Open);
+            }
+        }
+        for index in 0..3 {
+            // One that the journal has left behind ends, and copies another one when it is started.
+            if !cluster.replicas[index].runs() {
+                start_until_it_stays(cluster, index).await;
+            }
+        }
+    }
+}
+
+async fn pause(cluster: &mut TestCluster, index: usize, while_away: Duration) {
+    cluster.replicas[index].pause();
+    sleep(while_away).await;
+    cluster.replicas[index].resume();
+}
+
+async fn restart_after(cluster: &mut TestCluster, index: usize, while_away: Duration) {
+    cluster.replicas[index].kill();
+    sleep(while_away).await;
+    start_until_it_stays(cluster, index).await;
+}
+
+/// Starts a replica as a service manager does: again when it ends for a reason that may pass.
+async fn start_until_it_stays(cluster: &mut TestCluster, index: usize) {
+    for _ in 0..10 {
+        match cluster.try_start(index) {
+            Ok(()) => return,
+            Err(status) => assert_eq!(status.code(), Some(75), "{}", cluster.replicas[index].log()),
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    panic!("{} does not start: {}", cluster.replicas[index].name, cluster.replicas[index].log());
+}

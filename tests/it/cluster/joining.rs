@@ -1,0 +1,205 @@
+//! Founding, joining, leaving, names.
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use selfsame_wallet::client::Client;
+use tokio::time::{Instant, sleep};
+
+use super::replicas::{PATIENCE, TestCluster};
+use crate::harness::{DaemonProcess, folder, run, run_for_status};
+use crate::test_accounts::creation;
+
+/// Creates accounts at a registry, and waits until they are final.
+pub async fn create(client: &Client, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let mut key = [7; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        let accepted = client.submit(&creation(number), &key).await.expect("accepted");
+        let answer = client.wait_final(accepted.request_id, PATIENCE).await.expect("an answer");
+        assert!(answer.status.is_final());
+    }
+}
+
+async fn accounts(client: &Client) -> u64 {
+    client.root().await.expect("a root").leaf_count - 1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_new_replica_copies_another_one_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "").await;
+    cluster.start_replica(0);
+    cluster.wait_for_leader().await;
+    create(&cluster.replicas[0].client(), 0..5).await;
+    for index in [1, 2] {
+        cluster.start_replica(index);
+        cluster.wait_until_ready(index).await;
+    }
+    create(&cluster.replicas[1].client(), 5..8).await;
+    create(&cluster.replicas[2].client(), 8..10).await;
+    cluster.wait_until_equal().await;
+    let file = |index: usize, name: &str| std::fs::read_to_string(cluster.replicas[index].data.join(name)).ok();
+    for index in [1, 2] {
+        assert_eq!(accounts(&cluster.replicas[index].client()).await, 10);
+        assert_eq!(file(index, "audit.key"), file(0, "audit.key"));
+        assert_ne!(file(index, "operator.token"), file(0, "operator.token"));
+        assert!(!cluster.replicas[index].data.join("arriving").exists());
+    }
+    assert!(!cluster.replicas[0].data.join("copy-for-replica").exists(), "the copy is removed");
+    // Each replica publishes itself once a second.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (status, text) = run_for_status(&["cluster", "status", "--data", &path(&cluster, 1)], &[]);
+        if status.success() && text.matches(" running ").count() == 3 && text.contains(" leads\n") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+        sleep(Duration::from_millis(200)).await;
+    }
+    // A replica whose data is gone comes back under its name.
+    cluster.replicas[2].kill();
+    cluster.replicas[2].wipe();
+    create(&cluster.replicas[1].client(), 10..12).await;
+    cluster.start_replica(2);
+    cluster.wait_until_ready(2).await;
+    cluster.wait_until_equal().await;
+    assert_eq!(accounts(&cluster.replicas[2].client()).await, 12);
+    cluster.stop_and_check();
+}
+
+fn path(cluster: &TestCluster, index: usize) -> String {
+    cluster.replicas[index].data.to_str().expect("text").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_daemon_that_was_alone_founds_a_cluster_and_leaves_it_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "").await;
+    let data = path(&cluster, 0);
+    let alone = DaemonProcess::start(data.as_ref(), &[], &[]);
+    create(&alone.client(), 0..3).await;
+    assert!(alone.terminate().success());
+    cluster.start_all().await;
+    create(&cluster.replicas[2].client(), 3..6).await;
+    cluster.wait_until_equal().await;
+    assert_eq!(accounts(&cluster.replicas[1].client()).await, 6);
+    cluster.stop_and_check();
+    // Without the section, a replica does not start: the others would lack what it writes.
+    let refused = DaemonProcess::try_start(data.as_ref(), &[], &[], Stdio::null());
+    assert_eq!(refused.err().expect("refused").code(), Some(78));
+    let (is_kept, text) = run(&["keys", "revoke", "--all", "--data", &data]);
+    assert!(!is_kept && text.contains("selfsame cluster leave"), "{text}");
+    let (has_left, text) = run(&["cluster", "leave", "--data", &data]);
+    assert!(has_left && text.contains("the store has left the cluster at entry "), "{text}");
+    let (is_alone, text) = run(&["cluster", "leave", "--data", &data]);
+    assert!(is_alone && text.contains("alone already"), "{text}");
+    let alone = DaemonProcess::start(data.as_ref(), &[], &[]);
+    create(&alone.client(), 6..8).await;
+    assert_eq!(accounts(&alone.client()).await, 8);
+    assert!(alone.terminate().success());
+    // It has data of its own now.
+    let refused = cluster.try_start(0).expect_err("refused");
+    assert_eq!(refused.code(), Some(78));
+    assert!(cluster.replicas[0].log().contains("start with an empty data folder"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_replica_that_was_left_behind_copies_another_one_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "journal_retention = \"10s\"").await;
+    cluster.start_all().await;
+    create(&cluster.replicas[0].client(), 0..3).await;
+    cluster.wait_until_equal().await;
+    let leader = cluster.wait_for_leader().await;
+    let behind = (leader + 1) % 3;
+    cluster.replicas[behind].kill();
+    let client = cluster.replicas[leader].client();
+    // The journal forgets what two of three replicas have, after its retention.
+    let (deadline, mut number) = (Instant::now() + Duration::from_secs(35), 3);
+    while Instant::now() < deadline {
+        create(&client, number..number + 1).await;
+        number += 1;
+        sleep(Duration::from_millis(300)).await;
+    }
+    cluster.start_replica(behind);
+    cluster.wait_until_ready(behind).await;
+    assert!(cluster.replicas[behind].log().contains("the journal no longer has what this replica lacks"));
+    cluster.wait_until_equal().await;
+    assert_eq!(accounts(&cluster.replicas[behind].client()).await, number);
+    assert!(!cluster.replicas[behind].data.join("store.behind").exists());
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_removed_replica_ends_and_a_name_belongs_to_one_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    create(&cluster.replicas[0].client(), 0..2).await;
+    let (is_removed, text) = run(&["cluster", "remove", "three", "--data", &path(&cluster, 0)]);
+    assert!(is_removed && text == "three removed\n", "{text}");
+    assert_eq!(cluster.replicas[2].wait_for_end().await.code(), Some(78));
+    assert!(cluster.replicas[2].log().contains("this replica was removed from the cluster"));
+    let (is_unknown, text) = run(&["cluster", "remove", "three", "--data", &path(&cluster, 0)]);
+    assert!(!is_unknown && text.contains("the cluster has no replica \"three\""), "{text}");
+    create(&cluster.replicas[1].client(), 2..3).await;
+    // Started again, it is a replica again; under the name of another one it is refused.
+    cluster.replicas[2].name = "one";
+    assert_eq!(cluster.try_start(2).expect_err("refused").code(), Some(78));
+    assert!(cluster.replicas[2].log().contains("another replica of the cluster runs under the name one"));
+    cluster.replicas[2].name = "three";
+    cluster.start_replica(2);
+    cluster.wait_until_ready(2).await;
+    cluster.wait_until_equal().await;
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_replica_is_none_of_another_cluster_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "").await;
+    cluster.start_replica(0);
+    cluster.wait_for_leader().await;
+    create(&cluster.replicas[0].client(), 0..1).await;
+    cluster.replicas[0].terminate();
+    let mut other = TestCluster::prepare(folder.path(), 1, "", "").await;
+    assert_eq!(other.try_start(0).expect_err("refused").code(), Some(78));
+    assert!(other.replicas[0].log().contains("and etcd has none below this prefix"));
+    other.start_replica(1);
+    other.wait_for_leader().await;
+    assert_eq!(other.try_start(0).expect_err("refused").code(), Some(78));
+    assert!(other.replicas[0].log().contains("the store is a replica of cluster "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn only_replicas_are_answered_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "").await;
+    cluster.start_replica(0);
+    cluster.wait_for_leader().await;
+    let http = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().expect("a client");
+    let url = |address: SocketAddr, path: &str| format!("http://{address}{path}");
+    let address = cluster.replicas[0].listen();
+    for path in ["/leader", "/copies"] {
+        let refused = http.post(url(address, path)).send().await.expect("an answer");
+        assert_eq!(refused.status(), 401, "{path}");
+        let refused = http.post(url(address, path)).bearer_auth("the secret of others").send().await;
+        assert_eq!(refused.expect("an answer").status(), 401, "{path}");
+    }
+    // With the secret, a message that nobody can read is answered, and nothing happens.
+    let answer = http.post(url(address, "/leader")).bearer_auth("the secret of a test").body("x").send().await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status(), 200);
+    assert!(String::from_utf8_lossy(&answer.bytes().await.expect("a body")).contains("cannot be read"));
+    let unknown = http.get(url(address, "/copies/00?file=../operator.token")).bearer_auth("the secret of a test");
+    assert_eq!(unknown.send().await.expect("an answer").status(), 404);
+    create(&cluster.replicas[0].client(), 0..1).await;
+    cluster.stop_and_check();
+}

@@ -1,0 +1,161 @@
+//! A client that goes from one replica to another one.
+
+use std::time::Duration;
+
+use selfsame_protocol::verification::Environment;
+use selfsame_wallet::operator::Operator;
+use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
+use selfsame_wallet::sign_in::SignInSession;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::proxy::{Line, Proxy};
+use super::replicas::{PATIENCE, TestCluster};
+use crate::harness::folder;
+use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters};
+use crate::test_accounts::{creation, key};
+
+const HEIGHT: &str = "x-selfsame-height";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn what_one_replica_has_accepted_every_other_one_knows_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let url = |index: u64, interface: &str, path: &str| {
+        format!("http://{}{path}", cluster.replicas[index as usize % 3].address(interface))
+    };
+    for number in 0..30 {
+        let accepted = http.post(url(number, "gateway", "/create-account")).json(&creation(number)).send().await;
+        let accepted = accepted.expect("an answer");
+        assert_eq!(accepted.status(), 200);
+        let accepted: Value = accepted.json().await.expect("JSON");
+        let path = format!("/status/{}?wait=20", accepted["request_id"].as_str().expect("an id"));
+        // Another replica knows it at once, and has its final state.
+        let status = http.get(url(number + 1, "gateway", &path)).send().await.expect("an answer");
+        assert_eq!(status.status(), 200, "request {number} is not known at another replica");
+        let height = status.headers()[HEIGHT].to_str().expect("text").to_owned();
+        assert_eq!(status.json::<Value>().await.expect("JSON")["status"]["state"], "finalized");
+        // And a third one shows its block to a client that names it.
+        let root = http.get(url(number + 2, "indexer", "/root")).header(HEIGHT, &height).send().await;
+        let root: Value = root.expect("an answer").json().await.expect("JSON");
+        assert!(root["height"].as_u64() >= height.parse().ok(), "{root} before block {height}");
+    }
+    let refused = http.get(url(0, "indexer", "/root")).header(HEIGHT, "1000000").send().await.expect("an answer");
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().expect("text")), (503, "1"));
+    for wrong in ["", "-1", "+1", "0x1", "1.0", "99999999999999999999"] {
+        let refused = http.get(url(0, "indexer", "/root")).header(HEIGHT, wrong).send().await.expect("an answer");
+        assert_eq!(refused.status(), 400, "{wrong:?}");
+    }
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
+    let folder = folder();
+    let front = Proxy::start(Vec::new()).await;
+    let settings = format!(
+        "[urls]\nid_url = \"http://{}\"\n[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{}\"\nredirect_uris = [\"{CALLBACK}\"]\nproof = \"current\"\n",
+        front.address,
+        selfsame::config::SecretHash::of([7; 16], SECRET).to_text(),
+    );
+    let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
+    cluster.start_all().await;
+    let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
+    let go_to = |index: usize| {
+        // Open connections end, so that the next request goes to the next replica.
+        front.set_targets(vec![cluster.replicas[index].address("sign_in")]);
+        front.set(Line::Cut);
+        front.set(Line::Open);
+    };
+    let operator = format!("http://{}", cluster.replicas[1].address("operator"));
+    let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
+    let root = cluster.replicas[0].client().root().await.expect("a root").root;
+    let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    for turn in 0..6 {
+        go_to(turn % 3);
+        let authorize = format!("http://{}/authorize", front.address);
+        let url = reqwest::Url::parse_with_params(&authorize, parameters(&[])).expect("a URL");
+        let session = SignInSession::open(url.as_str()).await.expect("a page");
+        go_to((turn + 1) % 3);
+        let request = session.request();
+        let asked = ProofParameters {
+            app_id: &request.app_id,
+            action: &request.action,
+            signal: &request.signal,
+            environment: Environment::Staging,
+            nonce: Some(request.nonce),
+        };
+        let mut random = |bytes: &mut [u8; 32]| *bytes = [turn as u8 + 1; 32];
+        let proof = prove::uniqueness(&key("a person"), &asked, &party, &mut random).expect("a proof");
+        session.answer_from(request, &proof, false).await.expect("the answer is taken");
+        go_to((turn + 2) % 3);
+        let location = session.complete().await.expect("an answer").expect("a redirect");
+        let code = fragment_or_query(&location)["code"].clone();
+        let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
+        let redeem = async |index: usize| {
+            let url = format!("http://{}/token", cluster.replicas[index % 3].address("sign_in"));
+            http.post(url).basic_auth(APP, Some(SECRET)).form(&form).send().await.expect("an answer")
+        };
+        let tokens = redeem(turn).await;
+        assert_eq!(tokens.status(), 200);
+        let tokens: Value = tokens.json().await.expect("JSON");
+        let token = tokens["access_token"].as_str().expect("a token");
+        let introspect = async |index: usize| {
+            let url = format!("http://{}/introspect", cluster.replicas[index].address("sign_in"));
+            let answer = http.post(url).basic_auth(APP, Some(SECRET)).form(&[("token", token)]).send().await;
+            answer.expect("an answer").json::<Value>().await.expect("JSON")["active"].clone()
+        };
+        for index in 0..3 {
+            assert_eq!(introspect(index).await, json!(true), "replica {index}");
+        }
+        // A second use anywhere is refused, and ends the token everywhere, soon.
+        assert_eq!(redeem(turn + 1).await.status(), 400);
+        for index in 0..3 {
+            let deadline = Instant::now() + Duration::from_secs(3);
+            while introspect(index).await != json!(false) {
+                assert!(Instant::now() < deadline, "the token is still active at replica {index}");
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    let leader = cluster.wait_for_leader().await;
+    let cut = (leader + 1) % 3;
+    let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().expect("a client");
+    cluster.replicas[cut].set_line_to_etcd(Line::Silent);
+    cluster.replicas[leader].set_line_from_others(Line::Cut);
+    let url = |interface: &str, path: &str| format!("http://{}{path}", cluster.replicas[cut].address(interface));
+    let userinfo = || http.get(url("sign_in", "/userinfo")).bearer_auth("no token").send();
+    let deadline = Instant::now() + PATIENCE;
+    while userinfo().await.expect("an answer").status() != 503 {
+        assert!(Instant::now() < deadline, "the replica answers what may be old");
+        sleep(Duration::from_millis(100)).await;
+    }
+    let refused = userinfo().await.expect("an answer");
+    assert!(refused.headers().contains_key("retry-after"));
+    let ready = http.get(url("operator", "/ready")).send().await.expect("an answer");
+    assert_eq!(ready.status(), 503);
+    let reasons = ready.text().await.expect("a body");
+    assert!(reasons.contains("no news of the journal"), "{reasons}");
+    assert_eq!(http.get(url("indexer", "/root")).send().await.expect("an answer").status(), 200);
+    let refused = http.post(url("gateway", "/create-account")).json(&creation(7)).send().await.expect("an answer");
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    cluster.replicas[cut].set_line_to_etcd(Line::Open);
+    cluster.replicas[leader].set_line_from_others(Line::Open);
+    cluster.wait_until_ready(cut).await;
+    assert_eq!(userinfo().await.expect("an answer").status(), 401);
+    super::joining::create(&cluster.replicas[cut].client(), 8..10).await;
+    cluster.wait_until_equal().await;
+    cluster.stop_and_check();
+}
