@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain test-cluster daemon-under-test lint checks torture torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -20,6 +20,12 @@ run: build
 
 build: prerequisites
 	$(CARGO) build --release --bin selfsame
+
+# Starts a cluster on this machine: three members of etcd, three daemons, and a proxy in front (data
+# in ./selfsame-cluster).
+cluster: build
+	scripts/prerequisites.sh cluster
+	SELFSAME=$(BUILD_OUTPUT)/release/selfsame scripts/cluster.py
 
 # Every check that CI runs.
 test: prerequisites lint checks
@@ -95,6 +101,14 @@ checks:
 torture: prerequisites
 	SELFSAME_TORTURE_KILLS=$${KILLS:-300} \
 		$(CARGO) test --release --workspace --features fault-injection --test it torture -- --nocapture
+
+# Disturbs a cluster 300 times (or DISTURBANCES=…) while clients send requests, and kills its leader 50
+# times to measure how long no write is accepted. It prints the seed.
+torture-cluster: prerequisites
+	scripts/prerequisites.sh cluster
+	SELFSAME_CLUSTER_DISTURBANCES=$${DISTURBANCES:-300} SELFSAME_CLUSTER_FAILOVERS=$${FAILOVERS:-50} \
+		$(CARGO) test --release --workspace --features fault-injection --test it cluster::torture -- --ignored \
+		--nocapture --test-threads 1
 
 # Runs hostile clients: ten times the load that the daemon can serve for OVERLOAD_SECONDS=180, and
 # HOSTILE_CASES=1000000 random requests.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use alloy_primitives::hex;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry as MetricsRegistry;
@@ -22,7 +23,6 @@ use selfsame_actors::{
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::operator::{Restored, TOKEN_FILE};
 use selfsame_protocol::registry::RuleParameters;
-use alloy_primitives::hex;
 use selfsame_protocol::{Address, address, keccak256};
 use selfsame_storage::{EmbeddedLedger, Membership, OpenOptions, Restoration, Store, StoreError};
 use tokio::net::TcpListener;
@@ -35,9 +35,7 @@ use crate::backup::schedule::Schedule;
 use crate::backup::{BackupError, check_data_folder};
 use crate::build::Build;
 use crate::chains::FollowedChain;
-use crate::cluster::{
-    self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica,
-};
+use crate::cluster::{self, ClusterInterface, Copies, MembershipError, RemovedError, StartingReplica};
 use crate::config::{Cluster, Config, StagingKey};
 use crate::durable_fs::make_folder;
 use crate::http::{

@@ -121,10 +121,8 @@ impl ReplicaSender {
         self.sender.ready().await.map_err(|error| LeaderError::Unsent(broken(&error)))?;
         let authority = self.address.authority().map_or("", http::uri::Authority::as_str);
         let scheme = self.address.scheme_str().unwrap_or("http");
-        let mut request = Request::builder()
-            .method(method)
-            .uri(format!("{scheme}://{authority}{path}"))
-            .header(HOST, authority);
+        let mut request =
+            Request::builder().method(method).uri(format!("{scheme}://{authority}{path}")).header(HOST, authority);
         if let Some(secret) = &self.secret {
             request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
         }

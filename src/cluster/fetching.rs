@@ -71,8 +71,8 @@ pub async fn fetch_copy(
     let answer = making.await.unwrap_or_else(|_| Err("it did not make a copy in time".to_owned()));
     let text = Limited::new(answer.map_err(FetchError::Peer)?, 2 * LONGEST_MANIFEST as usize).collect().await;
     let text = text.map_err(|error| FetchError::Peer(error.to_string()))?.to_bytes();
-    let announced: AnnouncedCopy =
-        serde_json::from_slice(&text).map_err(|error| FetchError::Peer(format!("its answer cannot be read: {error}")))?;
+    let announced: AnnouncedCopy = serde_json::from_slice(&text)
+        .map_err(|error| FetchError::Peer(format!("its answer cannot be read: {error}")))?;
     let AnnouncedCopy { id, manifest } = announced;
     let arrived = receive(&mut peer, &id, manifest, data, (cluster_id, store_id)).await;
     // It removes the copy by itself when this fails.
@@ -105,7 +105,8 @@ async fn receive(
             make_folder(folder).map_err(at(folder))?;
         }
         let query = utf8_percent_encode(name, NON_ALPHANUMERIC);
-        let body = ask(peer, Method::GET, &format!("{COPIES_PATH}/{id}?file={query}")).await.map_err(FetchError::Peer)?;
+        let body =
+            ask(peer, Method::GET, &format!("{COPIES_PATH}/{id}?file={query}")).await.map_err(FetchError::Peer)?;
         if write(body, &path).await? != *expected {
             return Err(FetchError::Peer(format!("{name} did not arrive as it was announced")));
         }

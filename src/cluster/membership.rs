@@ -317,7 +317,9 @@ impl Joining<'_> {
                         return Ok(());
                     }
                     Err(FetchError::Local { path, error }) => return Err(MembershipError::Folder { path, error }),
-                    Err(FetchError::Peer(problem)) => problems.push(format!("{} at {}: {problem}", peer.name, peer.address)),
+                    Err(FetchError::Peer(problem)) => {
+                        problems.push(format!("{} at {}: {problem}", peer.name, peer.address))
+                    }
                 }
             }
             if Instant::now() >= deadline {

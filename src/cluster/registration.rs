@@ -28,6 +28,9 @@ pub const SILENT_AFTER: Duration = Duration::from_secs(5);
 /// How long a daemon watches a record of its name before it takes the name over.
 const NAME_PATIENCE: Duration = Duration::from_secs(3);
 
+/// The part of its quota that etcd may use before nothing more is written, in percent.
+const MOST_USED: u64 = 85;
+
 /// How long a question to etcd waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -127,6 +130,8 @@ pub struct Registration {
     view: Arc<ClusterView>,
     /// How long an entry stays in the journal at least, for replicas that are restarted or copied.
     retention: Duration,
+    /// etcd's quota in bytes.
+    quota: u64,
     /// Ends of the journal, with the times at which they were seen, the oldest first.
     ends: Vec<(Instant, Position)>,
     /// Heights at which a replica was found to have this one's result.
@@ -143,7 +148,7 @@ impl Registration {
         name: &str,
         address: String,
         membership: &Membership,
-        retention: Duration,
+        (retention, quota): (Duration, u64),
     ) -> Result<Self, MembershipError> {
         let record = ReplicaRecord {
             name: name.to_owned(),
@@ -159,7 +164,7 @@ impl Registration {
         let journal = EtcdJournal::new(Arc::clone(&etcd));
         let view = ClusterView { etcd: Arc::clone(&etcd), name: name.to_owned(), replicas: Mutex::default() };
         let (ends, compared, view) = (Vec::new(), HashMap::new(), Arc::new(view));
-        let registration = Self { etcd, journal, record, created: 0, view, retention, ends, compared };
+        let registration = Self { etcd, journal, record, created: 0, view, retention, quota, ends, compared };
         match registration.find().await {
             Ok(Some(other)) if other.store_id != registration.record.store_id => {
                 sleep(NAME_PATIENCE).await;
@@ -225,6 +230,7 @@ impl Registration {
         if let Some(end) = status.end {
             self.ends.push((Instant::now(), end));
         }
+        service.hold_writes(self.shortage().await);
         if status.leading.is_some() && Instant::now() >= *next_truncation {
             *next_truncation = Instant::now() + TRUNCATE_INTERVAL;
             self.truncate().await;
@@ -236,11 +242,9 @@ impl Registration {
     async fn publish(&mut self) -> Result<Option<RemovedError>, EtcdError> {
         let key = self.etcd.keys().replica(&self.record.name);
         let value = serde_json::to_vec(&self.record).unwrap_or_default();
-        let is_mine = (self.created != 0)
-            .then(|| Compare::create_revision(key.clone(), CompareOp::Equal, self.created));
-        let transaction = Txn::new()
-            .when(Vec::from_iter(is_mine))
-            .and_then([TxnOp::put(key.clone(), value, None)]);
+        let is_mine =
+            (self.created != 0).then(|| Compare::create_revision(key.clone(), CompareOp::Equal, self.created));
+        let transaction = Txn::new().when(Vec::from_iter(is_mine)).and_then([TxnOp::put(key.clone(), value, None)]);
         let answer = self.etcd.ask(PATIENCE, async |client| client.kv_client().txn(transaction).await).await?;
         if !answer.succeeded() {
             return Ok(Some(match self.find().await? {
@@ -291,6 +295,24 @@ impl Registration {
             return None;
         }
         Some(RemovedError::Apart { height, own: *own, other, replica })
+    }
+
+    /// Why nothing more should be written to etcd; `None` while it has room.
+    async fn shortage(&self) -> Option<String> {
+        let status = self.etcd.ask(PATIENCE, async |client| client.maintenance_client().status().await).await;
+        // An etcd that says nothing about its room may still take entries.
+        let status = status.inspect_err(|error| tracing::debug!(%error, "etcd does not say how full it is")).ok()?;
+        // Pages that are free are used again, without etcd's file growing.
+        let used = status.raft_used_db_size().unsigned_abs();
+        let most = self.quota / 100 * MOST_USED;
+        (used > most).then(|| {
+            format!(
+                "etcd uses {} of {} MiB; give its members a greater --quota-backend-bytes and set cluster.etcd_quota_mib, \
+                 or shorten cluster.journal_retention",
+                used >> 20,
+                self.quota >> 20
+            )
+        })
     }
 
     /// Removes the entries that a majority of the replicas has on its disks, and that are old.

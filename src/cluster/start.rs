@@ -92,10 +92,11 @@ impl StartingReplica {
     /// # Errors
     /// [`MembershipError::NameTaken`].
     pub async fn bind(&self, membership: &Membership, address: String) -> Result<BoundReplica, MembershipError> {
-        let Cluster { name, journal_retention, .. } = &self.section;
+        let Cluster { name, journal_retention, etcd_quota_mib, .. } = &self.section;
         let etcd = &self.etcd;
+        let limits = (*journal_retention, etcd_quota_mib << 20);
         let registration =
-            Registration::begin(Arc::clone(etcd), name.as_str(), address.clone(), membership, *journal_retention).await?;
+            Registration::begin(Arc::clone(etcd), name.as_str(), address.clone(), membership, limits).await?;
         let record = LeaderRecord { name: name.to_string(), address };
         let election = Arc::new(EtcdElection::new(Arc::clone(etcd), record));
         let parts = ClusterParts {

@@ -27,7 +27,8 @@ pub async fn run(command: ClusterCommand, out: &mut Output) -> Result<ExitCode, 
     match command {
         ClusterCommand::Status { json, options } => {
             let Status { cluster } = options.get("/status").await?;
-            let cluster = cluster.ok_or("the daemon is not a replica of a cluster: its configuration has no [cluster]")?;
+            let cluster =
+                cluster.ok_or("the daemon is not a replica of a cluster: its configuration has no [cluster]")?;
             match json {
                 true => out.print_json(&cluster)?,
                 false => out.print(&text(&cluster))?,
@@ -71,7 +72,10 @@ fn text(status: &ClusterStatus) -> String {
     if let Some(end) = status.journal_end {
         lines.push(format!("the journal ends at entry {end}"));
     }
-    lines.push(format!("{:<16} {:<8} {:>8} {:>12} {:>12}  {}", "replica", "state", "lacks", "block", "version", "address"));
+    lines.push(format!(
+        "{:<16} {:<8} {:>8} {:>12} {:>12}  {}",
+        "replica", "state", "lacks", "block", "version", "address"
+    ));
     for Replica { name, address, version, running, lag, height, .. } in &status.replicas {
         let state = if *running { "running" } else { "silent" };
         let lag = lag.map_or_else(|| "?".to_owned(), |lag| lag.to_string());

@@ -45,9 +45,11 @@ fn revoke_all(data: &Path, end_sessions: bool, registry_key: bool, out: &mut Out
     check_data_folder(data)?;
     let store = Store::open_existing(&store_folder(data), CACHE)?;
     if store.membership()?.is_some() {
-        return Err("the store is a replica of a cluster, whose other replicas would keep the keys; revoke them at one \
+        return Err(
+            "the store is a replica of a cluster, whose other replicas would keep the keys; revoke them at one \
                     that runs, or make the store alone first: selfsame cluster leave"
-            .into());
+                .into(),
+        );
     }
     let removed = revoke_stored_keys(&store, SystemClock.unix_seconds(), end_sessions, registry_key)?;
     match removed.is_empty() {

@@ -44,8 +44,14 @@ const MAX_COUNT: usize = 10_000_000;
 
 /// The rules about single settings.
 pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
-    [check_counts(config), check_durations(config), check_addresses(config), check_others(config), cluster::check_cluster(config)]
-        .concat()
+    [
+        check_counts(config),
+        check_durations(config),
+        check_addresses(config),
+        check_others(config),
+        cluster::check_cluster(config),
+    ]
+    .concat()
 }
 
 /// The rules about the lists, whose entries refer to each other.
@@ -81,6 +87,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
         ("backup.keep", Some(config.backup.keep), 10_000),
+        ("cluster.etcd_quota_mib", config.cluster.as_ref().map(|cluster| cluster.etcd_quota_mib as usize), 1 << 20),
         ("verifier.workers", verifier.workers, 1024),
         ("verifier.queue", Some(verifier.queue), MAX_COUNT),
     ]

@@ -45,6 +45,10 @@ pub struct Cluster {
     pub etcd_certificate: Option<PathBuf>,
     /// File of the private key of `etcd_certificate`.
     pub etcd_private_key: Option<PathBuf>,
+    /// The quota of etcd's members, in MiB: their `--quota-backend-bytes`. Before it is used up,
+    /// nothing is written any more, so that etcd does not stop.
+    #[serde(default = "default_quota")]
+    pub etcd_quota_mib: u64,
     /// The address and port for the other replicas.
     #[serde(deserialize_with = "values::socket_address")]
     #[schemars(with = "formats::SocketAddress")]
@@ -91,6 +95,10 @@ impl Cluster {
 
 fn default_prefix() -> String {
     "/selfsame".to_owned()
+}
+
+fn default_quota() -> u64 {
+    2048
 }
 
 fn default_staleness() -> Duration {

@@ -71,7 +71,10 @@ impl Cors {
         };
         if let Some(granted) = granted {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, granted);
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After, X-Request-Id, X-Selfsame-Height"));
+            headers.insert(
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("Retry-After, X-Request-Id, X-Selfsame-Height"),
+            );
         }
     }
 }

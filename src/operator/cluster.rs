@@ -57,8 +57,7 @@ pub(super) fn cluster_status(operator: &Operator) -> Option<ClusterStatus> {
 
 /// Why this replica is not ready; empty when it is, and for a daemon that is alone.
 pub(super) fn reasons(operator: &Operator) -> Vec<String> {
-    let Some((OwnCluster { staleness, .. }, status)) =
-        operator.cluster.as_ref().zip(operator.service.replica_status())
+    let Some((OwnCluster { staleness, .. }, status)) = operator.cluster.as_ref().zip(operator.service.replica_status())
     else {
         return Vec::new();
     };
@@ -74,5 +73,5 @@ pub(super) fn reasons(operator: &Operator) -> Vec<String> {
         Some(Err(error)) => Some(error),
         None => Some("no replica leads".to_owned()),
     };
-    news.into_iter().chain(leader).collect()
+    news.into_iter().chain(leader).chain(status.held).collect()
 }

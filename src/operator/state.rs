@@ -132,6 +132,7 @@ impl Operator {
             nodes,
             data,
             build,
+            cluster: cluster.clone(),
         };
         metric_groups::register(&mut metrics, sources);
         let token_hash = Sha256::digest(token).into();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use selfsame_actors::{
-    CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie, SignInError,
-    TransactionId,
+    CompletedTransaction, FollowerPermit, Given, InvalidTransactionId, Progress, ProofRequest, SessionCookie,
+    SignInError, TransactionId,
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;

@@ -191,11 +191,7 @@ impl GroupCommit {
         Self::new(store, Some(replica), forward)
     }
 
-    fn new(
-        store: Store,
-        replica: Option<Arc<Replica>>,
-        forward: Option<Arc<dyn Forward>>,
-    ) -> (Self, Committer) {
+    fn new(store: Store, replica: Option<Arc<Replica>>, forward: Option<Arc<dyn Forward>>) -> (Self, Committer) {
         let (jobs, waiting) = channel();
         let (state, measured) = (Arc::default(), Arc::default());
         let group_commit = Self {

@@ -141,6 +141,12 @@ pub enum ReplicaError {
         /// How old the answer may be.
         limit: Duration,
     },
+    /// The operator's engine has too little room for more entries. Nothing was written.
+    #[error("nothing is written while the journal has too little room: {reason}")]
+    Held {
+        /// What has too little room, and what can be done.
+        reason: String,
+    },
     /// The journal did not take the entry. Nothing was written.
     #[error("nothing is written without the journal: {reason}")]
     Unavailable {
@@ -235,6 +241,7 @@ impl ReplicaError {
             | Self::Unanswered { .. }
             | Self::Lagging { .. }
             | Self::Stale { .. }
+            | Self::Held { .. }
             | Self::Unavailable { .. }
             | Self::Unknown { .. } => true,
             Self::Journal(error) => matches!(error, JournalError::Unavailable(_)),

@@ -65,6 +65,8 @@ struct State {
     leading: Option<Term>,
     /// The journal lacked entries that the store has. Whatever it gets later does not follow them.
     apart: Option<ReplicaError>,
+    /// Why nothing is appended for now; `None` when something may be.
+    held: Option<String>,
 }
 
 /// What an applied entry changed, for those who wait for it.
@@ -107,7 +109,7 @@ impl Replica {
         let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
         let synced = Mutex::new(facts::journal_synced(store.database())?);
         let applied = watch::Sender::new(Position(last.position));
-        let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None });
+        let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None, held: None });
         Ok(Self { journal, applying: Mutex::default(), state, applied, synced })
     }
 
@@ -148,6 +150,16 @@ impl Replica {
     /// Stops leading. What is being appended may still become durable.
     pub fn step_down(&self) {
         self.state().leading = None;
+    }
+
+    /// Appends nothing for this reason, or something again. A leader goes on to lead.
+    pub fn hold(&self, reason: Option<String>) {
+        self.state().held = reason;
+    }
+
+    /// Why nothing is appended for now; `None` when something may be.
+    pub fn held(&self) -> Option<String> {
+        self.state().held.clone()
     }
 
     /// Leads from now on.
@@ -268,7 +280,10 @@ impl Replica {
 
     /// Attempts to append an entry.
     pub(crate) async fn attempt(&self, pending: &mut Pending) -> Appending {
-        let Pending { at, term, bytes, .. } = pending;
+        let Pending { at, term, bytes, is_uncertain } = pending;
+        if let (Some(reason), false) = (self.held(), *is_uncertain) {
+            return Appending::Refused(ReplicaError::Held { reason });
+        }
         if bytes.len() > LARGEST_ENTRY {
             // A single write: a group of several is bounded.
             return Appending::Refused(ReplicaError::TooLarge { length: bytes.len(), most: LARGEST_ENTRY });

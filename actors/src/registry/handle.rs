@@ -166,7 +166,7 @@ impl RegistryHandle {
             self.charge_source(source)?;
         }
         let forwarding = self.inner.forwarding.as_deref().filter(|_| !self.inner.group_commit.leads());
-        let Some(forwarding) = forwarding else { return self.submit_charged(submission).await };
+        let Some(forwarding) = forwarding else { return self.submit_at_leader(submission).await };
         check_request(&submission.operation, &self.inner.reader.rules)?;
         check_signature(&submission.operation, &self.inner.reader.domain())?;
         forwarded::submit(forwarding, submission).await
@@ -177,19 +177,31 @@ impl RegistryHandle {
     ///
     /// # Errors
     /// See [`RegistryHandle::submit`].
-    pub(crate) async fn submit_forwarded(
-        &self,
-        submission: Submission,
-    ) -> Result<GatewayStatusResponse, SubmitError> {
+    pub(crate) async fn submit_forwarded(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         self.check_steps()?;
-        self.submit_charged(submission).await
+        self.submit_at_leader(submission).await
+    }
+
+    /// Submits a request whose source is charged. A replica that leads may know less than another
+    /// one: of its own last entries, when the journal's answer is late, and of those of a successor.
+    /// What it refuses for the registry's state, it therefore looks at once more when it has
+    /// everything that the journal has.
+    async fn submit_at_leader(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
+        if !self.is_replica() {
+            return self.submit_charged(submission).await;
+        }
+        match self.submit_charged(submission.clone()).await {
+            Err(SubmitError::Rule(_) | SubmitError::Duplicate { .. }) => {
+                self.catch_up().await;
+                self.submit_charged(submission).await
+            }
+            submitted => submitted,
+        }
     }
 
     fn check_steps(&self) -> Result<(), SubmitError> {
         match self.inner.steps.iter().find_map(|step| step.failing()) {
-            Some(step) => {
-                Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") })
-            }
+            Some(step) => Err(SubmitError::Unavailable { reason: format!("the registry is read-only: {step} fails") }),
             None => Ok(()),
         }
     }

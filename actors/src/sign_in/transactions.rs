@@ -21,8 +21,8 @@ use selfsame_protocol::{B256, U256};
 use selfsame_storage::Decision;
 use serde_json::Value;
 
-use super::elsewhere::Given;
 use super::binding::{check_mode, check_return};
+use super::elsewhere::Given;
 use super::error::SignInError;
 use super::handle::SignInHandle;
 use super::ids::{TransactionId, hash_of};

@@ -128,7 +128,15 @@ impl History {
             true => Duration::ZERO,
             false => Duration::from_micros(random.below(3000)),
         }));
-        let blocking_parts = BlockingParts { group_commit, committing: None, blocking, replica: None, election: None, forwarding: None, freshness: None };
+        let blocking_parts = BlockingParts {
+            group_commit,
+            committing: None,
+            blocking,
+            replica: None,
+            election: None,
+            forwarding: None,
+            freshness: None,
+        };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {
             settings,

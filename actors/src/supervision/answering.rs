@@ -43,9 +43,7 @@ async fn decided(
                 Ok((decision, position)) => {
                     Answer::Answered { position: position.0, content: decision_content(decision) }
                 }
-                Err(error) => {
-                    Answer::Failed { is_certain: is_certainly_unwritten(&error), reason: error.to_string() }
-                }
+                Err(error) => Answer::Failed { is_certain: is_certainly_unwritten(&error), reason: error.to_string() },
             }
         }
         QuestionKind::Submit => {

@@ -89,6 +89,8 @@ pub struct ReplicaStatus {
     pub staleness: Option<Duration>,
     /// The term in which this replica leads; `None` when it does not.
     pub leading: Option<Term>,
+    /// Why nothing is written for now, as far as this replica was told; `None` when something is.
+    pub held: Option<String>,
     /// The name of the replica that leads; an error text when it is not known. `None` when no
     /// replica leads, and without an election.
     pub leader: Option<Result<String, String>>,
@@ -135,6 +137,7 @@ impl Replication {
             end,
             staleness: self.parts.freshness.age(),
             leading: self.parts.replica.leading(),
+            held: self.parts.replica.held(),
             leader,
         }
     }

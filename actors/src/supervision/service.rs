@@ -10,8 +10,8 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, Supervisi
 use ractor_supervisor::SupervisorMsg;
 use selfsame_protocol::registry::RuleParameters;
 use selfsame_storage::{
-    ChainRecords, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Journal, Ledger, Position, Records, Replica, Store,
-    StoreError, Term, VerificationRecords,
+    ChainRecords, EmbeddedLedger, EmbeddedRecords, Forward, GroupCommit, Journal, Ledger, Position, Records, Replica,
+    Store, StoreError, Term, VerificationRecords,
 };
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -279,7 +279,8 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding, freshness } = blocking_parts;
+        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding, freshness } =
+            blocking_parts;
         let refused = start_error(&settings);
         let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
         let catching_up = CatchingUp::new(replica.clone());
@@ -431,6 +432,14 @@ impl Service {
     pub fn step_down(&self) {
         if let Some(replication) = &self.replication {
             replication.replica().step_down();
+        }
+    }
+
+    /// Writes nothing to the journal for this reason, or something again. For embedders whose engine
+    /// runs out of room: it is told to every replica, and the leader goes on to lead.
+    pub fn hold_writes(&self, reason: Option<String>) {
+        if let Some(replication) = &self.replication {
+            replication.replica().hold(reason);
         }
     }
 

@@ -135,7 +135,9 @@ impl Forwarding {
         let sending = self.connection.send(encode(&Question { kind, content }));
         let answer = match timeout(ANSWER_PATIENCE, sending).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error @ LeaderError::Unsent(_))) => return Err(ReplicaError::NoLeader { reason: error.to_string() }),
+            Ok(Err(error @ LeaderError::Unsent(_))) => {
+                return Err(ReplicaError::NoLeader { reason: error.to_string() });
+            }
             Ok(Err(error @ LeaderError::Unanswered(_))) => return Err(unanswered(error.to_string())),
             Err(_) => return Err(unanswered(format!("it gave no answer within {} s", ANSWER_PATIENCE.as_secs()))),
         };

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use selfsame_actors::faults::{Fault, FaultPoint, Plan};
 use selfsame_actors::{
-    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError, SystemRandom,
+    ClusterParts, Election, LeadError, ManualClock, RegistryHandle, Service, Settings, Submission, SubmitError,
+    SystemRandom,
 };
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
@@ -40,7 +41,13 @@ pub async fn start_with_client(journal: Arc<dyn Journal>, election: Option<Arc<d
     let store = Store::open(&folder.path().join("store"), &OpenOptions::new(domain)).expect("the store opens");
     let settings = Settings::for_instance(format!("replica-{}", STARTED.fetch_add(1, Ordering::Relaxed)));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let service = Service::start_replica(settings, store.clone(), ClusterParts { election, ..alone(journal) }, clock, Arc::new(SystemRandom));
+    let service = Service::start_replica(
+        settings,
+        store.clone(),
+        ClusterParts { election, ..alone(journal) },
+        clock,
+        Arc::new(SystemRandom),
+    );
     RunningReplica { service: service.await.expect("the service starts"), store, folder }
 }
 

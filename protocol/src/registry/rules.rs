@@ -444,7 +444,6 @@ fn use_nonce(account: &mut Account, stated: Nonce) -> Result<(), RuleViolation> 
     if stated != Nonce::from(account.nonce) {
         return Err(RuleViolation::MismatchedSignatureNonce { stated, expected: account.nonce });
     }
-    account.nonce =
-        account.nonce.checked_add(1).ok_or(RuleViolation::CounterExhausted { counter: Counter::Nonce })?;
+    account.nonce = account.nonce.checked_add(1).ok_or(RuleViolation::CounterExhausted { counter: Counter::Nonce })?;
     Ok(())
 }

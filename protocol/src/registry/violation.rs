@@ -11,7 +11,9 @@ use crate::time::UnixSeconds;
 
 /// A broken rule. The variants have the names of the registry contract; the last four are this
 /// service's own. The text contains the values.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames, Serialize, Deserialize,
+)]
 pub enum RuleViolation {
     /// No account has the leaf index that the operation names.
     #[error("no account has leaf index {leaf_index:#x}")]

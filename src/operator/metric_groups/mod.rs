@@ -5,6 +5,7 @@
 
 mod backups;
 mod chains;
+mod cluster;
 mod process;
 mod registry;
 mod samples;
@@ -24,6 +25,7 @@ use selfsame_actors::{Clock, Service};
 pub use source_limits::SourceLimitMetrics;
 pub(super) use text::prometheus;
 
+use super::state::OwnCluster;
 use crate::backup::jobs::Backups;
 use crate::build::Build;
 
@@ -37,17 +39,21 @@ pub(super) struct Sources {
     pub data: PathBuf,
     /// The program that runs.
     pub build: Build,
+    /// The cluster that the daemon is a replica of; `None` when it is alone.
+    pub cluster: Option<OwnCluster>,
 }
 
 /// Adds the groups to `metrics`.
 pub(super) fn register(metrics: &mut Registry, sources: Sources) {
-    let Sources { service, clock, backups, nodes, data, build } = sources;
+    let Sources { service, clock, backups, nodes, data, build, cluster } = sources;
     let (registry, verification, sign_in, chain) =
         (service.registry(), service.verification(), service.sign_in(), service.chain());
     let store = registry.clone();
     samples::register(metrics, move |samples| process::write_build(build, samples));
     samples::register(metrics, process::write);
+    let replica = Arc::clone(&service);
     samples::register(metrics, move |samples| supervision::write(&service, samples));
+    samples::register(metrics, move |samples| cluster::write(cluster.as_ref(), &replica, samples));
     samples::register(metrics, move |samples| registry::write(&registry, samples));
     samples::register(metrics, move |samples| store::write(&store, &data, samples));
     samples::register(metrics, move |samples| verifier::write(&verification, samples));

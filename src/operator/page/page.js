@@ -130,6 +130,25 @@ function showChains(chains) {
   element("chains").replaceChildren(...sources);
 }
 
+function showCluster(cluster) {
+  element("cluster-section").hidden = !cluster;
+  if (!cluster) return;
+  const leader = cluster.leader ? cluster.leader + " leads" : cluster.leader_error ?? "no replica leads";
+  const age = cluster.staleness_ms === null ? "it has not read the journal to its end yet"
+    : "it had everything " + (cluster.staleness_ms / 1000).toFixed(1) + " s ago";
+  element("cluster-leader").textContent = leader + "; this is " + cluster.name + ", and " + age;
+  element("cluster-leader").className = cluster.leader ? "" : "bad";
+  element("replicas").replaceChildren(...cluster.replicas.map((replica) => row(
+    replica.name,
+    replica.running ? [replica.name === cluster.leader ? "leads" : "follows", "good"]
+      : ["silent for " + passed(replica.silent_seconds), "bad"],
+    replica.lag === null ? "" : count(replica.lag) + (replica.lag === 1 ? " entry" : " entries"),
+    count(replica.height),
+    replica.version,
+    replica.address,
+  )));
+}
+
 function show(status) {
   element("status").hidden = false;
   element("version").textContent = status.version;
@@ -156,6 +175,7 @@ function show(status) {
   ]);
   drawTree(status.actors);
   showChains(status.chains);
+  showCluster(status.cluster);
 
   const reload = status.reload;
   const backup = status.backups[status.backups.length - 1];

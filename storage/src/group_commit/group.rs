@@ -82,10 +82,14 @@ impl Outcome {
         }
     }
 
-    /// What keeps this store from writing. That another replica leads does not.
+    /// What keeps this store from writing. That another replica leads does not, nor that the
+    /// journal has too little room, which is so for every replica.
     pub fn failure(&self) -> Option<StoreError> {
+        let is_of_others = |error: &&StoreError| {
+            matches!(error, StoreError::Replica(ReplicaError::NotLeading | ReplicaError::Held { .. }))
+        };
         let mut failures = [&self.local, &self.shared].into_iter().filter_map(|result| result.as_ref().err());
-        failures.find(|error| !matches!(error, StoreError::Replica(ReplicaError::NotLeading))).cloned()
+        failures.find(|error| !is_of_others(error)).cloned()
     }
 }
 

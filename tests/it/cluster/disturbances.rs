@@ -93,6 +93,8 @@ impl Disturbance {
                 cluster.start_replica(leader);
             }
             WipeFollower => {
+                // The clients use the token of the operator that is in the first one's data folder.
+                let follower = if follower == 0 { 3 - leader } else { follower };
                 cluster.replicas[follower].kill();
                 cluster.replicas[follower].wipe();
                 start_until_it_stays(cluster, follower).await;

@@ -4,11 +4,15 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
+use alloy_primitives::B256;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use selfsame::cluster::ReplicaRecord;
 use selfsame_wallet::client::Client;
 use tokio::time::{Instant, sleep};
 
 use super::replicas::{PATIENCE, TestCluster};
 use crate::harness::{DaemonProcess, folder, run, run_for_status};
+use crate::metrics::documented_of_cluster;
 use crate::test_accounts::creation;
 
 /// Creates accounts at a registry, and waits until they are final.
@@ -59,6 +63,12 @@ async fn a_new_replica_copies_another_one_on_etcd() {
         assert!(Instant::now() < deadline, "{text}");
         sleep(Duration::from_millis(200)).await;
     }
+    let metrics = reqwest::get(format!("http://{}/metrics", cluster.replicas[1].address("operator"))).await;
+    let metrics = metrics.expect("an answer").text().await.expect("a body");
+    let served = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE selfsame_cluster_")?.split(' ').next());
+    let served = served.map(|name| format!("selfsame_cluster_{name}")).collect();
+    assert_eq!(documented_of_cluster(), served);
+    assert!(metrics.contains("selfsame_cluster_replica_height{replica=\"three\"} "), "{metrics}");
     // A replica whose data is gone comes back under its name.
     cluster.replicas[2].kill();
     cluster.replicas[2].wipe();
@@ -175,6 +185,126 @@ async fn a_replica_is_none_of_another_cluster_on_etcd() {
     other.wait_for_leader().await;
     assert_eq!(other.try_start(0).expect_err("refused").code(), Some(78));
     assert!(other.replicas[0].log().contains("the store is a replica of cluster "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn replicas_with_certificates_answer_no_one_else_on_etcd() {
+    let folder = folder();
+    let certificates = Certificates::make(folder.path());
+    let file = |name: &str| folder.path().join(format!("{name}.pem"));
+    let section = format!(
+        "certificate = {:?}\nprivate_key = {:?}\nauthorities = {:?}",
+        file("replica"),
+        file("replica-key"),
+        file("authority")
+    );
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", &section).await;
+    cluster.start_all().await;
+    for index in 0..3 {
+        create(&cluster.replicas[index].client(), 2 * index as u64..2 * index as u64 + 2).await;
+    }
+    cluster.wait_until_equal().await;
+    let url = format!("https://{}/leader", cluster.replicas[0].from_others());
+    let call = async |identity: Option<reqwest::Identity>| {
+        let authority = reqwest::Certificate::from_pem(certificates.authority.as_bytes()).expect("a certificate");
+        let builder = reqwest::Client::builder().no_proxy().tls_certs_only([authority]);
+        let builder = match identity {
+            Some(identity) => builder.identity(identity),
+            None => builder,
+        };
+        builder.build().expect("a client").post(&url).body("x").send().await
+    };
+    assert!(call(None).await.is_err(), "a caller without a certificate is answered");
+    let stranger = reqwest::Identity::from_pem(certificates.stranger.as_bytes()).expect("an identity");
+    assert!(call(Some(stranger)).await.is_err(), "a stranger's certificate is accepted");
+    // With a certificate of the authority, the secret is still asked for.
+    let own = reqwest::Identity::from_pem(certificates.own.as_bytes()).expect("an identity");
+    assert_eq!(call(Some(own)).await.expect("an answer").status(), 401);
+    cluster.stop_and_check();
+}
+
+/// PEM texts for the replicas of a test.
+struct Certificates {
+    authority: String,
+    /// Certificate and key of the replicas.
+    own: String,
+    /// Certificate and key by another authority.
+    stranger: String,
+}
+
+impl Certificates {
+    /// Makes them, and writes those of the replicas to files.
+    fn make(folder: &std::path::Path) -> Self {
+        let made = || {
+            let authority_key = KeyPair::generate().expect("a key");
+            let mut parameters = CertificateParams::default();
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let authority = parameters.self_signed(&authority_key).expect("a certificate");
+            let issuer = Issuer::new(parameters, authority_key);
+            let key = KeyPair::generate().expect("a key");
+            let parameters = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a host");
+            let certificate = parameters.signed_by(&key, &issuer).expect("a certificate");
+            (authority.pem(), certificate.pem(), key.serialize_pem())
+        };
+        let (authority, certificate, key) = made();
+        for (name, text) in [("authority", &authority), ("replica", &certificate), ("replica-key", &key)] {
+            std::fs::write(folder.join(format!("{name}.pem")), text).expect("the file is written");
+        }
+        let (_, other_certificate, other_key) = made();
+        Self { authority, own: certificate + &key, stranger: other_certificate + &other_key }
+    }
+}
+
+/// Two others, as far as etcd says, have another result of a block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_replica_with_another_result_than_most_ends_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "").await;
+    cluster.start_replica(0);
+    cluster.wait_for_leader().await;
+    create(&cluster.replicas[0].client(), 0..1).await;
+    let endpoints = cluster.members.access("/").endpoints;
+    let mut etcd = etcd_client::Client::connect(endpoints, None).await.expect("a client");
+    let mut publish = async |name: &str, beat: u64| {
+        let record = ReplicaRecord {
+            name: name.to_owned(),
+            store_id: "00".repeat(16),
+            address: "http://127.0.0.1:1".to_owned(),
+            version: "0.0.0".to_owned(),
+            position: 1,
+            synced: 1,
+            height: 1,
+            result: B256::repeat_byte(7),
+            beat,
+        };
+        let text = serde_json::to_vec(&record).expect("JSON");
+        etcd.put(format!("/selfsame/replicas/{name}"), text, None).await.expect("it is written");
+    };
+    // Of two that differ, the one that leads goes on, and says so.
+    for beat in 0..20 {
+        publish("other", beat).await;
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert!(cluster.replicas[0].log().contains("a replica has another result of a block"));
+    create(&cluster.replicas[0].client(), 1..2).await;
+    let ending = tokio::spawn(async move {
+        let status = cluster.replicas[0].wait_for_end().await;
+        (status, cluster)
+    });
+    for beat in 20.. {
+        publish("other", beat).await;
+        publish("third", beat).await;
+        if ending.is_finished() {
+            break;
+        }
+        assert!(beat < 400, "the replica goes on");
+        sleep(Duration::from_millis(200)).await;
+    }
+    let (status, cluster) = ending.await.expect("it does not panic");
+    assert_eq!(status.code(), Some(78));
+    assert!(cluster.replicas[0].log().contains("the result of block 1 is 0x"), "{}", cluster.replicas[0].log());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

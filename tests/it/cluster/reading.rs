@@ -9,6 +9,7 @@ use selfsame_wallet::sign_in::SignInSession;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::{PATIENCE, TestCluster};
 use crate::harness::folder;
@@ -156,6 +157,76 @@ async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     cluster.wait_until_ready(cut).await;
     assert_eq!(userinfo().await.expect("an answer").status(), 401);
     super::joining::create(&cluster.replicas[cut].client(), 8..10).await;
+    cluster.wait_until_equal().await;
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn a_replica_starts_and_reads_without_etcd_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    super::joining::create(&cluster.replicas[0].client(), 0..3).await;
+    cluster.wait_until_equal().await;
+    cluster.replicas[1].kill();
+    cluster.members.send(0, Signal::Kill);
+    cluster.start_replica(1);
+    let client = cluster.replicas[1].client();
+    assert_eq!(client.root().await.expect("a root").leaf_count, 4);
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let ready = http.get(format!("http://{}/ready", cluster.replicas[1].address("operator"))).send().await;
+    assert_eq!(ready.expect("an answer").status(), 503);
+    cluster.members.restore(0).await;
+    for index in 0..3 {
+        cluster.wait_until_ready(index).await;
+    }
+    super::joining::create(&client, 3..5).await;
+    cluster.wait_until_equal().await;
+    cluster.stop_and_check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn writes_stop_before_etcd_is_full_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::prepare(folder.path(), 1, "", "etcd_quota_mib = 16").await;
+    cluster.start_all().await;
+    let leader = cluster.wait_for_leader().await;
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let url =
+        |interface: &str, path: &str| format!("http://{}{path}", cluster.replicas[(leader + 1) % 3].address(interface));
+    let mut number = 0;
+    let mut create = async || {
+        number += 1;
+        let answer = http.post(url("gateway", "/create-account")).json(&creation(number)).send().await;
+        answer.expect("an answer").status().as_u16()
+    };
+    assert_eq!(create().await, 200);
+    let endpoints = cluster.members.access("/").endpoints;
+    let mut etcd = etcd_client::Client::connect(endpoints, None).await.expect("a client");
+    for index in 0..15 {
+        etcd.put(format!("/other/{index}"), vec![7; 1 << 20], None).await.expect("it is written");
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while create().await != 503 {
+        assert!(Instant::now() < deadline, "writes go on");
+        sleep(Duration::from_millis(100)).await;
+    }
+    let ready = http.get(format!("http://{}/ready", cluster.replicas[leader].address("operator"))).send().await;
+    let ready = ready.expect("an answer").text().await.expect("a body");
+    assert!(ready.contains("etcd uses 15 of 16 MiB"), "{ready}");
+    // The leader leads on, and writes when there is room again.
+    assert_eq!(cluster.leader().await, Some(leader));
+    let options = etcd_client::DeleteOptions::new().with_prefix();
+    let deleted = etcd.delete("/other/", Some(options)).await.expect("they are deleted");
+    let revision = deleted.header().expect("a header").revision();
+    etcd.compact(revision, None).await.expect("it is compacted");
+    let deadline = Instant::now() + PATIENCE;
+    while create().await != 200 {
+        assert!(Instant::now() < deadline, "nothing is written any more");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(cluster.leader().await, Some(leader));
     cluster.wait_until_equal().await;
     cluster.stop_and_check();
 }

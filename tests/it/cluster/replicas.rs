@@ -1,10 +1,11 @@
 //! Three replicas, each behind proxies of its own, and one address in front of all.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use selfsame_actors::{Random, SystemRandom};
 use selfsame_wallet::client::Client;
 use serde_json::Value;
 use tokio::task::block_in_place;
@@ -49,8 +50,12 @@ pub struct TestCluster {
     http: reqwest::Client,
 }
 
+/// An address of a loopback host that no connection of other programs has at its own end.
 fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let mut random = [0; 32];
+    SystemRandom.fill(&mut random);
+    let host = Ipv4Addr::new(127, random[0] | 1, random[1], random[2].clamp(1, 254));
+    let listener = std::net::TcpListener::bind((host, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound")
 }
 
@@ -109,7 +114,8 @@ impl TestCluster {
     /// Starts a replica, which is not ready then.
     pub fn start_replica(&mut self, index: usize) {
         let started = self.try_start(index);
-        started.unwrap_or_else(|status| panic!("{} ended at its start: {status}", self.replicas[index].name));
+        let replica = &self.replicas[index];
+        started.unwrap_or_else(|status| panic!("{} ended at its start: {status}\n{}", replica.name, replica.log()));
     }
 
     /// The same for a replica that may end before it serves.
@@ -136,8 +142,9 @@ impl TestCluster {
         let replica = &self.replicas[index];
         let members: Vec<String> =
             replica.to_etcd.iter().map(|proxy| format!("\"http://{}\"", proxy.address)).collect();
+        let scheme = if self.settings.contains("certificate = ") { "https" } else { "http" };
         format!(
-            "{}name = \"{}\"\netcd = [{}]\nlisten = \"{}\"\naddress = \"http://{}\"\nsecret_file = {:?}\n",
+            "{}name = \"{}\"\netcd = [{}]\nlisten = \"{}\"\naddress = \"{scheme}://{}\"\nsecret_file = {:?}\n",
             self.settings,
             replica.name,
             members.join(", "),
@@ -208,7 +215,11 @@ impl TestCluster {
                 let root = self.http.get(format!("http://{}/root", self.replicas[index].address("indexer")));
                 let root = root.send().await.expect("an answer").text().await.expect("a body");
                 let status = self.status(index).await.expect("a status");
-                seen.push((root, status["cluster"]["journal_end"].clone(), status["registry"]["open_requests"].clone()));
+                seen.push((
+                    root,
+                    status["cluster"]["journal_end"].clone(),
+                    status["registry"]["open_requests"].clone(),
+                ));
             }
             if seen.iter().all(|one| *one == seen[0]) {
                 return;
@@ -242,6 +253,11 @@ impl TestReplica {
     /// Where it listens for the other replicas.
     pub fn listen(&self) -> SocketAddr {
         self.listen
+    }
+
+    /// Where the others reach it.
+    pub fn from_others(&self) -> SocketAddr {
+        self.from_others.address
     }
 
     /// The wallet's client for this replica.
