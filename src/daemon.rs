@@ -405,7 +405,8 @@ async fn open_store(
     };
     let (store, membership) = match replica {
         Some(replica) => {
-            let (store, membership) = replica.open_store(&config.data_dir, random, domain, open).await?;
+            let (store, membership) =
+                replica.open_store(&config.data_dir, random, (domain, keeps_contract), open).await?;
             (store, Some(membership))
         }
         None => {

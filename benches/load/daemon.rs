@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::Failure;
 use crate::process::Running;
@@ -12,12 +13,25 @@ pub struct Daemon {
     pub gateway: SocketAddr,
     pub indexer: SocketAddr,
     pub operator: SocketAddr,
-    pub process: Running,
+    /// `None` for one that was running before.
+    process: Option<Running>,
 }
 
 impl Daemon {
+    /// The daemon at the addresses of `LOAD_GATEWAY`, `LOAD_INDEXER` and `LOAD_OPERATOR`, which
+    /// must have no accounts; without these variables, one that is started on a store in `data`.
+    pub fn of_environment(data: &Path) -> Result<Self, Failure> {
+        let address = |name: &str| -> Result<Option<SocketAddr>, Failure> {
+            Ok(std::env::var(name).ok().map(|text| text.parse()).transpose()?)
+        };
+        match (address("LOAD_GATEWAY")?, address("LOAD_INDEXER")?, address("LOAD_OPERATOR")?) {
+            (Some(gateway), Some(indexer), Some(operator)) => Ok(Self { gateway, indexer, operator, process: None }),
+            _ => Self::start(data),
+        }
+    }
+
     /// Starts the daemon on a store in `data`, each interface at a loopback address of its own.
-    pub fn start(data: &Path) -> Result<Self, Failure> {
+    fn start(data: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
         command
             .args(["serve", "--dev", "--data"])
@@ -36,6 +50,11 @@ impl Daemon {
             Ok(url.trim_start_matches("http://").parse()?)
         };
         let (gateway, indexer, operator) = (address("gateway")?, address("indexer")?, address("operator")?);
-        Ok(Self { gateway, indexer, operator, process })
+        Ok(Self { gateway, indexer, operator, process: Some(process) })
+    }
+
+    /// Processor time that the daemon has used; `None` when it is not known.
+    pub fn processor_time(&self) -> Option<Duration> {
+        self.process.as_ref()?.processor_time()
     }
 }

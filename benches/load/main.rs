@@ -80,7 +80,7 @@ fn measure() -> Result<(), Failure> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let folder = tempfile::tempdir_in(&settings.folder)?;
         let bare = BareServer::start()?;
-        let daemon = Daemon::start(&folder.path().join("data"))?;
+        let daemon = Daemon::of_environment(&folder.path().join("data"))?;
         let mut load = Load { settings, daemon, bare, wrong_answers: Vec::new() };
         println!(
             "{} cores, {} connections, at most {} s a measurement",
@@ -203,11 +203,11 @@ impl Load {
     /// Returns how many were accepted.
     async fn operations(&mut self, name: &str, calls: Vec<Call>) -> Result<usize, Failure> {
         let calls = Arc::new(calls);
-        let processor = self.daemon.process.processor_time();
+        let processor = self.daemon.processor_time();
         let accepted = self.run(self.daemon.gateway, &calls).await?;
         self.wait_until_final().await?;
         let until_final = accepted.started.elapsed();
-        let processor = difference(processor, self.daemon.process.processor_time());
+        let processor = difference(processor, self.daemon.processor_time());
 
         let bare = self.run_bare(&calls, &accepted).await?;
         let count = accepted.answers.len();
@@ -242,9 +242,9 @@ impl Load {
     ) -> Result<(), Failure> {
         let (leaf_indices, calls): (Vec<_>, Vec<_>) = queries(path, accounts, self.settings.reads).into_iter().unzip();
         let calls = Arc::new(calls);
-        let processor = self.daemon.process.processor_time();
+        let processor = self.daemon.processor_time();
         let answered = self.run(self.daemon.indexer, &calls).await?;
-        let processor = difference(processor, self.daemon.process.processor_time());
+        let processor = difference(processor, self.daemon.processor_time());
         let bare = self.run_bare(&calls, &answered).await?;
         let figures = Figures::of(&answered.latencies).with(answered.answers.len(), answered.elapsed, processor);
         print_line(path.trim_start_matches('/'), &figures, &bare);

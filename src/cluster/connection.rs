@@ -177,7 +177,10 @@ impl ToLeader {
     async fn sender(&self) -> Result<ReplicaSender, String> {
         let leader = match self.election.last_seen() {
             Some(leader) => Some(leader),
-            None => self.election.look().await.map_err(|error| error.to_string())?,
+            None => self.election.look().await.map_err(|error| {
+                tracing::debug!(%error, "etcd does not say who leads");
+                "it is not known who leads"
+            })?,
         };
         let leader = leader.ok_or("no replica leads at the moment")?;
         let mut current = self.current.lock().await;
@@ -188,8 +191,11 @@ impl ToLeader {
             return Ok(sender.clone());
         }
         *current = None;
-        let sender = self.client.connect(&leader.address).await;
-        let sender = sender.map_err(|error| format!("replica {} at {}: {error}", leader.name, leader.address))?;
+        let sender = self.client.connect(&leader.address).await.map_err(|error| {
+            // Clients see the text that is returned.
+            tracing::debug!(replica = leader.name, address = leader.address, error, "the leader cannot be reached");
+            format!("replica {} cannot be connected to", leader.name)
+        })?;
         *current = Some((leader.address.clone(), sender.clone()));
         Ok(sender)
     }

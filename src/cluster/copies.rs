@@ -78,7 +78,7 @@ enum Held {
     Nothing,
     Making,
     Copy {
-        announced: AnnouncedCopy,
+        announced: Box<AnnouncedCopy>,
         last_used: Instant,
     },
 }
@@ -122,7 +122,7 @@ impl Copies {
             let made = make_for_replica(&original, &folder, now, &NoProgress);
             let announced = made.map(|manifest| AnnouncedCopy { id: hex::encode(id), manifest });
             *lock(&held) = match &announced {
-                Ok(announced) => Held::Copy { announced: announced.clone(), last_used: Instant::now() },
+                Ok(announced) => Held::Copy { announced: Box::new(announced.clone()), last_used: Instant::now() },
                 Err(_) => Held::Nothing,
             };
             announced

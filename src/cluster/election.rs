@@ -3,6 +3,7 @@
 //! The key belongs to a lease. A leader that no longer keeps its lease alive loses the key, and
 //! another replica creates it; the revision of etcd at which it does is the term.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,12 +41,15 @@ pub struct EtcdElection {
     record: LeaderRecord,
     /// Who led when etcd was asked last.
     seen: ArcSwapOption<LeaderRecord>,
+    /// A lease of this process that ended here, and could not be given back to etcd; 0 when there
+    /// is none. etcd keeps it for its time and longer, when it was itself away.
+    left: Arc<AtomicI64>,
 }
 
 impl EtcdElection {
     /// The election, for the replica that is described.
     pub fn new(etcd: Arc<Etcd>, record: LeaderRecord) -> Self {
-        Self { etcd, record, seen: ArcSwapOption::empty() }
+        Self { etcd, record, seen: ArcSwapOption::empty(), left: Arc::default() }
     }
 
     /// Who led when etcd was asked last; `None` when no replica did.
@@ -65,6 +69,10 @@ impl EtcdElection {
     async fn try_to_lead(&self) -> Result<Box<dyn Leadership>, EtcdError> {
         loop {
             match self.leader_key().await? {
+                (Some(pair), _) if pair.lease() != 0 && pair.lease() == self.left.load(Ordering::Relaxed) => {
+                    let id = pair.lease();
+                    self.etcd.ask(PATIENCE, async |client| client.lease_client().revoke(id).await).await?;
+                }
                 (Some(_), revision) => self.await_end(revision + 1).await?,
                 (None, _) => {
                     if let Some(lease) = self.create().await? {
@@ -117,8 +125,14 @@ impl EtcdElection {
         let value = serde_json::to_vec(&self.record).unwrap_or_default();
         let put = TxnOp::put(key.clone(), value, Some(PutOptions::new().with_lease(id)));
         let transaction = Txn::new().when([Compare::create_revision(key, CompareOp::Equal, 0)]).and_then([put]);
-        let lease =
-            |term| Lease { etcd: Arc::clone(&self.etcd), id, term, lifetime, ends: Mutex::new(granting + lifetime) };
+        let lease = |term| Lease {
+            etcd: Arc::clone(&self.etcd),
+            id,
+            term,
+            lifetime,
+            ends: Mutex::new(granting + lifetime),
+            left: Arc::clone(&self.left),
+        };
         match self.etcd.ask(PATIENCE, async |client| client.kv_client().txn(transaction).await).await {
             Ok(answer) if !answer.succeeded() => {
                 lease(Term::default()).resign().await;
@@ -164,6 +178,8 @@ struct Lease {
     lifetime: Duration,
     /// When it ends, unless it is renewed.
     ends: Mutex<Instant>,
+    /// See [`EtcdElection`].
+    left: Arc<AtomicI64>,
 }
 
 impl Lease {
@@ -220,6 +236,7 @@ impl Leadership for Lease {
             let id = self.id;
             let revoked = self.etcd.ask(PATIENCE, async |client| client.lease_client().revoke(id).await).await;
             if let Err(error) = revoked {
+                self.left.store(id, Ordering::Relaxed);
                 tracing::debug!(%error, "a lease could not be revoked, and ends by itself");
             }
         }

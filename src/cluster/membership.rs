@@ -69,8 +69,8 @@ pub enum MembershipError {
     /// etcd has lost the cluster.
     #[error(
         "the store is a replica of cluster {cluster}, and etcd has none below this prefix; check cluster.etcd and \
-         cluster.prefix. If etcd has lost its data: choose the replica that is furthest (`selfsame store info`), make it \
-         alone with `selfsame cluster leave`, start it, and start the others with empty data folders"
+         cluster.prefix. If etcd has lost its data: make the replica that led last alone with `selfsame cluster leave`, \
+         start it, and start the others with empty data folders"
     )]
     LostCluster {
         /// The cluster of the store.
@@ -82,6 +82,16 @@ pub enum MembershipError {
          empty data folder"
     )]
     HasData,
+    /// The cluster has another registry.
+    #[error(
+        "the cluster's registry is {expected}, and [registry] names {found}; write the cluster's, or leave both keys out"
+    )]
+    OtherRegistry {
+        /// The registry of the cluster.
+        expected: String,
+        /// The configured one.
+        found: String,
+    },
     /// No other replica can be copied.
     #[error("no replica of the cluster could be copied: {0}")]
     NoPeer(String),
@@ -358,7 +368,11 @@ pub async fn replicas(etcd: &Etcd) -> Result<Vec<ReplicaRecord>, EtcdError> {
     records.collect()
 }
 
-async fn read<T: DeserializeOwned>(etcd: &Etcd, key: String) -> Result<Option<T>, EtcdError> {
+/// The value of a key, as JSON; `None` when there is none.
+///
+/// # Errors
+/// etcd gives no answer, or the value is not one of this program's.
+pub async fn read<T: DeserializeOwned>(etcd: &Etcd, key: String) -> Result<Option<T>, EtcdError> {
     let question = async |client: Client| client.kv_client().get(key.clone(), None).await;
     let found = etcd.ask(PATIENCE, question).await?;
     let value = found.kvs().first().map(|pair| serde_json::from_slice(pair.value()));

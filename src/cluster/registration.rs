@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::etcd::{Etcd, EtcdError};
 use super::journal::EtcdJournal;
-use super::keys::ReplicaRecord;
-use super::membership::{MembershipError, is_truncated, replicas};
+use super::keys::{ClusterRecord, ReplicaRecord};
+use super::membership::{MembershipError, is_truncated, read, replicas};
 
 /// Time from one record of a replica to its next one.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -43,6 +43,12 @@ pub enum RemovedError {
          this one"
     )]
     Removed,
+    /// etcd has nothing of the cluster any more.
+    #[error(
+        "etcd has lost the cluster's data; start again when etcd has them. If they are gone for good, make the replica that \
+         led last alone with `selfsame cluster leave`, start it, and start the others with empty data folders"
+    )]
+    ClusterLost,
     /// Another replica has the name.
     #[error(transparent)]
     NameTaken(MembershipError),
@@ -132,6 +138,8 @@ pub struct Registration {
     retention: Duration,
     /// etcd's quota in bytes.
     quota: u64,
+    /// Whether etcd did not say how full it is, the last time.
+    is_room_unknown: bool,
     /// Ends of the journal, with the times at which they were seen, the oldest first.
     ends: Vec<(Instant, Position)>,
     /// Heights at which a replica was found to have this one's result.
@@ -164,7 +172,8 @@ impl Registration {
         let journal = EtcdJournal::new(Arc::clone(&etcd));
         let view = ClusterView { etcd: Arc::clone(&etcd), name: name.to_owned(), replicas: Mutex::default() };
         let (ends, compared, view) = (Vec::new(), HashMap::new(), Arc::new(view));
-        let registration = Self { etcd, journal, record, created: 0, view, retention, quota, ends, compared };
+        let registration =
+            Self { etcd, journal, record, created: 0, view, retention, quota, is_room_unknown: false, ends, compared };
         match registration.find().await {
             Ok(Some(other)) if other.store_id != registration.record.store_id => {
                 sleep(NAME_PATIENCE).await;
@@ -217,6 +226,15 @@ impl Registration {
         self.record.result = snapshot.tip().result_hash;
         self.record.beat += 1;
         drop(snapshot);
+        if let Some(end) = status.end {
+            self.ends.push((Instant::now(), end));
+        }
+        if status.leading.is_some() && Instant::now() >= *next_truncation {
+            // Also while etcd is so full that it takes nothing: this makes room.
+            *next_truncation = Instant::now() + TRUNCATE_INTERVAL;
+            self.truncate().await;
+        }
+        service.hold_writes(self.shortage().await);
         if let Some(removed) = self.publish().await? {
             return Ok(Some(removed));
         }
@@ -226,14 +244,6 @@ impl Registration {
         }
         if is_behind(&status) && is_truncated(&self.journal, status.position).await {
             return Ok(Some(RemovedError::LeftBehind(status.position.next())));
-        }
-        if let Some(end) = status.end {
-            self.ends.push((Instant::now(), end));
-        }
-        service.hold_writes(self.shortage().await);
-        if status.leading.is_some() && Instant::now() >= *next_truncation {
-            *next_truncation = Instant::now() + TRUNCATE_INTERVAL;
-            self.truncate().await;
         }
         Ok(None)
     }
@@ -250,6 +260,9 @@ impl Registration {
             return Ok(Some(match self.find().await? {
                 Some(other) if other.store_id != self.record.store_id => {
                     RemovedError::NameTaken(MembershipError::NameTaken { name: self.record.name.clone() })
+                }
+                _ if read::<ClusterRecord>(&self.etcd, self.etcd.keys().cluster()).await?.is_none() => {
+                    RemovedError::ClusterLost
                 }
                 _ => RemovedError::Removed,
             }));
@@ -298,10 +311,20 @@ impl Registration {
     }
 
     /// Why nothing more should be written to etcd; `None` while it has room.
-    async fn shortage(&self) -> Option<String> {
+    async fn shortage(&mut self) -> Option<String> {
         let status = self.etcd.ask(PATIENCE, async |client| client.maintenance_client().status().await).await;
-        // An etcd that says nothing about its room may still take entries.
-        let status = status.inspect_err(|error| tracing::debug!(%error, "etcd does not say how full it is")).ok()?;
+        // An etcd that says nothing about its room may still take entries. Some versions tell it to
+        // the role root alone.
+        let status = match status {
+            Ok(status) => status,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_room_unknown, true) {
+                    tracing::warn!(%error, "etcd does not say how full it is, so writes do not stop before it is full");
+                }
+                return None;
+            }
+        };
+        self.is_room_unknown = false;
         // Pages that are free are used again, without etcd's file growing.
         let used = status.raft_used_db_size().unsigned_abs();
         let most = self.quota / 100 * MOST_USED;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use selfsame_actors::{ClusterParts, Random, Service};
+use selfsame_protocol::address;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_storage::{Membership, Store};
 use tokio_rustls::TlsAcceptor;
@@ -60,7 +61,8 @@ impl StartingReplica {
     }
 
     /// Opens the store of the data folder as that of a replica of the cluster; `open` opens it for
-    /// a registry.
+    /// a registry. The configured one must be the cluster's; with `keeps_contract` its contract was
+    /// chosen at random, and is not compared.
     ///
     /// # Errors
     /// [`MembershipError`] says why it is no replica; the errors of `open`.
@@ -68,13 +70,19 @@ impl StartingReplica {
         &self,
         data: &Path,
         random: &dyn Random,
-        domain: RegistryDomain,
+        (domain, keeps_contract): (RegistryDomain, bool),
         open: impl AsyncFn(RegistryDomain) -> Result<Store, E>,
     ) -> Result<(Store, Membership), E> {
         let name = self.section.name.as_str();
         let joining = Joining { etcd: &self.etcd, client: &self.client, name, data, random };
         let standing = joining.before_opening(domain).await?;
-        let domain = standing.domain().unwrap_or(domain);
+        let domain = match standing.domain() {
+            Some(of_cluster) => {
+                check_registry(of_cluster, domain, keeps_contract)?;
+                of_cluster
+            }
+            None => domain,
+        };
         let mut store = open(domain).await?;
         let mut membership = joining.after_opening(&store, standing).await?;
         if joining.is_left_behind(&store).await? {
@@ -107,6 +115,22 @@ impl StartingReplica {
         };
         Ok(BoundReplica { parts, view: registration.view(), registration })
     }
+}
+
+fn check_registry(
+    of_cluster: RegistryDomain,
+    configured: RegistryDomain,
+    keeps_contract: bool,
+) -> Result<(), MembershipError> {
+    let has_contract = keeps_contract || configured.verifying_contract == of_cluster.verifying_contract;
+    if configured.chain_id == of_cluster.chain_id && has_contract {
+        return Ok(());
+    }
+    let text = |domain: RegistryDomain, has_contract| match has_contract {
+        true => format!("{} on chain {}", address::text(&domain.verifying_contract), domain.chain_id),
+        false => format!("chain {}", domain.chain_id),
+    };
+    Err(MembershipError::OtherRegistry { expected: text(of_cluster, true), found: text(configured, !keeps_contract) })
 }
 
 impl BoundReplica {

@@ -55,7 +55,8 @@ fn leave(data: &Path, out: &mut Output) -> Result<ExitCode, CommandError> {
             store.leave_cluster()?;
             writeln!(
                 out,
-                "the store has left the cluster at entry {position} of its journal; start the daemon without [cluster]"
+                "the store has left the cluster at entry {position} of its journal; without [cluster] the daemon is alone, and \
+                 with it founds a cluster in an etcd that has none"
             )?;
         }
     }

@@ -96,9 +96,9 @@ fn of_daemon(error: &DaemonError) -> u8 {
         DaemonError::Removed(RemovedError::LeftBehind(_)) => TEMPORARY,
         // A restart by the service manager would undo what the operator decided, or serve wrong
         // data for a moment.
-        DaemonError::Removed(RemovedError::Removed | RemovedError::NameTaken(_) | RemovedError::Apart { .. }) => {
-            CONFIGURATION
-        }
+        DaemonError::Removed(
+            RemovedError::Removed | RemovedError::ClusterLost | RemovedError::NameTaken(_) | RemovedError::Apart { .. },
+        ) => CONFIGURATION,
         DaemonError::Routes(_) | DaemonError::Server(_) => FAILURE,
     }
 }
@@ -111,6 +111,7 @@ fn of_membership(error: &MembershipError) -> u8 {
         MembershipError::OtherCluster { .. }
         | MembershipError::LostCluster { .. }
         | MembershipError::HasData
+        | MembershipError::OtherRegistry { .. }
         | MembershipError::NameTaken { .. }
         | MembershipError::NotAlone { .. } => CONFIGURATION,
     }

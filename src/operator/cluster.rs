@@ -7,8 +7,9 @@ use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{ClusterStatus, Replica, ReplicaRemoval};
 
 use super::error::OperatorError;
+use super::own_cluster::OwnCluster;
 use super::roots::BODY_LIMIT;
-use super::state::{Operator, OwnCluster};
+use super::state::Operator;
 use crate::cluster::{SILENT_AFTER, SeenReplica};
 use crate::http::{Request, Response, json};
 
@@ -57,7 +58,8 @@ pub(super) fn cluster_status(operator: &Operator) -> Option<ClusterStatus> {
 
 /// Why this replica is not ready; empty when it is, and for a daemon that is alone.
 pub(super) fn reasons(operator: &Operator) -> Vec<String> {
-    let Some((OwnCluster { staleness, .. }, status)) = operator.cluster.as_ref().zip(operator.service.replica_status())
+    let Some((OwnCluster { view, staleness }, status)) =
+        operator.cluster.as_ref().zip(operator.service.replica_status())
     else {
         return Vec::new();
     };
@@ -69,6 +71,9 @@ pub(super) fn reasons(operator: &Operator) -> Vec<String> {
         Some(_) => None,
     };
     let leader = match status.leader {
+        Some(Ok(name)) if name == view.name() && status.leading.is_none() => {
+            Some("this replica is elected, and does not lead yet".to_owned())
+        }
         Some(Ok(_)) => None,
         Some(Err(error)) => Some(error),
         None => Some("no replica leads".to_owned()),

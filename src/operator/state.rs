@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use hyper::header::AUTHORIZATION;
@@ -17,11 +17,11 @@ use subtle::ConstantTimeEq;
 use super::error::OperatorError;
 use super::metric_groups::{self, FollowedNode, SourceLimitMetrics};
 use super::newest_blocks::NewestBlocks;
+use super::own_cluster::OwnCluster;
 use super::recorder::History;
 use super::reload_status::{ReloadRequests, ReloadStatus};
 use crate::backup::jobs::Backups;
 use crate::build::Build;
-use crate::cluster::ClusterView;
 use crate::http::{Metrics, Request};
 
 /// The parts from which the operator interface is made.
@@ -58,15 +58,6 @@ pub struct Setup {
     pub build: Build,
     /// The cluster that the daemon is a replica of; `None` when it is alone.
     pub cluster: Option<OwnCluster>,
-}
-
-/// A cluster as its replica knows it.
-#[derive(Clone)]
-pub struct OwnCluster {
-    /// What the replica sees of the others.
-    pub view: Arc<ClusterView>,
-    /// How old answers about tokens may be.
-    pub staleness: Duration,
 }
 
 /// What the operator's handlers share.

@@ -71,7 +71,8 @@ impl SignInEndpointError {
                 }
                 // Without the leader every sign-in is answered so; the status says it once.
                 SignInError::Store(StoreError::Replica(error)) if error.is_transient() => {
-                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, format!("{error}; try again"))
+                    let detail = format!("{}; try again", error.for_clients());
+                    SignInRejection::new(ErrorKind::TemporarilyUnavailable, detail)
                 }
                 SignInError::Store(error) => {
                     tracing::error!(%error, "the store failed");

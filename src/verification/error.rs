@@ -142,7 +142,7 @@ fn store_error_response(error: &StoreError) -> Response {
         && error.is_transient()
     {
         // Without the leader every request is answered so; the status says it once.
-        return unavailable(format!("{error}; try again"));
+        return unavailable(format!("{}; try again", error.for_clients()));
     }
     tracing::error!(%error, "the store failed");
     unavailable("the state cannot be read at the moment; try again".to_owned())

@@ -27,13 +27,13 @@ use crate::error::StoreError;
 use crate::histogram::{GROUP_SIZES, Histogram, HistogramSnapshot, STEP_SECONDS};
 use crate::journal::{Position, ReplicaError, Term};
 use crate::recorded::append_changes;
-use crate::replica::{Appending, LARGEST_ENTRY, Pending, Replica};
+use crate::replica::{Appending, AppliedEntry, LARGEST_ENTRY, Pending, Replica};
 use crate::schema::journal::{JournalItem, SealedBlock};
 use crate::store::Store;
 use forwarding::{decode_write, encode_write};
 use group::{Group, Job, Outcome, Parent};
 
-pub use forwarding::{Forward, OnForwarded, is_certainly_unwritten};
+pub use forwarding::{Forward, ForwardedDecision, OnForwarded, is_certainly_unwritten};
 pub(crate) use group::{Conditions, Write};
 pub use group::{Decision, OnAppended, OnDecided, OnDurable};
 
@@ -284,9 +284,16 @@ impl GroupCommit {
             decided(Err(ReplicaError::NotLeading.into()));
             return Ok(());
         };
+        let mut written = AppliedEntry::default();
+        for (family, key, _) in changes.items() {
+            written.note(family, key)?;
+        }
         // When it is called, the store has what the decision was made on, and what it wrote.
         let decided = move |outcome: Result<Decision, StoreError>| {
-            decided(outcome.map(|decision| (decision, replica.position())));
+            decided(outcome.map(|decision| {
+                let applied = if decision == Decision::Written { written } else { AppliedEntry::default() };
+                ForwardedDecision { decision, position: replica.position(), applied }
+            }));
         };
         self.decide(conditions, changes, Box::new(decided));
         Ok(())

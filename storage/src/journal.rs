@@ -255,6 +255,26 @@ impl ReplicaError {
         }
     }
 
+    /// What clients of the service may see: the texts name addresses of machines.
+    pub fn for_clients(&self) -> &'static str {
+        match self {
+            Self::NotLeading => "another replica leads now",
+            Self::NoLeader { .. } => "the replica that leads cannot be asked",
+            Self::Unanswered { .. } => "the replica that leads gave no answer",
+            Self::Lagging { .. } => "this replica has not read what was written yet",
+            Self::Stale { .. } => "this replica has had no news of the others for too long",
+            Self::Held { .. } => "the journal has too little room",
+            Self::Unavailable { .. } | Self::Unknown { .. } | Self::Journal(_) => "the journal gives no answer",
+            Self::TooLarge { .. } => "the request is too large for the journal",
+            Self::Gap { .. }
+            | Self::Behind { .. }
+            | Self::Apart { .. }
+            | Self::LostEntry { .. }
+            | Self::LostBlock { .. }
+            | Self::Damaged { .. } => "this replica cannot go on",
+        }
+    }
+
     /// Whether nothing of what was handed in was written, or will be.
     pub fn is_certain(&self) -> bool {
         !matches!(self, Self::Unknown { .. } | Self::Unanswered { .. } | Self::Lagging { .. })

@@ -46,6 +46,7 @@ mod log_check;
 mod membership;
 mod migration;
 mod progress;
+mod reached;
 mod rebuild;
 mod recorded;
 mod records;
@@ -69,8 +70,8 @@ pub use error::{LedgerError, RoomFor, StoreError};
 pub use facts::{Membership, SCHEMA_VERSION};
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{
-    CommitMeasurements, Decision, Forward, GroupCommit, OnAppended, OnDecided, OnDurable, OnForwarded,
-    is_certainly_unwritten,
+    CommitMeasurements, Decision, Forward, ForwardedDecision, GroupCommit, OnAppended, OnDecided, OnDurable,
+    OnForwarded, is_certainly_unwritten,
 };
 #[cfg(feature = "fault-injection")]
 pub use group_commit::{Committer, ManualOutcome, TakenGroup};
@@ -82,6 +83,7 @@ pub use journal::{JournalCall, JournalFault, MemoryJournal};
 pub use ledger::{Ledger, LedgerReader};
 pub use migration::{OLDEST_MIGRATABLE, SchemaStanding};
 pub use progress::{NoProgress, Phase, Progress};
+pub use reached::Reached;
 pub use rebuild::{RebuildReport, rebuild};
 pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use replica::{AppliedEntry, Replica};

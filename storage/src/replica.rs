@@ -23,14 +23,14 @@ use alloy_primitives::B256;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use selfsame_protocol::encoding::decode;
+use selfsame_protocol::encoding::{DecodeError, decode};
 use selfsame_protocol::ledger::{Block, Entry, Seal};
-use tokio::sync::watch;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::facts::{self, LastEntry, Synced};
 use crate::journal::{AppendError, Journal, JournalEntry, JournalError, Position, ReplicaError, Term, entry_digest};
+use crate::reached::Reached;
 use crate::recorded::{admission_changes, append_changes};
 use crate::schema::family;
 use crate::schema::journal::{Admitted, JournalItem, SealedBlock, SealedEntries, decode_entry};
@@ -50,7 +50,7 @@ pub struct Replica {
     /// Never held during work on the store: tasks that must not wait look at it.
     state: Mutex<State>,
     /// The position of `state`, for those who wait for it.
-    applied: watch::Sender<Position>,
+    applied: Reached,
     /// What the last sync made durable. The lock is held during a sync.
     synced: Mutex<Synced>,
 }
@@ -78,6 +78,20 @@ pub struct AppliedEntry {
     pub records: Vec<RecordKey>,
     /// Whether the operator decided about trusted roots.
     pub has_root_decisions: bool,
+}
+
+impl AppliedEntry {
+    /// Notes that a record was written.
+    ///
+    /// # Errors
+    /// Its key is none of its family.
+    pub(crate) fn note(&mut self, family: &'static str, key: &[u8]) -> Result<(), DecodeError> {
+        if family == family::RECORDS.name {
+            self.records.push(decode(key)?);
+        }
+        self.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
+        Ok(())
+    }
 }
 
 /// An entry that the leader appends.
@@ -108,7 +122,7 @@ impl Replica {
     pub fn open(store: &Store, journal: Arc<dyn Journal>) -> Result<Self, StoreError> {
         let last = facts::last_journal_entry(store.database())?.unwrap_or_default();
         let synced = Mutex::new(facts::journal_synced(store.database())?);
-        let applied = watch::Sender::new(Position(last.position));
+        let applied = Reached::new(last.position);
         let state = Mutex::new(State { last, is_compared: false, leading: None, apart: None, held: None });
         Ok(Self { journal, applying: Mutex::default(), state, applied, synced })
     }
@@ -133,8 +147,7 @@ impl Replica {
 
     /// Waits until the store has the journal's entries up to a position.
     pub async fn applied(&self, position: Position) {
-        // The sender is in `self`.
-        let _ = self.applied.subscribe().wait_for(|applied| *applied >= position).await;
+        self.applied.wait_for(position.0).await;
     }
 
     /// The term in which this replica leads; `None` when it does not, as far as it knows.
@@ -358,7 +371,7 @@ impl Replica {
         facts::put_last_journal_entry(&mut changes, last);
         store.database().write(changes, false)?;
         self.state().last = last;
-        self.applied.send_replace(position);
+        self.applied.advance(position.0);
         Ok(())
     }
 
@@ -411,10 +424,7 @@ impl EntryChanges<'_> {
             JournalItem::Written(records) => {
                 for record in records {
                     let family = record.family().map_err(|error| damaged(error.to_string()))?;
-                    if family == family::RECORDS.name {
-                        self.applied.records.push(decode(&record.key).map_err(|error| damaged(error.to_string()))?);
-                    }
-                    self.applied.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
+                    self.applied.note(family, &record.key).map_err(|error| damaged(error.to_string()))?;
                     match record.value {
                         Some(value) => self.changes.put_raw(family, record.key, value),
                         None => self.changes.delete_raw(family, record.key),

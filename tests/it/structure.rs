@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         &[
             &["schema", "journal"],
             &["error", "histogram"],
-            &["faults", "log_check", "progress", "room", "scratch"],
+            &["faults", "log_check", "progress", "reached", "room", "scratch"],
             &["database"],
             &["facts", "recorded", "sealed_head"],
             &["migration"],

@@ -11,7 +11,6 @@ use selfsame_protocol::proof_of_work::Solution;
 use selfsame_protocol::registry::{Lock, Operation, RuleViolation};
 use selfsame_protocol::time::{RetryAfter, UnixSeconds};
 use selfsame_protocol::{B256, encode_fields};
-use selfsame_storage::ReplicaError;
 use serde::{Deserialize, Serialize};
 
 use super::submission::{RateLimitScope, Submission, SubmitError};
@@ -127,8 +126,8 @@ pub(crate) async fn submit(
 ) -> Result<GatewayStatusResponse, SubmitError> {
     match forwarding.ask(QuestionKind::Submit, encode_submission(submission)).await {
         Ok(content) => decode_answer(&content),
-        Err(error @ ReplicaError::NoLeader { .. }) => Err(SubmitError::Unavailable { reason: error.to_string() }),
-        Err(error) => Err(SubmitError::Unknown { request_id: None, reason: error.to_string() }),
+        Err(error) if error.is_certain() => Err(SubmitError::Unavailable { reason: error.for_clients().to_owned() }),
+        Err(error) => Err(SubmitError::Unknown { request_id: None, reason: error.for_clients().to_owned() }),
     }
 }
 

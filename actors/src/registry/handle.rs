@@ -183,19 +183,20 @@ impl RegistryHandle {
     }
 
     /// Submits a request whose source is charged. A replica that leads may know less than another
-    /// one: of its own last entries, when the journal's answer is late, and of those of a successor.
-    /// What it refuses for the registry's state, it therefore looks at once more when it has
-    /// everything that the journal has.
+    /// one: of its own last entries, when the journal's answer is late, and of those of a
+    /// successor. What it refuses for the registry's state, it therefore looks at once more when it
+    /// has everything that the journal has.
     async fn submit_at_leader(&self, submission: Submission) -> Result<GatewayStatusResponse, SubmitError> {
         if !self.is_replica() {
             return self.submit_charged(submission).await;
         }
         match self.submit_charged(submission.clone()).await {
-            Err(SubmitError::Rule(_) | SubmitError::Duplicate { .. }) => {
-                self.catch_up().await;
-                self.submit_charged(submission).await
-            }
-            submitted => submitted,
+            Err(SubmitError::Rule(_) | SubmitError::Duplicate { .. }) => {}
+            submitted => return submitted,
+        }
+        match self.catch_up().await {
+            true => self.submit_charged(submission).await,
+            false => Err(SubmitError::Unavailable { reason: "the journal gives no answer".to_owned() }),
         }
     }
 
@@ -336,13 +337,13 @@ impl RegistryHandle {
         Ok(())
     }
 
-    /// Waits until this replica has applied what the journal has now, or for a while. Returns at
-    /// once for a service that is alone.
-    pub(crate) async fn catch_up(&self) {
-        self.inner.catching_up.catch_up().await;
+    /// Waits until this replica has applied what the journal has now; `false` when that takes too
+    /// long. Returns at once for a service that is alone.
+    pub(crate) async fn catch_up(&self) -> bool {
+        let has_caught_up = self.inner.catching_up.catch_up().await;
         // The tree maintainer may still apply the last block.
         let sealed = self.inner.reader.ledger_height();
-        let _ = timeout(CATCH_UP_PATIENCE, self.wait_for_height(sealed)).await;
+        has_caught_up && timeout(CATCH_UP_PATIENCE, self.wait_for_height(sealed)).await.is_ok()
     }
 
     /// Whether a root is the newest, or was replaced within the validity window (in seconds, the

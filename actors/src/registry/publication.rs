@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use selfsame_storage::Snapshot;
-use tokio::sync::watch;
+use selfsame_storage::{Reached, Snapshot};
 
 use super::waiters::Waiters;
 
@@ -17,7 +16,7 @@ pub(crate) struct Publication {
     /// Requests up to this sequence number are durable.
     durable: AtomicU64,
     /// Height of `snapshot`, for those who wait for a block.
-    heights: watch::Sender<u64>,
+    heights: Reached,
     /// The clients that wait for final states.
     pub waiters: Waiters,
 }
@@ -26,7 +25,7 @@ impl Publication {
     /// Starts from a stored state: every open request counts as taken into a batch, and as durable.
     /// At most `waiters` clients wait at a time.
     pub fn new(snapshot: Snapshot, last_sequence: u64, waiters: usize) -> Self {
-        let heights = watch::Sender::new(snapshot.tip().seal.height);
+        let heights = Reached::new(snapshot.tip().seal.height);
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             heights,
@@ -54,18 +53,12 @@ impl Publication {
             let is_newer = snapshot.tip().seal.height >= current.tip().seal.height;
             Arc::clone(if is_newer { &snapshot } else { current })
         });
-        let height = self.height();
-        self.heights.send_if_modified(|shown| {
-            let is_newer = height > *shown;
-            *shown = height.max(*shown);
-            is_newer
-        });
+        self.heights.advance(self.height());
     }
 
     /// Waits until a block is published.
     pub async fn wait_for_height(&self, height: u64) {
-        // The sender is in `self`.
-        let _ = self.heights.subscribe().wait_for(|shown| *shown >= height).await;
+        self.heights.wait_for(height).await;
     }
 
     /// The sequence number up to which requests have been taken into a batch.

@@ -103,7 +103,9 @@ impl SubmitError {
         match error {
             // The commit never began.
             StoreError::Closing => Self::Unavailable { reason: error.to_string() },
-            StoreError::Replica(refused) if refused.is_certain() => Self::Unavailable { reason: error.to_string() },
+            StoreError::Replica(refused) if refused.is_certain() => {
+                Self::Unavailable { reason: refused.for_clients().to_owned() }
+            }
             _ => Self::Unknown { request_id: Some(request_id), reason: "its commit failed".to_owned() },
         }
     }

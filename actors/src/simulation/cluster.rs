@@ -1,12 +1,15 @@
 //! Histories of three services on one journal. Calls to the journal are lost, late or without an
-//! answer; terms begin while the leader before does not notice; processes and actors die. At the
+//! answer, and so are messages to the leader; terms begin while the leader before does not notice;
+//! processes and actors die. At the
 //! end every service has the same blocks and states, checked against the model.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use ractor::Actor;
 use selfsame_storage::{
     Committer, EmbeddedLedger, GroupCommit, JournalCall, JournalFault, MemoryDisk, MemoryJournal, NoProgress,
@@ -21,6 +24,7 @@ use super::seeded_random::{SeededRandom, SimulatedClock};
 use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
 use crate::supervision::service::{BlockingParts, Parts};
 use crate::support::blocking::Blocking;
+use crate::support::forwarding::{ForwardedWrites, Forwarding, LeaderConnection, LeaderError};
 use crate::support::freshness::Freshness;
 use crate::{BatchLimits, RegistryHandle, Service, Settings, VerificationSettings};
 
@@ -31,6 +35,9 @@ const LAST_BREATH: Duration = Duration::from_millis(5);
 
 /// The longest time from one event to the next.
 const MAX_EVENT_PAUSE: Duration = Duration::from_millis(150);
+
+/// The longest way of a message between two services.
+const MAX_WAY: Duration = Duration::from_millis(4);
 
 /// The most events of a history.
 const MAX_EVENTS: u64 = 14;
@@ -51,6 +58,48 @@ impl Live {
     }
 }
 
+/// The services that run, and the one that was elected last.
+#[derive(Default)]
+struct Services {
+    running: Vec<Option<Weak<Service>>>,
+    elected: usize,
+}
+
+/// Carries messages to the service that was elected last, whether it leads or not, and loses some.
+struct Network {
+    services: Arc<Mutex<Services>>,
+    random: SeededRandom,
+    is_fault_free: Arc<AtomicBool>,
+}
+
+impl Network {
+    fn elected(&self) -> Option<Arc<Service>> {
+        let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        services.running.get(services.elected)?.as_ref()?.upgrade()
+    }
+
+    async fn carry(&self, message: Vec<u8>) -> Result<Vec<u8>, LeaderError> {
+        let fault = if self.is_fault_free.load(Ordering::Relaxed) { u64::MAX } else { self.random.below(12) };
+        self.random.pause(MAX_WAY).await;
+        let Some(service) = self.elected().filter(|_| fault != 0) else {
+            return Err(LeaderError::Unsent("it does not run".to_owned()));
+        };
+        let answering = tokio::spawn(async move { service.answer_replica(&message).await });
+        if fault == 1 {
+            return Err(LeaderError::Unanswered("the connection broke".to_owned()));
+        }
+        let answer = answering.await.map_err(|_| LeaderError::Unanswered("it ended".to_owned()))?;
+        self.random.pause(MAX_WAY).await;
+        if fault == 2 { Err(LeaderError::Unanswered("the answer was lost".to_owned())) } else { Ok(answer) }
+    }
+}
+
+impl LeaderConnection for Network {
+    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, LeaderError>> {
+        self.carry(message).boxed()
+    }
+}
+
 /// The process of a service.
 struct Process {
     service: Arc<Service>,
@@ -67,6 +116,7 @@ struct Cluster {
     stores: Vec<Store>,
     processes: Vec<Option<Process>>,
     live: Live,
+    services: Arc<Mutex<Services>>,
     /// Number of processes so far, for their names.
     lives: u64,
     seed: u64,
@@ -90,6 +140,7 @@ impl Cluster {
             stores: (0..REPLICAS).map(store).collect(),
             processes: (0..REPLICAS).map(|_| None).collect(),
             live,
+            services: Arc::new(Mutex::new(Services { running: vec![None; REPLICAS], elected: 0 })),
             lives: 0,
             seed,
         }
@@ -119,7 +170,15 @@ impl Cluster {
         let store = self.stores[number].clone();
         let replica = Replica::open(&store, self.journal.client(self.faults())).expect("the position is read");
         let replica = Arc::new(replica);
-        let (group_commit, committer) = GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), None);
+        let network = Network {
+            services: Arc::clone(&self.services),
+            random: self.random.clone(),
+            is_fault_free: Arc::clone(&self.is_fault_free),
+        };
+        let forwarding = Forwarding::new(Arc::new(network), Arc::clone(&replica));
+        let writes = Arc::new(ForwardedWrites(Arc::clone(&forwarding)));
+        let (group_commit, committer) =
+            GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), Some(writes));
         let instance = format!("replica-{}", INSTANCES.fetch_add(1, Ordering::Relaxed));
         let settings = Settings {
             verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
@@ -142,7 +201,7 @@ impl Cluster {
             blocking,
             replica: Some(replica),
             election: None,
-            forwarding: None,
+            forwarding: Some(forwarding),
             freshness: Some(Arc::new(Freshness::new(Duration::from_secs(2)))),
         };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
@@ -156,14 +215,20 @@ impl Cluster {
         let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
         let service = Arc::new(service.await.expect("the service starts"));
         self.live.registries()[number] = Some(service.registry());
+        self.services().running[number] = Some(Arc::downgrade(&service));
         let killing = tokio::spawn(kill_actors(instance, self.random.clone(), self.log.clone()));
         self.processes[number] = Some(Process { service, committer, tasks: vec![committing, killing] });
+    }
+
+    fn services(&self) -> MutexGuard<'_, Services> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn kill(&mut self, number: usize) {
         let Some(process) = self.processes[number].take() else { return };
         self.log.note(|| format!("replica {number} dies"));
         self.live.registries()[number] = None;
+        self.services().running[number] = None;
         process.tasks.iter().for_each(JoinHandle::abort);
         process.committer.drop_queued();
         process.service.root().kill();
@@ -175,6 +240,7 @@ impl Cluster {
     async fn elect(&self, number: usize) -> bool {
         let Some(process) = &self.processes[number] else { return false };
         let term = self.journal.begin_term();
+        self.services().elected = number;
         let led = timeout(Duration::from_secs(1), process.service.lead(term)).await;
         self.log.note(|| format!("replica {number} begins term {term}: {led:?}"));
         matches!(led, Ok(Ok(())))
@@ -300,11 +366,11 @@ async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
             _ => None,
         };
         let number = log.add(change.unwrap_or_else(|| clients::random_creation(&random)));
-        for attempt in 0..=random.below(6) {
+        for _ in 0..=random.below(6) {
             if let Some(registry) = live.pick(&random)
                 && clients::send(&registry, &log, number).await
-                && !is_doubtful(&log, number, attempt)
             {
+                expect_known(&registry, &log, number);
                 break;
             }
             random.pause(Duration::from_millis(50)).await;
@@ -315,15 +381,12 @@ async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
     }
 }
 
-/// Forgets a refusal that follows an attempt without an answer: it may be that of a leader who does
-/// not know that another one began, which has recorded the request.
-fn is_doubtful(log: &ClientLog, number: usize, attempt: u64) -> bool {
-    let request = &mut log.requests()[number];
-    let is_doubtful = attempt > 0 && request.answer == Some(Answer::Rejected);
-    if is_doubtful {
-        request.answer = None;
+/// Asserts that a replica that has answered with success shows what it has accepted.
+fn expect_known(registry: &RegistryHandle, log: &ClientLog, number: usize) {
+    if let Some(Answer::Accepted(request_id)) = log.requests()[number].answer {
+        let known = registry.status(&request_id).expect("the read succeeds");
+        assert!(known.is_some(), "{number}: the replica that accepted {request_id} does not know it");
     }
-    is_doubtful
 }
 
 /// Plays a history in a runtime of its own.

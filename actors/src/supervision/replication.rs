@@ -16,9 +16,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::answering;
 use super::election::Election;
-use crate::registry::handle::RegistryHandle;
 use crate::registry::messages::{BatcherMessage, RequestTrackerMessage};
 use crate::registry::state::{Reader, RegistrySlots};
 use crate::sign_in::ids::TransactionId;
@@ -147,9 +145,9 @@ impl Replication {
         self.parts.lead(term).await
     }
 
-    /// See [`crate::Service::answer_replica`].
-    pub async fn answer(&self, registry: &RegistryHandle, message: &[u8]) -> Vec<u8> {
-        answering::answer(registry, &self.parts.group_commit, &self.parts.replica, message).await
+    /// What following the journal needs.
+    pub fn parts(&self) -> &ReplicationParts {
+        &self.parts
     }
 
     /// Ends the tasks.
@@ -280,7 +278,16 @@ impl ReplicationParts {
         }
         let (replica, store) = (Arc::clone(&self.replica), self.store.clone());
         let applied = self.blocking.run(move || replica.apply(&store, &entry)).await;
-        let AppliedEntry { admitted, records, has_root_decisions } = applied.unwrap_or(Err(StoreError::Panicked))?;
+        self.tell_while_locked(applied.unwrap_or(Err(StoreError::Panicked))?, &mut stale_roots)
+    }
+
+    /// Tells those who wait for it what the store has got from another replica.
+    pub async fn tell(&self, applied: AppliedEntry) -> Result<(), StoreError> {
+        self.tell_while_locked(applied, &mut *self.stale_roots.lock().await)
+    }
+
+    fn tell_while_locked(&self, applied: AppliedEntry, stale_roots: &mut bool) -> Result<(), StoreError> {
+        let AppliedEntry { admitted, records, has_root_decisions } = applied;
         // The ledger has told its listeners of a sealed block.
         if let Some(sequence) = admitted {
             self.reader.publication.mark_durable(sequence);
@@ -296,7 +303,7 @@ impl ReplicationParts {
             }
         }
         *stale_roots |= has_root_decisions;
-        self.reload_roots(&mut stale_roots)
+        self.reload_roots(stale_roots)
     }
 
     /// Reads the operator's decisions about roots, if an entry has changed them.

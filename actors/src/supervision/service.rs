@@ -435,8 +435,8 @@ impl Service {
         }
     }
 
-    /// Writes nothing to the journal for this reason, or something again. For embedders whose engine
-    /// runs out of room: it is told to every replica, and the leader goes on to lead.
+    /// Writes nothing to the journal for this reason, or something again. For embedders whose
+    /// engine runs out of room: it is told to every replica, and the leader goes on to lead.
     pub fn hold_writes(&self, reason: Option<String>) {
         if let Some(replication) = &self.replication {
             replication.replica().hold(reason);
@@ -458,7 +458,7 @@ impl Service {
     /// ([`crate::LeaderConnection`]).
     pub async fn answer_replica(&self, message: &[u8]) -> Vec<u8> {
         match &self.replication {
-            Some(replication) => replication.answer(&self.registry, message).await,
+            Some(replication) => answering::answer(replication.parts(), &self.registry, message).await,
             None => answering::no_replica(),
         }
     }

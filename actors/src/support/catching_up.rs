@@ -37,17 +37,19 @@ impl CatchingUp {
     }
 
     /// Waits until the store has what the journal has now. Gives up after a while: then what is
-    /// missing stays missing.
-    pub async fn catch_up(&self) {
-        let Some(replica) = &self.replica else { return };
+    /// missing stays missing, and this returns `false`.
+    pub async fn catch_up(&self) -> bool {
+        let Some(replica) = &self.replica else { return true };
         let catching_up = async {
             let _permit = self.permits.acquire().await;
-            if let Ok(end) = replica.end().await {
-                replica.applied(end).await;
+            match replica.end().await {
+                Ok(end) => {
+                    replica.applied(end).await;
+                    true
+                }
+                Err(_) => false,
             }
         };
-        if timeout(PATIENCE, catching_up).await.is_err() {
-            tracing::debug!("this replica could not catch up in time");
-        }
+        timeout(PATIENCE, catching_up).await.unwrap_or(false)
     }
 }

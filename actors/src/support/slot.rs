@@ -1,12 +1,15 @@
 //! Where an actor can be reached, even after a restart.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use futures_util::future::BoxFuture;
 use ractor::rpc::CallResult;
 use ractor::{ActorRef, RpcReplyPort};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::traced::Traced;
@@ -39,7 +42,10 @@ pub(crate) trait Ping: Send + 'static {
 /// counted here.
 pub(crate) struct Slot<M> {
     name: String,
-    occupant: watch::Sender<Option<ActorRef<Traced<M>>>>,
+    occupant: ArcSwapOption<ActorRef<Traced<M>>>,
+    /// Wakes the calls that wait for an actor, in the order in which they came, so that a
+    /// simulation repeats.
+    occupied: Notify,
     waiting_calls: AtomicUsize,
     /// The most calls that may wait for answers at a time.
     limit: AtomicUsize,
@@ -52,7 +58,8 @@ impl<M: Send + 'static> Slot<M> {
     pub fn new(name: String, limit: Option<usize>) -> Self {
         Self {
             name,
-            occupant: watch::Sender::new(None),
+            occupant: ArcSwapOption::empty(),
+            occupied: Notify::new(),
             waiting_calls: AtomicUsize::new(0),
             limit: AtomicUsize::new(limit.unwrap_or(usize::MAX)),
             starts: AtomicU64::new(0),
@@ -68,14 +75,14 @@ impl<M: Send + 'static> Slot<M> {
     /// has started. An actor that loads state therefore calls this first and misses no message.
     pub fn occupy(&self, actor: ActorRef<Traced<M>>) {
         self.starts.fetch_add(1, Ordering::Relaxed);
-        self.occupant.send_replace(Some(actor));
+        self.occupant.store(Some(Arc::new(actor)));
+        self.occupied.notify_waiters();
     }
 
     /// Sends a message if an actor is registered. A sender keeps what must not be lost in the
     /// store, where the actor finds it when it starts.
     pub fn cast(&self, message: M) {
-        let occupant = self.occupant.borrow().clone();
-        if let Some(actor) = occupant
+        if let Some(actor) = self.occupant.load_full()
             && let Err(error) = actor.cast(message.into())
         {
             tracing::debug!(actor = self.name, %error, "a message to a stopped actor was dropped");
@@ -109,13 +116,15 @@ impl<M: Send + 'static> Slot<M> {
 
     /// The actor, once it runs.
     async fn wait_until_running(&self, deadline: Instant) -> Result<ActorRef<Traced<M>>, CallError> {
-        let is_alive = |occupant: &Option<ActorRef<Traced<M>>>| {
-            occupant.as_ref().is_some_and(|actor| actor.get_status() <= ractor::ActorStatus::Running)
-        };
-        let mut occupant = self.occupant.subscribe();
-        match timeout_at(deadline, occupant.wait_for(is_alive)).await {
-            Ok(Ok(actor)) => actor.clone().ok_or(CallError::Restarting),
-            _ => Err(CallError::Restarting),
+        loop {
+            // It is registered before the look, so no actor that comes after it is missed.
+            let mut occupied = pin!(self.occupied.notified());
+            occupied.as_mut().enable();
+            let occupant = self.occupant.load_full();
+            if let Some(actor) = occupant.filter(|actor| actor.get_status() <= ractor::ActorStatus::Running) {
+                return Ok(ActorRef::clone(&actor));
+            }
+            timeout_at(deadline, occupied).await.map_err(|_| CallError::Restarting)?;
         }
     }
 }

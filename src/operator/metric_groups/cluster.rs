@@ -6,7 +6,7 @@ use selfsame_actors::Service;
 
 use super::samples::Samples;
 use crate::cluster::SeenReplica;
-use crate::operator::state::OwnCluster;
+use crate::operator::own_cluster::OwnCluster;
 
 /// Writes them; none for a daemon that is alone.
 pub(super) fn write(cluster: Option<&OwnCluster>, service: &Service, samples: &mut Samples<'_>) -> fmt::Result {

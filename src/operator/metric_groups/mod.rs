@@ -25,7 +25,7 @@ use selfsame_actors::{Clock, Service};
 pub use source_limits::SourceLimitMetrics;
 pub(super) use text::prometheus;
 
-use super::state::OwnCluster;
+use super::own_cluster::OwnCluster;
 use crate::backup::jobs::Backups;
 use crate::build::Build;
 

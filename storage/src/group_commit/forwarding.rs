@@ -12,6 +12,7 @@ use super::group::{Condition, Conditions, Decision, OnDecided};
 use crate::database::Changes;
 use crate::error::StoreError;
 use crate::journal::Position;
+use crate::replica::AppliedEntry;
 use crate::schema::journal::WrittenRecord;
 
 /// Takes writes of this replica to the one that leads.
@@ -21,9 +22,19 @@ pub trait Forward: Send + Sync + 'static {
     fn forward(&self, write: Vec<u8>, decided: OnDecided);
 }
 
-/// Callback of the leader for a forwarded write: its decision, and the position up to which a store
-/// has to be to show what the decision depends on.
-pub type OnForwarded = Box<dyn FnOnce(Result<(Decision, Position), StoreError>) + Send>;
+/// What the leader decided about a forwarded write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardedDecision {
+    /// The decision.
+    pub decision: Decision,
+    /// A store shows what the decision depends on when it has the journal up to here.
+    pub position: Position,
+    /// What was written, for those of the leader's service who wait for it.
+    pub applied: AppliedEntry,
+}
+
+/// Callback of the leader for a forwarded write.
+pub type OnForwarded = Box<dyn FnOnce(Result<ForwardedDecision, StoreError>) + Send>;
 
 /// A write under conditions, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -205,7 +205,7 @@ async fn replicas_with_certificates_answer_no_one_else_on_etcd() {
         create(&cluster.replicas[index].client(), 2 * index as u64..2 * index as u64 + 2).await;
     }
     cluster.wait_until_equal().await;
-    let url = format!("https://{}/leader", cluster.replicas[0].from_others());
+    let url = format!("https://{}/leader", cluster.replicas[0].url_host());
     let call = async |identity: Option<reqwest::Identity>| {
         let authority = reqwest::Certificate::from_pem(certificates.authority.as_bytes()).expect("a certificate");
         let builder = reqwest::Client::builder().no_proxy().tls_certs_only([authority]);

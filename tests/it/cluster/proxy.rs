@@ -113,8 +113,7 @@ async fn copy(
     mut line: watch::Receiver<Line>,
 ) {
     let mut piece = vec![0; 64 << 10];
-    loop {
-        let Ok(length @ 1..) = from.read(&mut piece).await else { break };
+    while let Ok(length @ 1..) = from.read(&mut piece).await {
         if let Line::Slow(delay) = wait_while_silent(&mut line).await {
             tokio::time::sleep(delay).await;
         }

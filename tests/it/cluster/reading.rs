@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::members::Signal;
 use super::proxy::{Line, Proxy};
 use super::replicas::{PATIENCE, TestCluster};
-use crate::harness::folder;
+use crate::harness::{folder, run};
 use crate::sign_in_client::{APP, CALLBACK, Form, SECRET, fragment_or_query, parameters};
 use crate::test_accounts::{creation, key};
 
@@ -180,6 +180,7 @@ async fn a_replica_starts_and_reads_without_etcd_on_etcd() {
     for index in 0..3 {
         cluster.wait_until_ready(index).await;
     }
+    cluster.wait_for_leader().await;
     super::joining::create(&client, 3..5).await;
     cluster.wait_until_equal().await;
     cluster.stop_and_check();
@@ -228,5 +229,42 @@ async fn writes_stop_before_etcd_is_full_on_etcd() {
     }
     assert_eq!(cluster.leader().await, Some(leader));
     cluster.wait_until_equal().await;
+    cluster.stop_and_check();
+}
+
+/// What a replica forwarded is told to those of the leader's actors who keep it beside the store.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs etcd; run make test-cluster"]
+async fn every_replica_shows_what_the_operator_did_at_another_one_on_etcd() {
+    let folder = folder();
+    let mut cluster = TestCluster::start(folder.path()).await;
+    let run_at = |index: usize, arguments: &[&str]| {
+        let data = cluster.replicas[index % 3].data.to_str().expect("text");
+        let (success, text) = tokio::task::block_in_place(|| run(&[arguments, &["--data", data]].concat()));
+        assert!(success, "{text}");
+        text
+    };
+    let eventually = async |what: &str, is_so: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "{what}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    for turn in 0..9 {
+        let root = format!("{:#x}", 1000 + turn);
+        let identity = ["--kind", "legacy", "--environment", "staging", "--identifier", "orb"];
+        run_at(turn, &[&["roots", "add", &root], &identity[..]].concat());
+        for other in 0..3 {
+            let what = format!("the root that was added at {} is not trusted at {other}", turn % 3);
+            eventually(&what, &|| run_at(other, &["roots", "list"]).contains(&root[2..])).await;
+        }
+        run_at(turn + 1, &["keys", "rotate", "--now"]);
+        let keys = run_at(turn + 1, &["keys", "list"]);
+        for other in 0..3 {
+            let what = format!("the keys that were rotated at {} are others at {other}", (turn + 1) % 3);
+            eventually(&what, &|| run_at(other, &["keys", "list"]) == keys).await;
+        }
+    }
     cluster.stop_and_check();
 }

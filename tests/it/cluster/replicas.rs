@@ -256,7 +256,7 @@ impl TestReplica {
     }
 
     /// Where the others reach it.
-    pub fn from_others(&self) -> SocketAddr {
+    pub fn url_host(&self) -> SocketAddr {
         self.from_others.address
     }
 

@@ -151,7 +151,11 @@ async fn wait_for_answers(context: &CrashTestContext, clients: &mut JoinSet<()>)
         loop {
             tokio::select! {
                 _ = answers.wait_for(|answers| *answers >= wanted) => return,
-                Some(Err(error)) = clients.join_next() => std::panic::resume_unwind(error.into_panic()),
+                Some(ended) = clients.join_next() => {
+                    if let Err(error) = ended {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
+                }
             }
         }
     };

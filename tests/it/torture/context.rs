@@ -150,8 +150,8 @@ impl CrashTestContext {
 }
 
 tokio::task_local! {
-    /// Set for clients of a cluster that is being disturbed: there, a service that puts a client off
-    /// again and again, or gives no answer, is one whose leader is gone.
+    /// Set for clients of a cluster that is being disturbed: there, a service that puts a client
+    /// off again and again, or gives no answer, is one whose leader is gone.
     pub static IS_DISTURBED: bool;
 }
 
