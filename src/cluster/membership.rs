@@ -83,9 +83,7 @@ pub enum MembershipError {
     )]
     HasData,
     /// The cluster has another registry.
-    #[error(
-        "the cluster's registry is {expected}, and [registry] names {found}; write the cluster's, or leave both keys out"
-    )]
+    #[error("the cluster's registry is {expected}, and [registry] names {found}; write the cluster's")]
     OtherRegistry {
         /// The registry of the cluster.
         expected: String,

@@ -376,7 +376,8 @@ async fn an_append_to_a_full_etcd_has_a_certain_outcome_on_etcd() {
             Ok(()) => at += 1,
             Err(refused) => break refused,
         }
-        assert!(at < 40, "etcd is never full");
+        // On a busy machine etcd notices late that its file has grown.
+        assert!(at < 400, "etcd is never full");
     };
     let (end, _) = replica.head().await;
     match refused {

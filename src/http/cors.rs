@@ -52,7 +52,9 @@ impl Cors {
         headers.insert(ACCESS_CONTROL_ALLOW_METHODS, allow.clone());
         headers.insert(
             ACCESS_CONTROL_ALLOW_HEADERS,
-            HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, Proof-Of-Work, X-Request-Id"),
+            HeaderValue::from_static(
+                "Authorization, Content-Type, Idempotency-Key, Proof-Of-Work, X-Request-Id, X-Selfsame-Height",
+            ),
         );
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
         response
