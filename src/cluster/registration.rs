@@ -1,7 +1,7 @@
 //! A replica's place among the others: it publishes how far it is, sees how far the others are,
 //! and the leader forgets the part of the journal that enough of them have.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -142,8 +142,8 @@ pub struct Registration {
     is_room_unknown: bool,
     /// Ends of the journal, with the times at which they were seen, the oldest first.
     ends: Vec<(Instant, Position)>,
-    /// Heights at which a replica was found to have this one's result.
-    compared: HashMap<String, u64>,
+    /// The replicas that had the same results when they were compared last.
+    alike: HashSet<String>,
 }
 
 impl Registration {
@@ -171,9 +171,9 @@ impl Registration {
         };
         let journal = EtcdJournal::new(Arc::clone(&etcd));
         let view = ClusterView { etcd: Arc::clone(&etcd), name: name.to_owned(), replicas: Mutex::default() };
-        let (ends, compared, view) = (Vec::new(), HashMap::new(), Arc::new(view));
+        let (ends, alike, view) = (Vec::new(), HashSet::new(), Arc::new(view));
         let registration =
-            Self { etcd, journal, record, created: 0, view, retention, quota, is_room_unknown: false, ends, compared };
+            Self { etcd, journal, record, created: 0, view, retention, quota, is_room_unknown: false, ends, alike };
         match registration.find().await {
             Ok(Some(other)) if other.store_id != registration.record.store_id => {
                 sleep(NAME_PATIENCE).await;
@@ -227,7 +227,7 @@ impl Registration {
         self.record.beat += 1;
         drop(snapshot);
         if let Some(end) = status.end {
-            self.ends.push((Instant::now(), end));
+            self.note_end(end);
         }
         if status.leading.is_some() && Instant::now() >= *next_truncation {
             // Also while etcd is so full that it takes nothing: this makes room.
@@ -288,16 +288,19 @@ impl Registration {
             if record.name == self.record.name || record.height == 0 || changed_at.elapsed() > SILENT_AFTER {
                 continue;
             }
-            if self.compared.get(&record.name) == Some(&record.height) {
-                alike += 1;
-                continue;
-            }
-            let Ok(Some(own)) = service.registry().result_hash(record.height) else { continue };
-            if own == record.result {
-                alike += 1;
-                self.compared.insert(record.name, record.height);
-            } else {
-                different.push((record, own));
+            match service.registry().result_hash(record.height) {
+                Ok(Some(own)) if own == record.result => {
+                    self.alike.insert(record.name);
+                    alike += 1;
+                }
+                Ok(Some(own)) => {
+                    self.alike.remove(&record.name);
+                    different.push((record, own));
+                }
+                // It is ahead of this one, and was alike before.
+                _ if self.alike.contains(&record.name) => alike += 1,
+                // Nothing can be decided before this one has that block.
+                _ => return None,
             }
         }
         let (record, own) = different.first()?;
@@ -338,15 +341,19 @@ impl Registration {
         })
     }
 
-    /// Removes the entries that a majority of the replicas has on its disks, and that are old.
-    async fn truncate(&mut self) {
+    /// Notes an end of the journal, and forgets those that are older than is of use.
+    fn note_end(&mut self, end: Position) {
         let now = Instant::now();
-        let retention = self.retention;
-        let is_old = |(seen_at, _): &(Instant, Position)| now.duration_since(*seen_at) >= retention;
-        // Of the old ends, the newest is of use.
-        let first = self.ends.iter().take_while(|end| is_old(end)).count().saturating_sub(1);
-        self.ends.drain(..first);
-        let Some((_, old)) = self.ends.first().copied().filter(is_old) else { return };
+        self.ends.push((now, end));
+        // Of the old ones, the newest is of use.
+        let old = self.ends.iter().take_while(|(seen_at, _)| now.duration_since(*seen_at) >= self.retention).count();
+        self.ends.drain(..old.saturating_sub(1));
+    }
+
+    /// Removes the entries that a majority of the replicas has on its disks, and that are old.
+    async fn truncate(&self) {
+        let old = self.ends.first().filter(|(seen_at, _)| seen_at.elapsed() >= self.retention);
+        let Some((_, old)) = old.copied() else { return };
         let synced = self.view.replicas().iter().map(|seen| Position(seen.record.synced)).collect();
         let below = old.min(synced_by_a_majority(synced)).next();
         if let Err(error) = self.journal.truncate(below).await {
