@@ -111,6 +111,10 @@ impl InterfaceError for GatewayError {
                 ErrorCodes::GATEWAY.respond(&Rejection::Internal)
             }
             Self::Wait(WaitError::TooMany) => unavailable(&message),
+            // Another replica may know the request.
+            Self::Store(StoreError::Replica(error)) if error.is_transient() => {
+                unavailable(&format!("{}; try again", error.for_clients()))
+            }
             Self::Wait(WaitError::Store(error)) | Self::Receipt(ReceiptError::Store(error)) | Self::Store(error) => {
                 store_error_response(&error)
             }

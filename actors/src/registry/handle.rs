@@ -329,10 +329,14 @@ impl RegistryHandle {
 
     /// Waits for the record of a request that another replica may have accepted, when this one
     /// lacks it. Returns at once when there is one, and for a service that is alone.
+    ///
+    /// # Errors
+    /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
+    /// such a request.
     pub async fn await_request(&self, request_id: &RequestId) -> Result<(), StoreError> {
         let reader = &self.inner.reader;
         if reader.request(request_id)?.is_none() && reader.place(request_id)?.is_none() {
-            self.catch_up().await;
+            self.inner.catching_up.find().await?;
         }
         Ok(())
     }

@@ -24,6 +24,10 @@ pub enum Given<'a> {
 impl SignInHandle {
     /// Waits for the record of what a caller was given, when this replica lacks it. Returns at once
     /// when there is one, and for a service that is alone.
+    ///
+    /// # Errors
+    /// The store cannot be read; or the journal gave no answer, so it is not known whether there is
+    /// such a record.
     pub async fn await_given(&self, given: Given<'_>) -> Result<(), StoreError> {
         let key: RecordKey = match given {
             Given::Transaction(id) => id.key(),
@@ -32,7 +36,7 @@ impl SignInHandle {
             Given::Session(secret) => session_key(secret),
         };
         if self.state.records.get(&key)?.is_none() {
-            self.state.catching_up.catch_up().await;
+            self.state.catching_up.find().await?;
         }
         Ok(())
     }

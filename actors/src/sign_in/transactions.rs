@@ -18,7 +18,7 @@ use selfsame_protocol::verification::request::{
 };
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_protocol::{B256, U256};
-use selfsame_storage::Decision;
+use selfsame_storage::{Decision, StoreError};
 use serde_json::Value;
 
 use super::binding::{check_mode, check_return};
@@ -238,7 +238,7 @@ impl SignInHandle {
         }
         if self.transaction(id)?.value.answer.is_none() {
             // Another replica may have the answer.
-            self.state.catching_up.catch_up().await;
+            self.state.catching_up.find().await.map_err(StoreError::from)?;
         }
         let ReadRecord { mut value, stored } = self.transaction(id)?;
         check_secret(&value, secret)?;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selfsame_storage::Replica;
+use selfsame_storage::{JournalError, Replica, ReplicaError};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -36,8 +36,18 @@ impl CatchingUp {
         self.replica.is_some()
     }
 
-    /// Waits until the store has what the journal has now. Gives up after a while: then what is
-    /// missing stays missing, and this returns `false`.
+    /// Waits until the store has what the journal has now, for those who miss a record.
+    ///
+    /// # Errors
+    /// The journal gave no answer in time, so it is not known whether there is such a record.
+    pub async fn find(&self) -> Result<(), ReplicaError> {
+        match self.catch_up().await {
+            true => Ok(()),
+            false => Err(JournalError::Unavailable("it gave no answer in time".to_owned()).into()),
+        }
+    }
+
+    /// Waits until the store has what the journal has now; `false` when that takes too long.
     pub async fn catch_up(&self) -> bool {
         let Some(replica) = &self.replica else { return true };
         let catching_up = async {
