@@ -497,13 +497,7 @@ impl Committer {
             return Some(Outcome { local: group.write_local(), shared });
         };
         if !group.has_entry() {
-            // After a failure, only the journal shows whether commits work again.
-            let failing = lock(&self.state).failure.is_some();
-            let checked = if failing { replica.end().await.map(drop) } else { Ok(()) };
-            return Some(Outcome {
-                local: checked.map_err(StoreError::from).and_then(|()| group.write_local()),
-                shared: Ok(()),
-            });
+            return Some(self.finish_without_entry(replica, at, group).await);
         }
         if pending.is_none()
             && let Err(error) = pass_before()
@@ -529,6 +523,25 @@ impl Committer {
             }
         };
         Some(Outcome { local: group.write_local(), shared })
+    }
+
+    /// The outcome of a group that the journal gets nothing of, and that was decided for the place
+    /// `at`. No append shows that this replica still leads, so the journal is asked before a job is
+    /// decided against: another replica may lead, and have written what this one lacks. After a
+    /// failure, the journal also shows whether commits work again.
+    async fn finish_without_entry(&self, replica: &Replica, at: Position, group: &mut Group) -> Outcome {
+        let failing = lock(&self.state).failure.is_some();
+        if !failing && !group.is_for_leader() {
+            return Outcome { local: group.write_local(), shared: Ok(()) };
+        }
+        let end = replica.end().await.map_err(StoreError::from);
+        let shared = match &end {
+            Ok(end) if end.next() == at => Ok(()),
+            Ok(_) => Err(ReplicaError::NotLeading.into()),
+            Err(error) => Err(error.clone()),
+        };
+        let local = if failing { end.map(drop) } else { Ok(()) };
+        Outcome { local: local.and_then(|()| group.write_local()), shared }
     }
 
     fn finish(&self, taken: TakenGroup, outcome: Outcome) {
@@ -572,7 +585,11 @@ impl TakenGroup {
 /// Writes to the leader's own store what the journal has.
 fn record(group: &mut Group, replica: &Replica, pending: &Pending) -> Result<(), StoreError> {
     fault_point!(GroupCommitAfter);
-    group.record(replica, pending)
+    group.record(replica, pending)?;
+    if group.appends() {
+        fault_point!(LedgerAppendAfter);
+    }
+    Ok(())
 }
 
 fn pass_before() -> Result<(), StoreError> {

@@ -429,6 +429,37 @@ fn a_replica_that_is_behind_the_journal_says_so() {
     assert_eq!(behind.process().replica.position(), Position(4));
 }
 
+/// A leader that was replaced without notice may know less than who asks it.
+#[test]
+fn a_write_is_decided_against_only_with_all_that_the_journal_has() {
+    let journal = MemoryJournal::default();
+    let answers = SharedAnswers::default();
+    let (mut old, mut new) = (Machine::new(&journal), Machine::new(&journal));
+    old.process().elect(&journal);
+    new.process().elect(&journal);
+    new.process().write(1, 1, &answers);
+    new.process().commit();
+    let key = RecordKey { kind: RecordKind::AuthorizationCode, id: B256::repeat_byte(1) };
+    let records = |machine: &mut Machine| {
+        let process = machine.process();
+        EmbeddedRecords::new(process.store.clone(), process.commits.clone())
+    };
+    let before = records(&mut new).get(&key).expect("the record is read");
+    let decision = |machine: &mut Machine, before: &Option<StoredRecord>| {
+        let (told, decision) = std::sync::mpsc::channel();
+        let delete = RecordWrite { key, before: before.clone(), after: None };
+        records(machine).compare_and_write(vec![delete], Box::new(move |decision| drop(told.send(decision))));
+        machine.process().commit();
+        decision.try_recv().expect("it is decided")
+    };
+    assert!(matches!(decision(&mut old, &before), Err(StoreError::Replica(ReplicaError::NotLeading))));
+    new.faults.lock().expect("no panic").push((JournalCall::Read, JournalFault::NotSent));
+    let unknown = decision(&mut new, &None).expect_err("the journal cannot be asked");
+    assert!(matches!(&unknown, StoreError::Replica(ReplicaError::Journal(_))), "{unknown}");
+    assert!(matches!(decision(&mut new, &None), Ok(Decision::Changed)));
+    assert!(matches!(decision(&mut new, &before), Ok(Decision::Written)));
+}
+
 /// Without this, a leader would append after the end of a journal that lost its last entries.
 #[test]
 fn a_journal_that_lacks_what_the_store_has_is_refused() {
