@@ -175,8 +175,8 @@ impl RequestTrackerState {
         self.admitter.reader.counters.open_requests.store(self.open.len(), Ordering::Relaxed);
     }
 
-    /// Admits or refuses a submission. A refusal is answered here, an admitted request by the group
-    /// commit.
+    /// Admits or refuses a submission. A refusal is answered here, unless it rests on a request
+    /// that is not durable yet; an admitted request is answered by the group commit.
     fn admit(&mut self, submission: Submission, signer: RecoveredSigner, reply: RpcReplyPort<Admitted>) {
         if !self.admitter.leads() {
             let reason = "another replica admits requests".to_owned();
@@ -191,6 +191,7 @@ impl RequestTrackerState {
         };
         match checked {
             Ok(()) => self.accept(submission, key_hash, operation_hash, reply),
+            Err(SubmitError::Duplicate { lock, same_as }) => self.refuse_when_durable(lock, same_as, reply),
             // An error of `send` means that the caller no longer waits.
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -325,6 +326,23 @@ impl RequestTrackerState {
             drop(reply.send(result));
         };
         self.admitter.after_admitted(Box::new(durable));
+    }
+
+    /// Refuses a request for the lock that an open one holds, once that one is durable. When its
+    /// commit fails, it was never in the way.
+    fn refuse_when_durable(&self, lock: Lock, same_as: Option<RequestId>, reply: RpcReplyPort<Admitted>) {
+        let reader = Arc::clone(&self.admitter.reader);
+        let holder = self.locks.get(&lock).copied();
+        let is_durable = move || holder.is_none_or(|holder| matches!(reader.request(&holder), Ok(Some(_))));
+        let refusal = move |is_durable| match is_durable {
+            true => SubmitError::Duplicate { lock, same_as },
+            false => SubmitError::Unavailable { reason: "a request that was in the way was not recorded".to_owned() },
+        };
+        if is_durable() {
+            return drop(reply.send(Err(refusal(true))));
+        }
+        let settled = move |_| drop(reply.send(Err(refusal(is_durable()))));
+        self.admitter.after_admitted(Box::new(settled));
     }
 
     /// Closes a request whose commit failed, unless the store has it: a failed sync may have

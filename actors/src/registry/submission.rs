@@ -75,7 +75,7 @@ pub enum SubmitError {
     },
     /// Sealing or applying fails; or too many calls wait for the request tracker; or the tracker is
     /// not running; or the service is closing; or the earlier request that the idempotency key
-    /// stands for was not recorded. `reason` says which.
+    /// stands for was not recorded, or the one whose lock this one needed. `reason` says which.
     #[error("the registry is not accepting requests at the moment ({reason}); try again")]
     Unavailable {
         /// Which of these causes applies, for the client.

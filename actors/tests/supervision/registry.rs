@@ -92,6 +92,56 @@ async fn a_block_that_was_written_although_the_write_failed_is_not_written_again
     running.stop().await;
 }
 
+/// One request waits for the commit of another one, because both want the same address.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_refused_for_another_one_only_when_that_is_durable() {
+    let _guard = lock_exclusive().await;
+    let running = start().await;
+    let registry = running.service.registry();
+    // Nothing is left to be committed after it.
+    expect_finalized(&registry, &submit(&registry, 9).await).await;
+    // The thread that commits is held up after its first group, and its second group fails.
+    let plan = Plan::new()
+        .strike_times(FaultPoint::GroupCommitAfter, Fault::Stall, 0, 1)
+        .strike_times(FaultPoint::GroupCommitBefore, Fault::Error, 1, 1)
+        .run();
+    let mut durable = Box::pin(registry.submit(create(0).into()));
+    send(&mut durable).await;
+    plan.struck(FaultPoint::GroupCommitAfter, 1).await;
+    let mut failing = Box::pin(registry.submit(create(1).into()));
+    send(&mut failing).await;
+    let mut waiting = Box::pin(registry.submit(create(1).into()));
+    send(&mut waiting).await;
+    // The tracker has taken the others when it answers this one.
+    let refused = registry.submit(create(0).into()).await.expect_err("the first one is durable");
+    assert!(matches!(refused, SubmitError::Duplicate { .. }), "{refused}");
+    plan.end(FaultPoint::GroupCommitAfter);
+    durable.await.expect("accepted");
+    let unknown = failing.await.expect_err("its commit fails");
+    assert!(matches!(unknown, SubmitError::Unknown { .. }), "{unknown}");
+    let put_off = waiting.await.expect_err("the one before it fails");
+    assert!(put_off.to_string().contains("a request that was in the way was not recorded"), "{put_off}");
+    drop(plan);
+    let again = async {
+        while let Err(error) = registry.submit(create(1).into()).await {
+            assert!(matches!(error, SubmitError::Unavailable { .. }), "{error}");
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, again).await.expect("nothing is in the way any more");
+    drop(registry);
+    running.stop().await;
+}
+
+/// Lets a submission reach the tracker, which does not answer it yet.
+async fn send(submission: &mut (impl Future<Output: std::fmt::Debug> + Unpin)) {
+    tokio::select! {
+        biased;
+        answer = submission => panic!("{answer:?} comes too early"),
+        () = std::future::ready(()) => {}
+    }
+}
+
 /// Reading statistics does not wait for a disk that does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statistics_are_available_while_a_block_is_being_written() {
