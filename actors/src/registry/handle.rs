@@ -25,7 +25,7 @@ use super::messages::RequestTrackerMessage;
 use super::open_operations::RegistryMeasurements;
 use super::state::{AdmissionLimits, Reader, RegistryState};
 use super::submission::{RateLimitScope, ReceiptError, Submission, SubmitError};
-use crate::support::catching_up::CatchingUp;
+use crate::support::catching_up::{CatchingUp, NotCaughtUp};
 use crate::support::forwarding::Forwarding;
 use crate::support::rate::{SourceLimiter, TooManyRequests};
 use crate::support::retry::RetriedStep;
@@ -195,8 +195,8 @@ impl RegistryHandle {
             submitted => return submitted,
         }
         match self.catch_up().await {
-            true => self.submit_charged(submission).await,
-            false => Err(SubmitError::Unavailable { reason: "the journal gives no answer".to_owned() }),
+            Ok(()) => self.submit_charged(submission).await,
+            Err(error) => Err(SubmitError::Unavailable { reason: error.to_string() }),
         }
     }
 
@@ -341,13 +341,16 @@ impl RegistryHandle {
         Ok(())
     }
 
-    /// Waits until this replica has applied what the journal has now; `false` when that takes too
-    /// long. Returns at once for a service that is alone.
-    pub(crate) async fn catch_up(&self) -> bool {
-        let has_caught_up = self.inner.catching_up.catch_up().await;
-        // The tree maintainer may still apply the last block.
-        let sealed = self.inner.reader.ledger_height();
-        has_caught_up && timeout(CATCH_UP_PATIENCE, self.wait_for_height(sealed)).await.is_ok()
+    /// Waits until this replica has applied what the journal has now. Returns at once for a service
+    /// that is alone.
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub(crate) async fn catch_up(&self) -> Result<(), NotCaughtUp> {
+        self.inner.catching_up.catch_up().await?;
+        // The tree maintainer may still apply the last block, of which it may hear only now.
+        let sealed = self.inner.reader.sealed_height();
+        timeout(CATCH_UP_PATIENCE, self.wait_for_height(sealed)).await.map_err(|_| NotCaughtUp)
     }
 
     /// Whether a root is the newest, or was replaced within the validity window (in seconds, the

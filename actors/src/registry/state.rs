@@ -190,6 +190,11 @@ impl Reader {
         self.ledger_height.load(Ordering::Relaxed)
     }
 
+    /// Height of the ledger's last block, of which its listeners may not have been notified yet.
+    pub fn sealed_height(&self) -> u64 {
+        self.ledger.head().height
+    }
+
     fn note_ledger_height(&self, height: u64) {
         self.ledger_height.fetch_max(height, Ordering::Relaxed);
     }

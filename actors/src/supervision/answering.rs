@@ -32,7 +32,8 @@ async fn decided(parts: &ReplicationParts, registry: &RegistryHandle, message: &
             parts.group_commit.decide_forwarded(&content, Box::new(move |outcome| drop(decided.send(outcome))))?;
             match decision.await.unwrap_or(Err(StoreError::Closing)) {
                 Ok(ForwardedDecision { decision, position, applied }) => {
-                    // Nobody here has asked for the write, and may wait for it.
+                    // The actors of this replica did not ask for this write, and some keep what it
+                    // changed. Callers may wait here for what it brings.
                     if let Err(error) = parts.tell(applied).await {
                         tracing::error!(%error, "what another replica has written cannot be read");
                     }

@@ -1,8 +1,9 @@
 //! Reads that must show what another replica has acknowledged.
 //!
-//! A replica shows what the others have written a moment later. Whoever lacks a record that its
-//! caller may have from another replica looks at the journal's end, waits until the store has it,
-//! and reads once more. It costs a question to the journal, so it is done for what is missing only.
+//! A replica shows what the others have written a moment later. When a handle does not find a
+//! record that its caller may have from another replica, it asks the journal for its end, waits
+//! until the store has the entries up to there, and reads once more. The question costs a round
+//! trip to the journal, so only what is missing is looked for in this way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The most questions to the journal at a time. The others wait, and are answered with them.
 const AT_ONCE: usize = 8;
 
-/// Looks at the journal for those who miss something.
+/// What the journal has is not known, or not in the store yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this replica cannot learn in time what the others have written")]
+pub(crate) struct NotCaughtUp;
+
+/// Brings the store up to the journal's end, for reads that miss a record.
 #[derive(Clone)]
 pub(crate) struct CatchingUp {
     /// `None` for a service that is alone, which shows everything that it has acknowledged.
@@ -36,30 +42,27 @@ impl CatchingUp {
         self.replica.is_some()
     }
 
-    /// Waits until the store has what the journal has now, for those who miss a record.
+    /// Waits until the store has what the journal has now, for a read that misses a record.
     ///
     /// # Errors
     /// The journal gave no answer in time, so it is not known whether there is such a record.
     pub async fn find(&self) -> Result<(), ReplicaError> {
-        match self.catch_up().await {
-            true => Ok(()),
-            false => Err(JournalError::Unavailable("it gave no answer in time".to_owned()).into()),
-        }
+        let late = |_| JournalError::Unavailable("it gave no answer in time".to_owned()).into();
+        self.catch_up().await.map_err(late)
     }
 
-    /// Waits until the store has what the journal has now; `false` when that takes too long.
-    pub async fn catch_up(&self) -> bool {
-        let Some(replica) = &self.replica else { return true };
+    /// Waits until the store has what the journal has now.
+    ///
+    /// # Errors
+    /// The journal gave no answer in time.
+    pub async fn catch_up(&self) -> Result<(), NotCaughtUp> {
+        let Some(replica) = &self.replica else { return Ok(()) };
         let catching_up = async {
             let _permit = self.permits.acquire().await;
-            match replica.end().await {
-                Ok(end) => {
-                    replica.applied(end).await;
-                    true
-                }
-                Err(_) => false,
-            }
+            let end = replica.end().await.map_err(|_| NotCaughtUp)?;
+            replica.applied(end).await;
+            Ok(())
         };
-        timeout(PATIENCE, catching_up).await.unwrap_or(false)
+        timeout(PATIENCE, catching_up).await.unwrap_or(Err(NotCaughtUp))
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use selfsame_protocol::encode_enum;
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
+use selfsame_protocol::{encode_enum, encode_fields};
 use selfsame_storage::{Decision, Forward, OnDecided, Position, Replica, ReplicaError};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -34,7 +34,7 @@ pub enum LeaderError {
 /// Carries messages to the replica that leads.
 ///
 /// The leader hands a message to [`crate::Service::answer_replica`], and sends back what that
-/// returns. Only replicas may do so: an answer is given to whoever asks.
+/// returns. It checks no sender: let only replicas reach it.
 pub trait LeaderConnection: Send + Sync + 'static {
     /// Sends a message to the leader, and returns its answer.
     ///
@@ -61,7 +61,7 @@ pub(crate) struct Question {
     pub content: Vec<u8>,
 }
 
-selfsame_protocol::encode_fields!(Question { kind, content } version 1 of "message to the leader");
+encode_fields!(Question { kind, content } version 1 of "message to the leader");
 
 /// The leader's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -325,8 +325,8 @@ impl VerificationHandle {
     }
 
     /// Checks everything about the items that needs no pairing. Each claim keeps its permit. When
-    /// the root of an item is unknown and contracts are followed, they are looked at again, and the
-    /// items are checked once more.
+    /// the root of an item is unknown, it is looked for at the journal's end and then in the
+    /// contracts that are followed, and the items are checked once more.
     async fn prepare(
         &self,
         request: Arc<VerificationRequest>,
@@ -337,9 +337,10 @@ impl VerificationHandle {
     ) -> Result<Vec<Checked>, VerificationError> {
         let check = |unseen| self.check_items(&request, &admitted, &directory, unseen, deadline);
         let mut checked = check(Unseen::new()).await?;
-        if !unknown_roots(&request.proofs, &checked).is_empty() && self.inner.registry.is_replica() {
+        let mut caught_up = Ok(());
+        if self.inner.registry.is_replica() && !unknown_roots(&request.proofs, &checked).is_empty() {
             // Another replica may have shown the root.
-            self.inner.registry.catch_up().await;
+            caught_up = self.inner.registry.catch_up().await;
             checked = check(Unseen::new()).await?;
         }
         let wanted =
@@ -351,6 +352,11 @@ impl VerificationHandle {
             };
             let unseen = self.inner.chain.look_for(admitted.environment, &wanted, deadline).await;
             checked = check(unseen).await?;
+        }
+        if let Err(error) = caught_up
+            && !unknown_roots(&request.proofs, &checked).is_empty()
+        {
+            return Err(VerificationError::unavailable(error.to_string()));
         }
         let items = checked.map_err(|error| VerificationError::unavailable(error.to_string()))?;
         let mut permitted = |claim| PermittedClaim { claim, permit: permits.pop() };

@@ -11,8 +11,12 @@ use selfsame_actors::{
 };
 use selfsame_protocol::Address;
 use selfsame_protocol::eip712::RegistryDomain;
+use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::RequestId;
+use selfsame_protocol::registry::Operation;
 use selfsame_storage::{Journal, JournalFault, MemoryJournal, NoProgress, OpenOptions, Store, Term, fsck};
+use selfsame_wallet::keys::AuthenticatorKey;
+use selfsame_wallet::operations::{AccountState, create_account};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -122,6 +126,47 @@ async fn replicas_share_what_one_of_them_acknowledges() {
     }
     replicas.push(late);
     expect_everywhere(&replicas, &third).await;
+    for replica in replicas {
+        replica.stop().await;
+    }
+}
+
+/// A follower has a block when the journal does, which may be before the leader goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_refuses_nothing_for_a_request_that_a_follower_shows_as_final() {
+    let _guard = lock_exclusive().await;
+    let journal = MemoryJournal::default();
+    let replicas = [start_replica(&journal).await, start_replica(&journal).await];
+    let [leader, follower] = &replicas;
+    leader.service.lead(journal.begin_term()).await.expect("it leads");
+    let registry = leader.registry();
+    let submit = |operation: Operation| {
+        let registry = registry.clone();
+        tokio::spawn(async move { registry.submit(operation.into()).await })
+    };
+    let key = |number| AuthenticatorKey::generate(&mut |seed: &mut [u8; 32]| *seed = [number; 32]).expect("a key");
+    let owner = key(1);
+    let created = submit(create_account(&[owner.authenticator()], Address::ZERO).operation).await;
+    expect_everywhere(&replicas, &created.expect("no panic").expect("accepted").request_id).await;
+
+    let plan = Plan::new().strike_times(FaultPoint::LedgerAppendAfter, Fault::Stall, 0, 1).run();
+    let account = AccountState::new(LeafIndex(1), vec![Some(owner.authenticator())], Nonce::from(0));
+    let insert = |account: &AccountState, number: u8| {
+        let slot = account.lowest_free_slot();
+        account.insert(&registry.domain(), &owner, key(number).authenticator(), slot).expect("a slot is free")
+    };
+    let first = insert(&account, 2);
+    let changed = submit(first.operation).await.expect("no panic").expect("accepted").request_id;
+    follower.expect_final(&changed).await;
+    let mut submitting = submit(insert(&first.after, 3).operation);
+    tokio::select! {
+        answer = &mut submitting => panic!("nothing is written before the stall ends: {answer:?}"),
+        () = leader.expect_final(&changed) => {}
+    }
+    drop(plan);
+    let changed_again = submitting.await.expect("no panic").expect("accepted").request_id;
+    expect_everywhere(&replicas, &changed_again).await;
+    drop(registry);
     for replica in replicas {
         replica.stop().await;
     }
