@@ -1,6 +1,7 @@
 //! The clients of a simulation: they send requests, and record the answers.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{LeafIndex, Nonce};
 use selfsame_protocol::ledger::{RequestId, SignedHead, compare_heads};
 use selfsame_protocol::registry::{Operation, RegistryView};
+use selfsame_storage::EmbeddedRecords;
 use selfsame_wallet::keys::AuthenticatorKey;
 use selfsame_wallet::operations::{AccountState, create_account};
 
@@ -31,6 +33,10 @@ pub(super) struct SentRequest {
     pub idempotency_key: String,
     /// Whether the request was accepted; `None` before an answer says so.
     pub answer: Option<Answer>,
+    /// When it was sent first, when its answer came, and when it was first seen as final.
+    pub began: Option<u64>,
+    pub ended: Option<u64>,
+    pub seen_final: Option<u64>,
     /// The rank of the latest state that was observed; a final state has rank 3.
     pub rank_seen: u8,
     /// The final state, once it was observed.
@@ -40,7 +46,23 @@ pub(super) struct SentRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Accepted(RequestId),
-    Rejected,
+    Rejected(Refusal),
+}
+
+/// Why a request is refused for the registry's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// A rule does not allow it.
+    Rule,
+    /// An open request holds an address or an account that it needs.
+    Lock,
+}
+
+/// What clients use of a service.
+#[derive(Clone)]
+pub(super) struct LiveService {
+    pub registry: RegistryHandle,
+    pub records: EmbeddedRecords,
 }
 
 /// All requests that were sent, and the events of the history in their order.
@@ -49,6 +71,7 @@ pub(super) struct ClientLog {
     requests: Arc<Mutex<Vec<SentRequest>>>,
     events: Arc<Mutex<Vec<String>>>,
     heads: Arc<Mutex<BTreeMap<u64, SignedHead>>>,
+    moments: Arc<AtomicU64>,
 }
 
 impl ClientLog {
@@ -60,13 +83,33 @@ impl ClientLog {
     pub fn add(&self, operation: Operation) -> usize {
         let mut requests = self.requests();
         let idempotency_key = format!("key {}", requests.len());
-        requests.push(SentRequest { operation, idempotency_key, answer: None, rank_seen: 0, final_state: None });
+        requests.push(SentRequest {
+            operation,
+            idempotency_key,
+            answer: None,
+            began: None,
+            ended: None,
+            seen_final: None,
+            rank_seen: 0,
+            final_state: None,
+        });
         requests.len() - 1
     }
 
     /// The signed heads that clients saw, by height.
     pub fn heads(&self) -> MutexGuard<'_, BTreeMap<u64, SignedHead>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next number for the time of an event.
+    pub fn moment(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that a client has seen a request as final.
+    pub fn note_final(&self, number: usize) {
+        let moment = self.moment();
+        self.requests()[number].seen_final.get_or_insert(moment);
     }
 
     pub fn note(&self, event: impl FnOnce() -> String) {
@@ -138,23 +181,29 @@ pub(super) async fn run_client(registry: RegistryHandle, random: SeededRandom, l
 
 /// Sends a request once. Returns whether the answer says if it is accepted.
 pub(super) async fn send(registry: &RegistryHandle, log: &ClientLog, number: usize) -> bool {
+    let began = log.moment();
+    log.requests()[number].began.get_or_insert(began);
     let SentRequest { operation, idempotency_key, .. } = log.requests()[number].clone();
     log.note(|| format!("send {number}"));
     let submission =
         Submission { operation, source: None, idempotency_key: Some(idempotency_key), proof_of_work: None };
     let answer = match registry.submit(submission).await {
         Ok(accepted) => Answer::Accepted(accepted.request_id),
-        Err(SubmitError::Rule(_) | SubmitError::Duplicate { .. } | SubmitError::Request(_)) => Answer::Rejected,
+        Err(SubmitError::Rule(_) | SubmitError::Request(_)) => Answer::Rejected(Refusal::Rule),
+        Err(SubmitError::Duplicate { .. }) => Answer::Rejected(Refusal::Lock),
         Err(error) => {
             log.note(|| format!("{number}: {error}"));
             return false;
         }
     };
     log.note(|| format!("{number}: {answer:?}"));
+    let ended = log.moment();
     let request = &mut log.requests()[number];
+    request.ended.get_or_insert(ended);
     if let Some(before) = request.answer {
         // A client that repeats an accepted request gets the same request again.
-        assert!(before == answer || before == Answer::Rejected, "{number}: {before:?}, then {answer:?}");
+        let may_change = matches!(before, Answer::Rejected(_));
+        assert!(before == answer || may_change, "{number}: {before:?}, then {answer:?}");
     }
     request.answer = Some(answer);
     true
@@ -183,6 +232,8 @@ pub(super) fn observe(registry: &RegistryHandle, log: &ClientLog, number: usize)
     if rank < 3 {
         return false;
     }
+    let moment = log.moment();
+    request.seen_final.get_or_insert(moment);
     if let Some(final_state) = &request.final_state {
         assert_eq!(*final_state, state, "request {number} has a second final state");
     }

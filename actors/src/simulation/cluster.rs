@@ -1,7 +1,8 @@
 //! Histories of three services on one journal. Calls to the journal are lost, late or without an
 //! answer, and so are messages to the leader; terms begin while the leader before does not notice;
-//! processes and actors die. At the
-//! end every service has the same blocks and states, checked against the model.
+//! processes and actors die; the clocks of the services differ by minutes. At the end every service
+//! has the same blocks and states, checked against the model, and all answers together could be
+//! those of one service.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,14 +13,15 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ractor::Actor;
 use selfsame_storage::{
-    Committer, EmbeddedLedger, GroupCommit, JournalCall, JournalFault, MemoryDisk, MemoryJournal, NoProgress,
-    OpenOptions, Replica, Store, fsck,
+    Committer, EmbeddedLedger, EmbeddedRecords, GroupCommit, JournalCall, JournalFault, MemoryDisk, MemoryJournal,
+    NoProgress, OpenOptions, Replica, Store, fsck,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::clients::{self, Answer, ClientLog};
+use super::cells::{self, CellLog};
+use super::clients::{self, Answer, ClientLog, LiveService};
 use super::seeded_random::{SeededRandom, SimulatedClock};
 use super::{CLIENTS, DOMAIN, HistoryReport, IgnoringSupervisor, START, kill_actors, model, number_from_environment};
 use crate::supervision::service::{BlockingParts, Parts};
@@ -39,33 +41,41 @@ const MAX_EVENT_PAUSE: Duration = Duration::from_millis(150);
 /// The longest way of a message between two services.
 const MAX_WAY: Duration = Duration::from_millis(4);
 
+/// How far a service's clock may be ahead of another one's.
+const MOST_AHEAD: Duration = Duration::from_secs(600);
+
 /// The most events of a history.
 const MAX_EVENTS: u64 = 14;
 
-/// The registries of the services that run.
+/// The clients of single records.
+const CELL_CLIENTS: u64 = 2;
+
+/// What clients use of the services that run.
 #[derive(Clone, Default)]
-struct Live(Arc<Mutex<Vec<Option<RegistryHandle>>>>);
+struct Live(Arc<Mutex<Vec<Option<LiveService>>>>);
 
 impl Live {
-    fn registries(&self) -> MutexGuard<'_, Vec<Option<RegistryHandle>>> {
+    fn services(&self) -> MutexGuard<'_, Vec<Option<LiveService>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One of them, as a load balancer chooses.
-    fn pick(&self, random: &SeededRandom) -> Option<RegistryHandle> {
-        let live: Vec<_> = self.registries().iter().flatten().cloned().collect();
+    fn pick(&self, random: &SeededRandom) -> Option<LiveService> {
+        let live: Vec<_> = self.services().iter().flatten().cloned().collect();
         if live.is_empty() { None } else { Some(random.pick(&live).clone()) }
     }
 }
 
-/// The services that run, and the one that was elected last.
+/// The services that run, the one that was elected last, and the one before.
 #[derive(Default)]
 struct Services {
     running: Vec<Option<Weak<Service>>>,
     elected: usize,
+    elected_before: usize,
 }
 
-/// Carries messages to the service that was elected last, whether it leads or not, and loses some.
+/// Carries messages to the service that was elected last, whether it leads or not, and some to the
+/// one that was elected before it, which may not know. Loses some.
 struct Network {
     services: Arc<Mutex<Services>>,
     random: SeededRandom,
@@ -73,15 +83,16 @@ struct Network {
 }
 
 impl Network {
-    fn elected(&self) -> Option<Arc<Service>> {
+    fn elected(&self, is_old: bool) -> Option<Arc<Service>> {
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        services.running.get(services.elected)?.as_ref()?.upgrade()
+        let elected = if is_old { services.elected_before } else { services.elected };
+        services.running.get(elected)?.as_ref()?.upgrade()
     }
 
     async fn carry(&self, message: Vec<u8>) -> Result<Vec<u8>, LeaderError> {
         let fault = if self.is_fault_free.load(Ordering::Relaxed) { u64::MAX } else { self.random.below(12) };
         self.random.pause(MAX_WAY).await;
-        let Some(service) = self.elected().filter(|_| fault != 0) else {
+        let Some(service) = self.elected(fault == 3).filter(|_| fault != 0) else {
             return Err(LeaderError::Unsent("it does not run".to_owned()));
         };
         let answering = tokio::spawn(async move { service.answer_replica(&message).await });
@@ -110,7 +121,8 @@ struct Process {
 struct Cluster {
     random: SeededRandom,
     log: ClientLog,
-    clock: Arc<SimulatedClock>,
+    cells: CellLog,
+    clocks: Vec<Arc<SimulatedClock>>,
     journal: MemoryJournal,
     is_fault_free: Arc<AtomicBool>,
     stores: Vec<Store>,
@@ -129,18 +141,25 @@ impl Cluster {
             let options = OpenOptions { in_memory: Some(memory), block_cache: 1 << 20, ..OpenOptions::new(DOMAIN) };
             Store::open(Path::new("/simulated"), &options).expect("the store opens")
         };
+        let random = SeededRandom::from_seed(seed);
+        let clock = |_| {
+            let ahead = Duration::from_secs(random.below(MOST_AHEAD.as_secs()));
+            Arc::new(SimulatedClock::starting_at(START + ahead))
+        };
+        let clocks = (0..REPLICAS).map(clock).collect();
         let live = Live::default();
-        live.registries().resize_with(REPLICAS, || None);
+        live.services().resize_with(REPLICAS, || None);
         Self {
-            random: SeededRandom::from_seed(seed),
+            random,
             log,
-            clock: Arc::new(SimulatedClock::starting_at(START)),
+            cells: CellLog::default(),
+            clocks,
             journal: MemoryJournal::default(),
             is_fault_free: Arc::default(),
             stores: (0..REPLICAS).map(store).collect(),
             processes: (0..REPLICAS).map(|_| None).collect(),
             live,
-            services: Arc::new(Mutex::new(Services { running: vec![None; REPLICAS], elected: 0 })),
+            services: Arc::new(Mutex::new(Services { running: vec![None; REPLICAS], ..Services::default() })),
             lives: 0,
             seed,
         }
@@ -179,6 +198,7 @@ impl Cluster {
         let writes = Arc::new(ForwardedWrites(Arc::clone(&forwarding)));
         let (group_commit, committer) =
             GroupCommit::manual_on_journal(store.clone(), Arc::clone(&replica), Some(writes));
+        let records = EmbeddedRecords::new(store.clone(), group_commit.clone());
         let instance = format!("replica-{}", INSTANCES.fetch_add(1, Ordering::Relaxed));
         let settings = Settings {
             verification: VerificationSettings { workers: 1, ..VerificationSettings::default() },
@@ -209,12 +229,12 @@ impl Cluster {
             settings,
             store: store.clone(),
             ledger: Arc::new(EmbeddedLedger::open(store).expect("the ledger opens")),
-            clock: self.clock.clone(),
+            clock: self.clocks[number].clone(),
             random: Arc::new(self.random.clone()),
         };
         let service = Service::start_under(parts, supervisor.get_cell(), watch::channel(None), blocking_parts);
         let service = Arc::new(service.await.expect("the service starts"));
-        self.live.registries()[number] = Some(service.registry());
+        self.live.services()[number] = Some(LiveService { registry: service.registry(), records });
         self.services().running[number] = Some(Arc::downgrade(&service));
         let killing = tokio::spawn(kill_actors(instance, self.random.clone(), self.log.clone()));
         self.processes[number] = Some(Process { service, committer, tasks: vec![committing, killing] });
@@ -227,7 +247,7 @@ impl Cluster {
     async fn kill(&mut self, number: usize) {
         let Some(process) = self.processes[number].take() else { return };
         self.log.note(|| format!("replica {number} dies"));
-        self.live.registries()[number] = None;
+        self.live.services()[number] = None;
         self.services().running[number] = None;
         process.tasks.iter().for_each(JoinHandle::abort);
         process.committer.drop_queued();
@@ -240,7 +260,10 @@ impl Cluster {
     async fn elect(&self, number: usize) -> bool {
         let Some(process) = &self.processes[number] else { return false };
         let term = self.journal.begin_term();
-        self.services().elected = number;
+        {
+            let mut services = self.services();
+            services.elected_before = std::mem::replace(&mut services.elected, number);
+        }
         let led = timeout(Duration::from_secs(1), process.service.lead(term)).await;
         self.log.note(|| format!("replica {number} begins term {term}: {led:?}"));
         matches!(led, Ok(Ok(())))
@@ -251,9 +274,19 @@ impl Cluster {
             self.start(number).await;
         }
         self.elect(0).await;
-        let clients: Vec<_> = (0..CLIENTS)
+        let mut clients: Vec<_> = (0..CLIENTS)
             .map(|_| tokio::spawn(run_client(self.live.clone(), self.random.clone(), self.log.clone())))
             .collect();
+        for _ in 0..CELL_CLIENTS {
+            let (live, random) = (self.live.clone(), self.random.clone());
+            let pick = move || live.pick(&random);
+            clients.push(tokio::spawn(cells::run_client(
+                pick,
+                self.random.clone(),
+                self.log.clone(),
+                self.cells.clone(),
+            )));
+        }
         let delivering = tokio::spawn(deliver_late(self.journal.clone(), self.random.clone()));
         for _ in 0..self.random.below(MAX_EVENTS) {
             self.random.pause(MAX_EVENT_PAUSE).await;
@@ -319,7 +352,13 @@ impl Cluster {
             clients::observe_head(&registry, &self.log).await;
             let ledger = EmbeddedLedger::open(self.stores[number].clone()).expect("the ledger opens");
             model::check_history(&registry, &ledger, &self.log, &[]);
+            let live = self.live.services()[number].clone().expect("every replica runs");
+            cells::read_all(&live, &self.log, &self.cells).await;
         }
+        // The ledgers are the same.
+        let ledger = EmbeddedLedger::open(self.stores[leader].clone()).expect("the ledger opens");
+        model::check_admission(&ledger, &self.log);
+        self.cells.check();
     }
 
     /// Checks the stores of some histories; a check takes as long as many histories.
@@ -362,30 +401,41 @@ async fn run_client(live: Live, random: SeededRandom, log: ClientLog) {
     for _ in 0..=random.below(12) {
         random.pause(Duration::from_millis(50)).await;
         let change = match live.pick(&random) {
-            Some(registry) if random.once_in(2) => clients::random_change(&registry, &random),
+            Some(service) if random.once_in(2) => clients::random_change(&service.registry, &random),
             _ => None,
         };
         let number = log.add(change.unwrap_or_else(|| clients::random_creation(&random)));
         for _ in 0..=random.below(6) {
-            if let Some(registry) = live.pick(&random)
-                && clients::send(&registry, &log, number).await
+            if let Some(service) = live.pick(&random)
+                && clients::send(&service.registry, &log, number).await
             {
-                expect_known(&registry, &log, number);
+                expect_known(&service.registry, &log, number);
                 break;
             }
             random.pause(Duration::from_millis(50)).await;
         }
-        if let Some(registry) = live.pick(&random) {
+        if let Some(LiveService { registry, .. }) = live.pick(&random) {
+            expect_found(&registry, &log, number).await;
             clients::observe_head(&registry, &log).await;
         }
     }
 }
 
+/// Asserts that every replica finds what another one has accepted, or says that it cannot.
+async fn expect_found(registry: &RegistryHandle, log: &ClientLog, number: usize) {
+    let Some(Answer::Accepted(request_id)) = log.requests()[number].answer else { return };
+    if registry.await_request(&request_id).await.is_ok() {
+        expect_known(registry, log, number);
+    }
+}
+
 /// Asserts that a replica that has answered with success shows what it has accepted.
 fn expect_known(registry: &RegistryHandle, log: &ClientLog, number: usize) {
-    if let Some(Answer::Accepted(request_id)) = log.requests()[number].answer {
-        let known = registry.status(&request_id).expect("the read succeeds");
-        assert!(known.is_some(), "{number}: the replica that accepted {request_id} does not know it");
+    let Some(Answer::Accepted(request_id)) = log.requests()[number].answer else { return };
+    let known = registry.status(&request_id).expect("the read succeeds");
+    let known = known.unwrap_or_else(|| panic!("{number}: the replica does not know {request_id}, which is accepted"));
+    if known.status.is_final() {
+        log.note_final(number);
     }
 }
 

@@ -12,16 +12,20 @@
 //! which a test checks. The simulated disk does not lose unsynced data: the simulation ends
 //! processes, not machines.
 //!
-//! `cluster.rs` plays histories of several services that share a journal.
+//! `cluster.rs` plays histories of several services that share a journal. Whether what they answer
+//! could be the answers of one service is found by search (`linearizability.rs`), for requests and
+//! for single records (`cells.rs`).
 //!
 //! `SELFSAME_SIMULATION_HISTORIES` and `SELFSAME_CLUSTER_HISTORIES` are the numbers of histories,
 //! `SELFSAME_SIMULATION_SEED` is the first seed.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cells;
 mod clients;
 mod cluster;
 mod ledger;
+mod linearizability;
 mod model;
 mod seeded_random;
 
@@ -152,6 +156,9 @@ impl History {
             clients::observe_head(&service.registry(), &self.log).await;
             let foreign_entries = self.foreign_entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
             model::check_history(&service.registry(), ledger.as_ref(), &self.log, &foreign_entries);
+            if foreign_entries.is_empty() {
+                model::check_admission(ledger.as_ref(), &self.log);
+            }
         } else {
             for _ in 0..CLIENTS {
                 tokio::spawn(clients::run_client(service.registry(), self.random.clone(), self.log.clone()));

@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use selfsame_protocol::gateway::GatewayRequestState;
 use selfsame_protocol::ids::{Commitment, LeafIndex, Nonce, PubkeyId};
 use selfsame_protocol::ledger::{Entry, RequestId};
-use selfsame_protocol::registry::{Operation, RegistryView};
+use selfsame_protocol::registry::{Lock, Operation, RegistryView};
 use selfsame_protocol::tree::{DEPTH, Root, empty_node, hash_pair};
 use selfsame_protocol::{Address, B256};
 use selfsame_storage::{LedgerReader, Place};
 
-use super::clients::{Answer, ClientLog};
+use super::clients::{Answer, ClientLog, Refusal};
 use super::ledger::ForeignEntry;
+use super::linearizability::{Call, SequentialObject, linearize};
 use crate::RegistryHandle;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct ModelAccount {
     slots: BTreeMap<PubkeyId, Address>,
     commitment: Commitment,
@@ -23,7 +24,7 @@ struct ModelAccount {
 }
 
 /// All accounts; the first one has leaf index 1.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct RegistryModel {
     accounts: Vec<ModelAccount>,
 }
@@ -161,6 +162,89 @@ pub(super) fn check_history(
     }
     assert_eq!(walked.len(), expected.len(), "an accepted request is in no block");
     check_accounts(registry, &model);
+}
+
+/// The registry as one object: it accepts requests in the order of the ledger, and refuses what the
+/// rules of the model do not allow after those that it has accepted, or what needs a lock of one of
+/// these that no client has seen as final before.
+struct Admission {
+    order: Vec<Accepted>,
+    /// The registry before the first of them, and after each.
+    models: Vec<RegistryModel>,
+}
+
+/// An accepted request.
+struct Accepted {
+    number: usize,
+    locks: Vec<Lock>,
+    seen_final: Option<u64>,
+}
+
+/// A request with its answer.
+#[derive(Clone, Debug)]
+struct Submitted {
+    number: usize,
+    operation: Operation,
+    answer: Answer,
+    began: u64,
+}
+
+impl SequentialObject for Admission {
+    /// How many requests have been accepted.
+    type State = usize;
+    type Call = Submitted;
+
+    fn serve(&self, accepted: &usize, call: &Submitted) -> Option<usize> {
+        match call.answer {
+            Answer::Accepted(_) => {
+                let is_next = self.order.get(*accepted).is_some_and(|next| next.number == call.number);
+                is_next.then_some(accepted + 1)
+            }
+            Answer::Rejected(Refusal::Rule) => {
+                let is_allowed = self.models[*accepted].clone().apply(&call.operation);
+                (!is_allowed).then_some(*accepted)
+            }
+            Answer::Rejected(Refusal::Lock) => {
+                let needed = call.operation.locks();
+                let is_open = |before: &&Accepted| before.seen_final.is_none_or(|seen| seen > call.began);
+                let mut held = self.order[..*accepted].iter().filter(is_open).flat_map(|open| &open.locks);
+                held.any(|lock| needed.contains(lock)).then_some(*accepted)
+            }
+        }
+    }
+
+    fn is_read(&self, call: &Submitted) -> bool {
+        matches!(call.answer, Answer::Rejected(_))
+    }
+}
+
+/// Checks that the answers of all services together are those of one registry that looks at one
+/// request after the other: each at one moment between its first attempt and its answer.
+pub(super) fn check_admission(ledger: &dyn LedgerReader, log: &ClientLog) {
+    let (mut numbers, mut calls) = (HashMap::new(), Vec::new());
+    for (number, request) in log.requests().iter().enumerate() {
+        let Some((answer, began)) = request.answer.zip(request.began) else { continue };
+        if let Answer::Accepted(request_id) = answer {
+            numbers.insert(request_id, (number, request.seen_final));
+        }
+        let content = Submitted { number, operation: request.operation.clone(), answer, began };
+        calls.push(Call { content, began, ended: request.ended });
+    }
+    let (mut order, mut models) = (Vec::new(), vec![RegistryModel::default()]);
+    for height in 1..=ledger.head().height {
+        let block = ledger.block(height).expect("the read succeeds").expect("the block exists");
+        for Entry { request_id, operation } in &block.entries {
+            let mut model = models[order.len()].clone();
+            model.apply(operation);
+            let (number, seen_final) = numbers[request_id];
+            order.push(Accepted { number, locks: operation.locks(), seen_final });
+            models.push(model);
+        }
+    }
+    if let Err(unexplained) = linearize(&Admission { order, models }, 0, &calls) {
+        let unexplained: Vec<_> = unexplained.into_iter().map(|index| &calls[index]).collect();
+        panic!("the answers are not those of one registry: {unexplained:#?}");
+    }
 }
 
 /// Checks that the published accounts are those of the model.
