@@ -173,7 +173,7 @@ impl ToLeader {
         Ok(body.map_err(|error| LeaderError::Unanswered(error.to_string()))?.to_bytes().into())
     }
 
-    /// The connection to the leader, made when there is none.
+    /// The open connection to the leader, or a new one.
     async fn sender(&self) -> Result<ReplicaSender, String> {
         let leader = match self.election.last_seen() {
             Some(leader) => Some(leader),

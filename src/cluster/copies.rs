@@ -1,7 +1,7 @@
 //! Copies of the data folder, which a replica makes for a new one.
 //!
-//! One copy at a time: it takes the room of what is written while it exists. A copy that nobody
-//! reads any more is removed when the next one is made, and when the daemon starts.
+//! One copy at a time: it takes the room of what is written while it exists. An abandoned copy is
+//! removed when the next one is made, and when the daemon starts.
 
 use std::convert::Infallible;
 use std::fs::File;

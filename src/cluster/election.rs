@@ -41,8 +41,9 @@ pub struct EtcdElection {
     record: LeaderRecord,
     /// Who led when etcd was asked last.
     seen: ArcSwapOption<LeaderRecord>,
-    /// A lease of this process that ended here, and could not be given back to etcd; 0 when there
-    /// is none. etcd keeps it for its time and longer, when it was itself away.
+    /// A lease of this process that ended here and could not be given back to etcd; 0 for no such
+    /// lease. It can last longer than its time in etcd, where no lease ends while the members have
+    /// no leader.
     left: Arc<AtomicI64>,
 }
 

@@ -1,4 +1,5 @@
-//! The cluster interface: what the replicas of a cluster ask each other. Nobody else may call it.
+//! The cluster interface: what the replicas of a cluster ask each other. It answers only callers
+//! with the cluster's secret, with a certificate of its authorities, or with both, as configured.
 //!
 //! | endpoint | what it does |
 //! |---|---|

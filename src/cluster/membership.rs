@@ -158,7 +158,8 @@ impl Joining<'_> {
     /// # Errors
     /// [`MembershipError`] says why this data folder does not become a replica.
     pub async fn before_opening(&self, domain: RegistryDomain) -> Result<Standing, MembershipError> {
-        let has_store = self.store_folder().join("CURRENT").exists();
+        self.end_interrupted_copy()?;
+        let has_store = self.has_store();
         let found = match self.find().await {
             // A replica answers reads from its store, also without etcd.
             Err(error) if has_store => {
@@ -193,7 +194,7 @@ impl Joining<'_> {
     /// Makes an opened store a replica, or checks that it is one.
     ///
     /// # Errors
-    /// [`MembershipError`] says why it is none of this cluster.
+    /// [`MembershipError`] says why the store is not one of this cluster.
     pub async fn after_opening(&self, store: &Store, standing: Standing) -> Result<Membership, MembershipError> {
         let Standing { record, founds } = standing;
         let membership = store.membership()?;
@@ -222,10 +223,10 @@ impl Joining<'_> {
         }
     }
 
-    /// Whether the journal no longer has what the store lacks.
+    /// Whether the journal no longer has what the store lacks; `false` while etcd gives no answer.
     ///
     /// # Errors
-    /// etcd gives no answer.
+    /// The store cannot be read.
     pub async fn is_left_behind(&self, store: &Store) -> Result<bool, MembershipError> {
         let position = store.journal_position()?;
         Ok(is_truncated(&EtcdJournal::new(Arc::clone(self.etcd)), position).await)
@@ -239,9 +240,6 @@ impl Joining<'_> {
     pub async fn copy_again(&self) -> Result<(), MembershipError> {
         let record = self.find().await?.ok_or(EtcdError::NoMember)?;
         let (store, behind) = (self.store_folder(), self.data.join(BEHIND));
-        if behind.exists() {
-            std::fs::remove_dir_all(&behind).map_err(at(&behind))?;
-        }
         std::fs::rename(&store, &behind).map_err(at(&store))?;
         if let Err(error) = self.copy(&record).await {
             std::fs::rename(&behind, &store).map_err(at(&behind))?;
@@ -250,8 +248,23 @@ impl Joining<'_> {
         std::fs::remove_dir_all(&behind).map_err(at(&behind))
     }
 
+    /// Ends what a kill has interrupted in [`Joining::copy_again`]. With a complete copy, the store
+    /// that was put aside is removed; without, it becomes the store again.
+    fn end_interrupted_copy(&self) -> Result<(), MembershipError> {
+        let behind = self.data.join(BEHIND);
+        match (behind.exists(), self.has_store()) {
+            (false, _) => Ok(()),
+            (true, true) => std::fs::remove_dir_all(&behind).map_err(at(&behind)),
+            (true, false) => std::fs::rename(&behind, self.store_folder()).map_err(at(&behind)),
+        }
+    }
+
     fn store_folder(&self) -> PathBuf {
         self.data.join(STORE)
+    }
+
+    fn has_store(&self) -> bool {
+        self.store_folder().join("CURRENT").exists()
     }
 
     fn random_bytes(&self) -> [u8; 16] {

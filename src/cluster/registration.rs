@@ -150,7 +150,7 @@ impl Registration {
     /// Registers a replica. Waits for a while when another one has the name.
     ///
     /// # Errors
-    /// [`MembershipError::NameTaken`] when that one runs; etcd gives no answer.
+    /// [`MembershipError::NameTaken`] when that one runs.
     pub async fn begin(
         etcd: Arc<Etcd>,
         name: &str,
@@ -174,14 +174,9 @@ impl Registration {
         let (ends, alike, view) = (Vec::new(), HashSet::new(), Arc::new(view));
         let registration =
             Self { etcd, journal, record, created: 0, view, retention, quota, is_room_unknown: false, ends, alike };
-        match registration.find().await {
-            Ok(Some(other)) if other.store_id != registration.record.store_id => {
-                sleep(NAME_PATIENCE).await;
-                if registration.find().await?.is_some_and(|later| later != other) {
-                    return Err(MembershipError::NameTaken { name: name.to_owned() });
-                }
-            }
-            Ok(_) => {}
+        match registration.is_name_taken().await {
+            Ok(true) => return Err(MembershipError::NameTaken { name: name.to_owned() }),
+            Ok(false) => {}
             // A replica answers reads without etcd.
             Err(error) => tracing::warn!(%error, "etcd does not say whether another replica has this name"),
         }
@@ -273,6 +268,15 @@ impl Registration {
             self.created = found.kvs().first().map_or(0, etcd_client::KeyValue::create_revision);
         }
         Ok(None)
+    }
+
+    /// Whether another replica of this name runs. It is watched for a while: one that runs writes
+    /// its record again.
+    async fn is_name_taken(&self) -> Result<bool, EtcdError> {
+        let is_other = |record: &ReplicaRecord| record.store_id != self.record.store_id;
+        let Some(other) = self.find().await?.filter(is_other) else { return Ok(false) };
+        sleep(NAME_PATIENCE).await;
+        Ok(self.find().await?.is_some_and(|later| later != other))
     }
 
     async fn find(&self) -> Result<Option<ReplicaRecord>, EtcdError> {

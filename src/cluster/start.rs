@@ -65,7 +65,7 @@ impl StartingReplica {
     /// chosen at random, and is not compared.
     ///
     /// # Errors
-    /// [`MembershipError`] says why it is no replica; the errors of `open`.
+    /// [`MembershipError`] says why the store is not one of this cluster; the errors of `open`.
     pub async fn open_store<E: From<MembershipError>>(
         &self,
         data: &Path,

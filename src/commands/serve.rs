@@ -67,7 +67,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
         notify_ready();
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
-        // Of several replicas, the one that leads creates the keys when they are needed.
+        // A replica may have no leader yet that could write them; it creates them at first use.
         if config.cluster.is_none() {
             prepare_keys(&daemon);
         }

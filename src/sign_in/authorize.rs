@@ -139,12 +139,11 @@ async fn begin_checked(
     let expected = sign_in.handle.expected_subject(&request).await?;
     if let Some(session) = session {
         sign_in.handle.await_given(Given::Session(session)).await?;
-    }
-    if let Some(session) = session
-        && let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
-        && let Some(delivery) = sign_in.handle.grant_from_session(&request, &person).await?
-    {
-        return Ok(Outcome::SessionUsed(delivery));
+        if let Some(person) = sign_in.handle.session_person(&request, expected.as_deref(), session)?
+            && let Some(delivery) = sign_in.handle.grant_from_session(&request, &person).await?
+        {
+            return Ok(Outcome::SessionUsed(delivery));
+        }
     }
     if request.is_silent {
         let detail = "the person has to sign in: this browser's session has no sign-in that answers the request";

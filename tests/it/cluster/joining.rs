@@ -136,12 +136,22 @@ async fn a_replica_that_was_left_behind_copies_another_one_on_etcd() {
         number += 1;
         sleep(Duration::from_millis(300)).await;
     }
+    // A copy was interrupted before.
+    let [store, aside] = ["store", "store.behind"].map(|name| cluster.replicas[behind].data.join(name));
+    std::fs::rename(&store, &aside).expect("it is renamed");
     cluster.start_replica(behind);
     cluster.wait_until_ready(behind).await;
     assert!(cluster.replicas[behind].log().contains("the journal no longer has what this replica lacks"));
     cluster.wait_until_equal().await;
     assert_eq!(accounts(&cluster.replicas[behind].client()).await, number);
-    assert!(!cluster.replicas[behind].data.join("store.behind").exists());
+    assert!(!aside.exists());
+    // Another one was complete, and what it replaced was still there.
+    cluster.replicas[behind].kill();
+    std::fs::create_dir(&aside).expect("it is made");
+    cluster.start_replica(behind);
+    assert!(!aside.exists());
+    assert_eq!(accounts(&cluster.replicas[behind].client()).await, number);
+    cluster.wait_until_ready(behind).await;
     cluster.stop_and_check();
 }
 
