@@ -136,10 +136,10 @@ async fn appends_are_in_order_and_of_the_present_leader_on_etcd() {
         assert_eq!(first.journal.append(Position(at), term, largest.clone()).await, Ok(()));
     }
 
-    // The second one leads as soon as the first one gives it up.
+    // The second one leads before the lease of the first one would end.
     let (following, began) = (second.lead(), Instant::now());
     let (next, ()) = tokio::join!(following, leadership.resign());
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert!(next.term() > term);
     assert_eq!(append(&first, 41, term, "x").await, Err(AppendError::Fenced));
     assert_eq!(append(&second, 41, next.term(), "c").await, Ok(()));
@@ -272,8 +272,7 @@ async fn a_leadership_that_is_not_kept_ends_on_etcd() {
     paused.append(1, before.term(), "a").await;
     let began = Instant::now();
     let after = next.lead().await;
-    let taken = began.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_secs(6)).contains(&taken), "{taken:?}");
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(paused.journal.append(Position(2), before.term(), bytes("x")).await, Err(AppendError::Fenced));
     next.append(2, after.term(), "b").await;
     timeout(PATIENCE, before.keep()).await.expect("it is lost");
@@ -344,19 +343,22 @@ async fn users_have_passwords_and_rights_on_etcd() {
     }
 }
 
-/// Three times as long as a lease lives without a renewal, and while a member fails.
+/// Three times as long as a lease lives without a renewal, and while a member fails. It is one that
+/// follows: without their leader, the members may take as long to elect another one as a lease
+/// lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd"]
 async fn a_leadership_that_is_kept_stays_on_etcd() {
     let mut members = Members::start(3).await;
     let replica = Replica::new(&members, "/a", "kept");
     let leadership = replica.lead().await;
-    members.send(0, Signal::Stop);
+    let member = members.follower().await;
+    members.send(member, Signal::Stop);
     let kept = timeout(Duration::from_secs(10), leadership.keep()).await;
     assert!(kept.is_err(), "{kept:?}");
     replica.append(1, leadership.term(), "a").await;
     // It does not matter that the first call was given up.
-    members.restore(0).await;
+    members.restore(member).await;
     let kept = timeout(Duration::from_secs(2), leadership.keep()).await;
     assert!(kept.is_err(), "{kept:?}");
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
+use etcd_client::{Client, ResponseHeader};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -151,6 +152,18 @@ impl Members {
             }
         };
         timeout(Duration::from_secs(60), answered).await.expect("the member answers");
+    }
+
+    /// A member that the others do not follow.
+    pub async fn follower(&self) -> usize {
+        for (index, member) in self.members.iter().enumerate() {
+            let mut client = Client::connect([self.client_url(member)], None).await.expect("the member answers");
+            let status = client.status().await.expect("the member answers");
+            if status.header().map(ResponseHeader::member_id) != Some(status.leader()) {
+                return index;
+            }
+        }
+        panic!("no member follows another one");
     }
 
     /// Sends a signal to a member.
