@@ -10,6 +10,7 @@
 //! | `replicas.rs` | three replicas, each behind proxies of its own, and one address in front of all |
 //! | `joining.rs` | founding, joining, leaving, names |
 //! | `reading.rs` | a client that goes from one replica to another one |
+//! | `upgrading.rs` | one replica after the other is restarted while clients write |
 //! | `disturbances.rs` | what is done to a cluster under load |
 //! | `torture.rs` | clients of all four interfaces at work while a cluster is disturbed |
 
@@ -22,6 +23,7 @@ mod proxy;
 mod reading;
 mod replicas;
 mod torture;
+mod upgrading;
 
 // The names that `members.rs` has from the daemon's crate.
 pub use selfsame::cluster::{Etcd, EtcdAccess, EtcdElection, EtcdTls, LeaderRecord};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use selfsame::config::SecretHash;
 use selfsame_protocol::verification::Environment;
 use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
@@ -57,11 +58,7 @@ async fn what_one_replica_has_accepted_every_other_one_knows_on_etcd() {
 async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
     let folder = folder();
     let front = Proxy::start(Vec::new()).await;
-    let settings = format!(
-        "[urls]\nid_url = \"http://{}\"\n[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{}\"\nredirect_uris = [\"{CALLBACK}\"]\nproof = \"current\"\n",
-        front.address,
-        selfsame::config::SecretHash::of([7; 16], SECRET).to_text(),
-    );
+    let settings = format!("[urls]\nid_url = \"http://{}\"\n{}", front.address, application());
     let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
     cluster.start_all().await;
     let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
@@ -125,11 +122,21 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
     cluster.stop_and_check();
 }
 
+/// The settings of an application that takes the simulator's proofs.
+fn application() -> String {
+    let secret = SecretHash::of([7; 16], SECRET).to_text();
+    format!(
+        "[[apps]]\nid = \"{APP}\"\nclient_secret_hash = \"{secret}\"\nredirect_uris = [\"{CALLBACK}\"]\n\
+         proof = \"current\"\n"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs etcd; run make test-cluster"]
 async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     let folder = folder();
-    let mut cluster = TestCluster::start(folder.path()).await;
+    let mut cluster = TestCluster::prepare(folder.path(), 1, &application(), "").await;
+    cluster.start_all().await;
     let leader = cluster.wait_for_leader().await;
     let cut = (leader + 1) % 3;
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().expect("a client");
@@ -152,10 +159,35 @@ async fn a_replica_without_news_reads_on_and_says_so_on_etcd() {
     let refused = http.post(url("gateway", "/create-account")).json(&creation(7)).send().await.expect("an answer");
     assert_eq!(refused.status(), 503);
     assert!(refused.headers().contains_key("retry-after"));
+    // What it lacks, another replica may have: a request, a root, a code.
+    let leaders = cluster.replicas[leader].client();
+    let accepted = leaders.submit(&creation(6), &[6; 32]).await.expect("accepted").request_id;
+    leaders.wait_final(accepted, PATIENCE).await.expect("an answer");
+    let operator = format!("http://{}", cluster.replicas[leader].address("operator"));
+    let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
+    let root = leaders.root().await.expect("a root").root;
+    let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
+    let (app_id, environment) = (APP, Environment::Staging);
+    let asked = ProofParameters { app_id, action: "vote", signal: "", environment, nonce: None };
+    let mut random = |bytes: &mut [u8; 32]| *bytes = [1; 32];
+    let proof = prove::uniqueness(&key("a person"), &asked, &party, &mut random).expect("a proof");
+    let verify = || http.post(url("verify", &format!("/api/v4/verify/{APP}"))).json(&proof).send();
+    let form = [("grant_type", "authorization_code"), ("code", "of another replica"), ("redirect_uri", CALLBACK)];
+    let redeem = || http.post(url("sign_in", "/token")).basic_auth(APP, Some(SECRET)).form(&form).send();
+    let status = || http.get(url("gateway", &format!("/status/{accepted}"))).send();
+    for refused in [status().await, verify().await, redeem().await] {
+        let refused = refused.expect("an answer");
+        assert_eq!(refused.status(), 503, "{}", refused.url());
+        assert!(refused.headers().contains_key("retry-after"), "{}", refused.url());
+    }
     cluster.replicas[cut].set_line_to_etcd(Line::Open);
     cluster.replicas[leader].set_line_from_others(Line::Open);
     cluster.wait_until_ready(cut).await;
     assert_eq!(userinfo().await.expect("an answer").status(), 401);
+    for (answer, expected) in [(status().await, 200), (verify().await, 200), (redeem().await, 400)] {
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status(), expected, "{}", answer.url());
+    }
     super::joining::create(&cluster.replicas[cut].client(), 8..10).await;
     cluster.wait_until_equal().await;
     cluster.stop_and_check();
