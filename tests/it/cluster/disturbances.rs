@@ -37,41 +37,31 @@ pub enum Disturbance {
 
 use Disturbance::*;
 
-/// The disturbances, more often those that change the leader.
-const ALL: [Disturbance; 20] = [
-    KillLeader,
-    KillLeader,
-    KillLeader,
-    KillLeader,
-    KillLeader,
-    PauseLeader,
-    PauseLeader,
-    PauseLeader,
-    PauseLeader,
-    RestartLeader,
-    KillFollower,
-    PauseFollower,
-    WipeFollower,
-    KillMember,
-    KillMember,
-    PauseMember,
-    KillAllMembers,
-    CutFromEtcd,
-    CutFromOthers,
-    SlowLeader,
+/// The kinds, with how many of each come in a row of 25: most of them change the leader.
+const KINDS: [(Disturbance, usize); 12] = [
+    (KillLeader, 8),
+    (PauseLeader, 6),
+    (RestartLeader, 1),
+    (KillFollower, 1),
+    (PauseFollower, 1),
+    (WipeFollower, 1),
+    (KillMember, 2),
+    (PauseMember, 1),
+    (KillAllMembers, 1),
+    (CutFromEtcd, 1),
+    (CutFromOthers, 1),
+    (SlowLeader, 1),
 ];
 
 impl Disturbance {
     /// As many disturbances, each kind once before any comes again.
     pub fn plan(count: usize, choices: &mut CrashChoices) -> Vec<Self> {
-        let mut kinds = ALL.to_vec();
-        kinds.dedup();
-        choices.shuffle(&mut kinds);
-        let mut plan = kinds;
+        let mut plan = KINDS.map(|(kind, _)| kind).to_vec();
+        choices.shuffle(&mut plan);
         while plan.len() < count {
-            let mut more = ALL.to_vec();
-            choices.shuffle(&mut more);
-            plan.extend(more);
+            let mut row: Vec<Self> = KINDS.iter().flat_map(|(kind, times)| vec![*kind; *times]).collect();
+            choices.shuffle(&mut row);
+            plan.extend(row);
         }
         plan.truncate(count);
         plan
