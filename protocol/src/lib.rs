@@ -18,6 +18,7 @@
 //! | [`verification`] | the verification endpoint: requests, admission, checks, nullifiers |
 //! | [`chain`] | public contracts that trusted data is followed from |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
+//! | [`bridge`] | the message bridge: its wire types and the rules of its entries |
 //! | [`operator`] | the wire types of the operator interface |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
@@ -26,6 +27,7 @@
 //! | [`proof_of_work`] | a puzzle for each request |
 
 pub mod address;
+pub mod bridge;
 pub mod chain;
 pub mod commitment;
 pub mod eip712;

@@ -1,0 +1,290 @@
+//! The wire types of the message bridge, as the public bridge has them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// Length of the initialization vector of AES-GCM, in bytes.
+const IV_LENGTH: usize = 12;
+
+/// Length of the tag of AES-GCM, in bytes. No ciphertext is shorter.
+const TAG_LENGTH: usize = 16;
+
+/// The shortest and the longest id that a client can choose, in characters.
+const ID_LENGTHS: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// The bridge's error codes.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::Display, strum::EnumIter, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum BridgeErrorCode {
+    /// The body or the id is malformed.
+    BadRequest,
+    /// Nothing is kept under the id: it is unknown, was handed out, or has expired.
+    NotFound,
+    /// There is no request under the id that could be answered.
+    NoSuchRequest,
+    /// The id is taken by another request.
+    RequestIdTaken,
+    /// The request has an answer.
+    AlreadyAnswered,
+    /// The source address has as many messages here, or waits for as many answers, as it may.
+    RateLimitExceeded,
+    /// The bridge has no room, or is restarting.
+    BridgeUnavailable,
+    /// The answer took too long.
+    RequestTimeout,
+    /// The service failed.
+    InternalServerError,
+}
+
+/// Id of an entry: 16 to 256 letters, digits, `.`, `_` or `-`. Letters are kept in lower case, so
+/// that ids which differ only in case are the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, pattern = "^[A-Za-z0-9._-]{16,256}$", example = "4ab2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51")]
+pub struct EntryId(Box<str>);
+
+/// A text is not the id of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an id has 16 to 256 characters, each a letter, a digit, '.', '_' or '-'")]
+pub struct InvalidEntryId;
+
+impl EntryId {
+    /// A UUID (version 4) from random bytes.
+    pub fn from_random_bytes(bytes: [u8; 16]) -> Self {
+        Self(random_uuid(bytes).into())
+    }
+
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for EntryId {
+    type Err = InvalidEntryId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEntryId> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        match ID_LENGTHS.contains(&text.len()) && text.bytes().all(is_plain) {
+            true => Ok(Self(text.to_ascii_lowercase().into())),
+            false => Err(InvalidEntryId),
+        }
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for EntryId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// An encrypted message (AES-256-GCM). The bridge cannot read it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Message {
+    /// The initialization vector: 12 bytes in Base64.
+    #[serde(with = "iv")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9+/]{16}$", example = "AAECAwQFBgcICQoL")]
+    pub iv: [u8; IV_LENGTH],
+    /// The ciphertext and its tag: at least 16 bytes in Base64, with padding.
+    #[serde(with = "payload")]
+    #[schema(value_type = String, min_length = 24, example = "AAECAwQFBgcICQoLDA0ODw==")]
+    pub payload: Box<[u8]>,
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a message of {} bytes", self.payload.len())
+    }
+}
+
+mod iv {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(iv: &[u8; IV_LENGTH], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(iv))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; IV_LENGTH], D::Error> {
+        let refused = || D::Error::custom("it must be 12 bytes in Base64");
+        let bytes = STANDARD.decode(String::deserialize(deserializer)?).map_err(|_| refused())?;
+        bytes.try_into().map_err(|_| refused())
+    }
+}
+
+mod payload {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(payload: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(payload))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[u8]>, D::Error> {
+        let decoded = STANDARD.decode(String::deserialize(deserializer)?).ok();
+        let payload = decoded.filter(|bytes| bytes.len() >= TAG_LENGTH);
+        let refused = || D::Error::custom("it must be ciphertext and tag, at least 16 bytes, in Base64 with padding");
+        Ok(payload.ok_or_else(refused)?.into())
+    }
+}
+
+/// A new request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+pub struct CreateRequest {
+    /// The initialization vector: 12 bytes in Base64.
+    #[serde(with = "iv")]
+    #[schema(value_type = String, pattern = "^[A-Za-z0-9+/]{16}$", example = "AAECAwQFBgcICQoL")]
+    pub iv: [u8; IV_LENGTH],
+    /// The ciphertext and its tag: at least 16 bytes in Base64, with padding.
+    #[serde(with = "payload")]
+    #[schema(value_type = String, min_length = 24, example = "AAECAwQFBgcICQoLDA0ODw==")]
+    pub payload: Box<[u8]>,
+    /// The id that the request shall have; without it a random one.
+    #[serde(default)]
+    pub request_id: Option<EntryId>,
+}
+
+/// The id of a new entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CreatedRequest {
+    /// The id.
+    pub request_id: EntryId,
+}
+
+/// A request, handed out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestAnswer {
+    /// The encrypted request.
+    #[serde(flatten)]
+    pub message: Message,
+    /// `idkitflow_` and a UUID, the same for all who follow this request; only for clients that
+    /// send the header `accept-idkit-flow-id: true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idkit_flow_id: Option<String>,
+}
+
+impl RequestAnswer {
+    /// The answer without the id of the flow, or with the one that random bytes make.
+    pub fn new(message: Message, flow: Option<[u8; 16]>) -> Self {
+        Self { message, idkit_flow_id: flow.map(|bytes| format!("idkitflow_{}", random_uuid(bytes))) }
+    }
+}
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ResponseStatus {
+    /// No authenticator has fetched the request.
+    Initialized,
+    /// An authenticator has fetched the request.
+    Retrieved,
+    /// The request is answered. The answer is handed out once.
+    Completed,
+}
+
+/// The state of a request, with its answer when there is one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResponseAnswer {
+    /// How far the request is.
+    pub status: ResponseStatus,
+    /// The encrypted answer; null before the request is answered.
+    pub response: Option<Message>,
+}
+
+fn random_uuid(bytes: [u8; 16]) -> String {
+    let uuid: Uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    uuid.hyphenated().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::json::{BodyError, from_object};
+
+    #[test]
+    fn ids_are_plain_texts_in_lower_case() {
+        let longest = "a".repeat(256);
+        #[rustfmt::skip]
+        let table = [
+            ("4AB2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51", Some("4ab2c0b2-5f4e-4e2b-9f0c-0f5b8f7f8a51")),
+            ("a.b_c-d0123456789", Some("a.b_c-d0123456789")),
+            ("0123456789abcdef", Some("0123456789abcdef")),
+            ("0123456789abcde", None),
+            (&longest, Some(&*longest)),
+            (&"a".repeat(257), None),
+            ("0123456789abcde/", None),
+            ("0123456789abcde ", None),
+            ("0123456789abcdeé", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let id = text.parse::<EntryId>();
+            assert_eq!(id.as_ref().ok().map(EntryId::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn new_ids_are_random_uuids() {
+        let id = EntryId::from_random_bytes([0xff; 16]);
+        assert_eq!(id.as_str(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(id.as_str().parse(), Ok(id));
+    }
+
+    #[test]
+    fn messages_are_read_strictly_and_written_as_they_were() {
+        let iv = STANDARD.encode([7; 12]);
+        let payload = STANDARD.encode([9; 17]);
+        let body = json!({"iv": iv, "payload": payload, "supports_app_overrides": true, "more": {"a": 1}});
+        let created: CreateRequest = from_object(body.to_string().as_bytes()).expect("a request");
+        assert_eq!((created.iv, created.payload.len(), &created.request_id), ([7; 12], 17, &None));
+        let message = Message { iv: created.iv, payload: created.payload };
+        assert_eq!(json!(message), json!({"iv": iv, "payload": payload}));
+        #[rustfmt::skip]
+        let table = [
+            (json!({"iv": STANDARD.encode([7; 11]), "payload": payload}), "iv: it must be 12 bytes"),
+            (json!({"iv": STANDARD.encode([7; 13]), "payload": payload}), "iv: it must be 12 bytes"),
+            (json!({"iv": iv.replace('B', "-"), "payload": payload}), "iv: it must be 12 bytes"),
+            (json!({"iv": iv, "payload": STANDARD.encode([9; 15])}), "payload: it must be ciphertext and tag, at least 16 bytes"),
+            (json!({"iv": iv, "payload": payload.trim_end_matches('=')}), "with padding"),
+            (json!({"iv": iv, "payload": format!("{payload}\n")}), "in Base64"),
+            (json!({"iv": iv}), "payload"),
+            (json!({"payload": payload}), "iv"),
+            (json!({"iv": iv, "payload": payload, "request_id": "short"}), "request_id: an id has 16 to 256"),
+            (json!({"iv": iv, "payload": payload, "request_id": 7}), "string"),
+        ];
+        for (body, problem) in table {
+            let refused = from_object::<CreateRequest>(body.to_string().as_bytes()).expect_err("it is refused");
+            assert!(matches!(&refused, BodyError::Field { .. }), "{refused}");
+            assert!(refused.to_string().contains(problem), "{refused}");
+        }
+    }
+
+    #[test]
+    fn answers_have_the_public_form() {
+        let message = Message { iv: [0; 12], payload: [1; 16].into() };
+        let fields = json!({"iv": "AAAAAAAAAAAAAAAA", "payload": "AQEBAQEBAQEBAQEBAQEBAQ=="});
+        assert_eq!(json!(RequestAnswer::new(message.clone(), None)), fields);
+        let with_flow = json!(RequestAnswer::new(message.clone(), Some([0; 16])));
+        assert_eq!(with_flow["idkit_flow_id"], "idkitflow_00000000-0000-4000-8000-000000000000");
+        let waiting = ResponseAnswer { status: ResponseStatus::Retrieved, response: None };
+        assert_eq!(json!(waiting), json!({"status": "retrieved", "response": null}));
+        let answered = ResponseAnswer { status: ResponseStatus::Completed, response: Some(message) };
+        assert_eq!(json!(answered), json!({"status": "completed", "response": fields}));
+    }
+}
