@@ -10,17 +10,19 @@
 //! ├── chain (one for one)   one follower for each contract that trusted data is followed from
 //! ├── verifier pool         gives waiting proofs to its workers, by default one worker per core
 //! ├── session registry      followers and counts of sign-ins, expired records, signing keys
+//! ├── message bridge        encrypted requests and answers between applications and authenticators
 //! └── leadership            only with an election: leads the replicas while this one is elected
 //! ```
 //!
 //! [`Service::start`] starts the tree; an embedder passes its own supervisor to
 //! [`Service::start_linked`]. Front-ends call the handles: [`RegistryHandle::submit`] for writes;
 //! [`RegistryHandle::snapshot`] for reads, which never enter a mailbox;
-//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in. No actor holds the only
-//! copy of anything that was acknowledged, so supervisors may restart every actor.
+//! [`VerificationHandle::verify`] for proofs; [`SignInHandle`] for sign-in; [`BridgeHandle`] for
+//! the messages of the bridge, which a restart of their actor loses. No actor holds the only copy
+//! of anything else that was acknowledged, so supervisors may restart every actor.
 //!
-//! The modules import one another in one direction: `support` ← `key_cipher`, `chain` ← `registry`
-//! ← `verification` ← `sign_in` ← `supervision`.
+//! The modules import one another in one direction: `support` ← `bridge`, `key_cipher`, `chain` ←
+//! `registry` ← `verification` ← `sign_in` ← `supervision`.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
@@ -50,6 +52,7 @@ macro_rules! blocking_fault_point {
     ($point:ident) => {};
 }
 
+mod bridge;
 mod chain;
 mod clock;
 #[cfg(feature = "fault-injection")]
@@ -63,6 +66,10 @@ mod supervision;
 mod support;
 mod verification;
 
+pub use bridge::error::BridgeError;
+pub use bridge::handle::{BridgeHandle, BridgeStatistics, PolledResponse};
+pub use bridge::peers::BridgePeers;
+pub use bridge::settings::BridgeSettings;
 pub use chain::error::ChainError;
 pub use chain::handle::ChainHandle;
 pub use chain::node::{ChainNode, NodeError, Refusal};
@@ -82,7 +89,6 @@ pub use registry::submission::{RateLimitScope, ReceiptError, Submission, SubmitE
 pub use selfsame_storage::{CommitMeasurements, Histogram, HistogramSnapshot, StoreStatistics};
 pub use sign_in::elsewhere::Given;
 pub use sign_in::error::SignInError;
-pub use sign_in::follower_limits::FollowerPermit;
 pub use sign_in::handle::{SignInHandle, SignInRefusals, SignInStatistics};
 pub use sign_in::ids::{InvalidTransactionId, TransactionId};
 pub use sign_in::progress::Progress;
@@ -97,6 +103,7 @@ pub use supervision::election::{Election, ElectionError, Leadership};
 pub use supervision::heartbeat::{ActorHealth, STUCK_AFTER, UNREADY_AFTER};
 pub use supervision::replication::{LeadError, ReplicaStatus};
 pub use supervision::service::{ClusterParts, Service, ServiceError, Settings};
+pub use support::follower_limits::FollowerPermit;
 pub use support::forwarding::{LeaderConnection, LeaderError};
 pub use support::rate::TooManyRequests;
 pub use verification::checker::{PairingChecker, ProofChecker};

@@ -4,6 +4,7 @@
 //! | endpoint | what it does |
 //! |---|---|
 //! | `POST /leader` | decides what another replica may not decide |
+//! | `POST /bridge` | asks the message bridge of this replica for an entry that it holds |
 //! | `POST /copies` | makes a copy of the data folder for a new replica; answers with its manifest |
 //! | `GET /copies/{id}?file=` | a file of the copy |
 //! | `DELETE /copies/{id}` | removes the copy |
@@ -16,6 +17,7 @@ use futures_util::future::BoxFuture;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::Service;
+use selfsame_protocol::time::RetryAfter;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -25,11 +27,21 @@ use crate::http::{ErrorBody, ErrorCodes, InterfaceError, Rejection, Request, Res
 /// Where the leader is asked.
 pub const LEADER_PATH: &str = "/leader";
 
+/// Where the message bridge is asked.
+pub const BRIDGE_PATH: &str = "/bridge";
+
 /// Where copies are made.
 pub const COPIES_PATH: &str = "/copies";
 
 /// The longest message, in bytes: an operation, or a write of one client, with its names.
 const LONGEST_MESSAGE: usize = 256 << 10;
+
+/// The longest question to the message bridge, or answer of it, in bytes: a message of the longest
+/// body in Base64, with its id.
+pub const LONGEST_BRIDGE_MESSAGE: usize = 8 << 20;
+
+/// How long an answer of the message bridge may be held. The replica that asks waits less.
+const BRIDGE_LIMIT: Duration = Duration::from_secs(90);
 
 /// How long the leader may take for an answer. The replica that asks waits less.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -121,6 +133,7 @@ pub fn routes(interface: ClusterInterface) -> Routes {
     Router::<ClusterInterface, ClusterInterfaceError>::new("cluster", Arc::new(interface))
         .without_proxy()
         .route_within(ANSWER_LIMIT, Method::POST, LEADER_PATH, with_secret(answer))
+        .route_within(BRIDGE_LIMIT, Method::POST, BRIDGE_PATH, with_secret(answer_bridge))
         .route_within(COPY_LIMIT, Method::POST, COPIES_PATH, with_secret(make_copy))
         .route_within(COPY_LIMIT, Method::GET, "/copies/{id}", with_secret(send_file))
         .route(Method::DELETE, "/copies/{id}", with_secret(remove_copy))
@@ -131,6 +144,19 @@ async fn answer(interface: Arc<ClusterInterface>, mut request: Request) -> Resul
     let message = request.read_body(LONGEST_MESSAGE).await?;
     let answer = interface.service.answer_replica(&message).await;
     Ok(content(StatusCode::OK, "application/octet-stream", answer))
+}
+
+async fn answer_bridge(
+    interface: Arc<ClusterInterface>,
+    mut request: Request,
+) -> Result<Response, ClusterInterfaceError> {
+    let message = request.read_body(LONGEST_BRIDGE_MESSAGE).await?;
+    let shutdown = request.shutdown().clone();
+    tokio::select! {
+        biased;
+        answer = interface.service.answer_bridge(&message) => Ok(content(StatusCode::OK, "application/json", answer)),
+        () = shutdown.triggered() => Err(Rejection::Unavailable { retry_after: RetryAfter::SOON }.into()),
+    }
 }
 
 async fn make_copy(interface: Arc<ClusterInterface>, _: Request) -> Result<Response, ClusterInterfaceError> {

@@ -7,6 +7,7 @@
 //! | `journal` | the journal: appends that only the leader can make, entries as they come |
 //! | `election` | who leads: the replica whose lease keeps the leader's key alive |
 //! | `connection`, `interface` | what the replicas ask each other: the caller, and who answers |
+//! | `peers` | the other replicas, as the message bridge calls them |
 //! | `copies`, `fetching` | a copy of a data folder: the replica that makes it, and the one that gets it |
 //! | `membership` | how a data folder becomes a replica |
 //! | `registration` | how far each replica is; what of the journal can be forgotten |
@@ -24,6 +25,7 @@ mod interface;
 mod journal;
 mod keys;
 mod membership;
+mod peers;
 mod registration;
 mod setup;
 mod start;
@@ -38,6 +40,7 @@ pub use interface::{ClusterInterface, ClusterInterfaceError, routes};
 pub use journal::EtcdJournal;
 pub use keys::{ClusterRecord, LeaderRecord, ReplicaRecord};
 pub use membership::MembershipError;
+pub use peers::ClusterPeers;
 pub use registration::{ClusterView, Registration, RemovedError, SILENT_AFTER, SeenReplica};
 pub use setup::{ClusterSetupError, PreparedCluster};
 pub use start::{BoundReplica, StartingReplica};

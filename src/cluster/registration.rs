@@ -2,7 +2,7 @@
 //! and the leader forgets the part of the journal that enough of them have.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{B256, hex};
@@ -89,6 +89,8 @@ pub struct ClusterView {
     etcd: Arc<Etcd>,
     name: String,
     replicas: Mutex<Vec<SeenReplica>>,
+    /// When this replica found itself among the replicas in etcd first.
+    listed_at: OnceLock<Instant>,
 }
 
 impl ClusterView {
@@ -108,6 +110,18 @@ impl ClusterView {
         Ok(removed.deleted() > 0)
     }
 
+    /// Whether the other replicas have had the time to see this one.
+    pub fn is_known(&self) -> bool {
+        self.listed_at.get().is_some_and(|listed_at| listed_at.elapsed() >= 2 * PUBLISH_INTERVAL)
+    }
+
+    /// The replicas that run, as far as this one sees; `None` before it has looked.
+    pub fn running(&self) -> Option<Vec<String>> {
+        self.listed_at.get()?;
+        let seen = self.replicas().into_iter().filter(|seen| seen.changed_at.elapsed() <= SILENT_AFTER);
+        Some(seen.map(|seen| seen.record.name).collect())
+    }
+
     /// The replicas, in the order of their names.
     pub fn replicas(&self) -> Vec<SeenReplica> {
         self.replicas.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -123,6 +137,9 @@ impl ClusterView {
             SeenReplica { record, changed_at }
         });
         *seen = replicas.collect();
+        if seen.iter().any(|seen| seen.record.name == self.name) {
+            self.listed_at.get_or_init(|| now);
+        }
     }
 }
 
@@ -170,7 +187,12 @@ impl Registration {
             beat: 0,
         };
         let journal = EtcdJournal::new(Arc::clone(&etcd));
-        let view = ClusterView { etcd: Arc::clone(&etcd), name: name.to_owned(), replicas: Mutex::default() };
+        let view = ClusterView {
+            etcd: Arc::clone(&etcd),
+            name: name.to_owned(),
+            replicas: Mutex::default(),
+            listed_at: OnceLock::new(),
+        };
         let (ends, alike, view) = (Vec::new(), HashSet::new(), Arc::new(view));
         let registration =
             Self { etcd, journal, record, created: 0, view, retention, quota, is_room_unknown: false, ends, alike };

@@ -17,6 +17,7 @@ use super::etcd::Etcd;
 use super::journal::EtcdJournal;
 use super::keys::LeaderRecord;
 use super::membership::{Joining, MembershipError};
+use super::peers::ClusterPeers;
 use super::registration::{ClusterView, Registration, RemovedError};
 use super::setup::PreparedCluster;
 use crate::config::Cluster;
@@ -112,6 +113,7 @@ impl StartingReplica {
             leader: Some(Arc::new(ToLeader::new(self.client.clone(), Arc::clone(&election)))),
             election: Some(election),
             staleness: self.section.staleness,
+            bridge_peers: Some(Arc::new(ClusterPeers::new(self.client.clone(), registration.view()))),
         };
         Ok(BoundReplica { parts, view: registration.view(), registration })
     }

@@ -78,5 +78,7 @@ pub(super) fn reasons(operator: &Operator) -> Vec<String> {
         Some(Err(error)) => Some(error),
         None => Some("no replica leads".to_owned()),
     };
-    news.into_iter().chain(leader).chain(status.held).collect()
+    // What it keeps in memory alone, the others must find.
+    let unknown = (!view.is_known()).then(|| "the other replicas do not know this one yet".to_owned());
+    news.into_iter().chain(leader).chain(status.held).chain(unknown).collect()
 }

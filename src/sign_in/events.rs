@@ -61,7 +61,7 @@ struct Follower {
     shutdown: Shutdown,
     began: Instant,
     is_half_full: Box<dyn Fn() -> bool + Send + Sync>,
-    _permit: FollowerPermit,
+    _permit: FollowerPermit<TransactionId>,
 }
 
 /// What the stream does next.

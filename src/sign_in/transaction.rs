@@ -121,7 +121,7 @@ pub(super) struct NewFollower {
     pub secret: String,
     /// The progress at the beginning.
     pub progress: Progress,
-    pub permit: FollowerPermit,
+    pub permit: FollowerPermit<TransactionId>,
 }
 
 /// Counts a client that wants to follow a transaction, against the limits of its source and of the

@@ -170,6 +170,10 @@ fault_points! {
     SessionRegistryStart = "session-registry.start",
     /// The session registry has taken a message from its mailbox.
     SessionRegistryHandle = "session-registry.handle",
+    /// The message bridge starts.
+    MessageBridgeStart = "message-bridge.start",
+    /// The message bridge has taken a message from its mailbox.
+    MessageBridgeHandle = "message-bridge.handle",
     /// The leadership actor of a replica starts.
     LeadershipStart = "leadership.start",
     /// The leadership actor has taken a message from its mailbox.

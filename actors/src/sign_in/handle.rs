@@ -17,13 +17,13 @@ use selfsame_protocol::sign_in::records::UnknownKey;
 use selfsame_protocol::time::UnixSeconds;
 
 use super::error::SignInError;
-use super::follower_limits::{FollowerLimits, FollowerPermit};
 use super::ids::TransactionId;
 use super::keys::PUBLISHED_AFTER_RETIREMENT;
 use super::messages::{Rotation, SessionRegistryMessage};
 use super::settings::{SignInClient, SignInLimits};
 use super::signing_keys::{KeyState, PublicJwk};
 use super::state::{KEY_PATIENCE, SignInState};
+use crate::support::follower_limits::{FollowerLimits, FollowerPermit};
 use crate::support::rate::TooManyRequests;
 use crate::verification::handle::VerificationHandle;
 
@@ -155,7 +155,11 @@ impl SignInHandle {
     /// transaction has at most four followers, a source address
     /// [`SignInLimits::followers_per_source`]. A front-end calls this before it follows for a
     /// client.
-    pub fn enter_follower(&self, id: TransactionId, source: Option<IpAddr>) -> Result<FollowerPermit, TooManyRequests> {
+    pub fn enter_follower(
+        &self,
+        id: TransactionId,
+        source: Option<IpAddr>,
+    ) -> Result<FollowerPermit<TransactionId>, TooManyRequests> {
         let limit = self.state.limits.load().followers_per_source;
         FollowerLimits::enter(&self.state.followers, id, source, limit)
     }

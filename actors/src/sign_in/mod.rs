@@ -8,7 +8,7 @@
 //! | [`signing_keys`] | keys: loading, publishing and making them |
 //! | [`messages`] | messages to the session registry |
 //! | [`state`] | what the session registry and the handle share |
-//! | [`limits`], [`follower_limits`] | counts of open sign-ins and of their followers |
+//! | [`limits`] | counts of open sign-ins |
 //! | [`unanswered`] | the count of sign-ins that expire unanswered |
 //! | [`keys`], [`stopped`] | changes of the signing keys: in a running service, in the store of a stopped one |
 //! | [`session_registry`] | the actor |
@@ -17,7 +17,6 @@
 pub(crate) mod binding;
 pub(crate) mod elsewhere;
 pub(crate) mod error;
-pub(crate) mod follower_limits;
 pub(crate) mod grants;
 pub(crate) mod handle;
 pub(crate) mod ids;

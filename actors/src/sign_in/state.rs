@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::error::SignInError;
-use super::follower_limits::FollowerLimits;
+use super::ids::TransactionId;
 use super::messages::SessionRegistryMessage;
 use super::settings::{SignInClient, SignInLimits, SignInSettings};
 use super::signing_keys::LoadedKeys;
@@ -26,6 +26,7 @@ use super::unanswered::UnansweredSignIns;
 use crate::clock::{Clock, Random};
 use crate::support::blocking::Blocking;
 use crate::support::catching_up::CatchingUp;
+use crate::support::follower_limits::FollowerLimits;
 use crate::support::freshness::Freshness;
 use crate::support::rate::SourceLimiter;
 use crate::support::slot::{CallError, Slot};
@@ -48,7 +49,7 @@ pub(crate) struct SignInState {
     pub settings: SignInSettings,
     pub limits: ArcSwap<SignInLimits>,
     pub per_source: SourceLimiter,
-    pub followers: Arc<FollowerLimits>,
+    pub followers: Arc<FollowerLimits<TransactionId>>,
     /// Authorization requests since the start whose code is not protected.
     pub unprotected_code_requests: AtomicU64,
     /// Sign-ins since the start that were refused because their source has begun enough.

@@ -223,6 +223,7 @@ impl Cluster {
             election: None,
             forwarding: Some(forwarding),
             freshness: Some(Arc::new(Freshness::new(Duration::from_secs(2)))),
+            bridge_peers: None,
         };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {

@@ -140,6 +140,7 @@ impl History {
             election: None,
             forwarding: None,
             freshness: None,
+            bridge_peers: None,
         };
         let (supervisor, _) = Actor::spawn(None, IgnoringSupervisor, ()).await.expect("the supervisor starts");
         let parts = Parts {

@@ -22,7 +22,11 @@ use super::election::Election;
 use super::heartbeat::{ActorHealth, Heartbeat};
 use super::leadership::{Candidate, LeadershipMessage};
 use super::replication::{LeadError, ReplicaStatus, Replication, ReplicationParts};
-use super::tree::{RESTART_WINDOW, Tree};
+use super::tree::{OtherActors, RESTART_WINDOW, Tree};
+use crate::bridge::handle::BridgeHandle;
+use crate::bridge::peers::BridgePeers;
+use crate::bridge::settings::BridgeSettings;
+use crate::bridge::state::BridgeState;
 use crate::chain::handle::ChainHandle;
 use crate::chain::settings::ChainSettings;
 use crate::chain::state::ChainState;
@@ -65,6 +69,8 @@ pub struct Settings {
     pub verification: VerificationSettings,
     /// Settings of sign-in.
     pub sign_in: SignInSettings,
+    /// Settings of the message bridge.
+    pub bridge: BridgeSettings,
     /// The chains that trusted data is followed from.
     pub chains: Vec<ChainSettings>,
 }
@@ -79,6 +85,7 @@ impl Settings {
             limits: AdmissionLimits::default(),
             verification: VerificationSettings::default(),
             sign_in: SignInSettings::default(),
+            bridge: BridgeSettings::default(),
             chains: Vec::new(),
         }
     }
@@ -124,6 +131,7 @@ pub struct Service {
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
+    bridge: BridgeHandle,
     chain: ChainHandle,
     root: ActorRef<SupervisorMsg>,
     heartbeat: Arc<Heartbeat>,
@@ -148,6 +156,9 @@ pub struct ClusterParts {
     /// How old answers about access tokens may be: without news of the journal for longer, this
     /// replica gives none.
     pub staleness: Duration,
+    /// How the message bridge asks the other replicas. Without it, a replica knows its own messages
+    /// alone.
+    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
 }
 
 /// The parts that a service is started with.
@@ -173,6 +184,8 @@ pub(crate) struct BlockingParts {
     pub forwarding: Option<Arc<Forwarding>>,
     /// How fresh what the replica reads is; `None` without a journal.
     pub freshness: Option<Arc<Freshness>>,
+    /// How the message bridge asks the other replicas.
+    pub bridge_peers: Option<Arc<dyn BridgePeers>>,
 }
 
 impl BlockingParts {
@@ -186,11 +199,12 @@ impl BlockingParts {
             election: None,
             forwarding: None,
             freshness: None,
+            bridge_peers: None,
         })
     }
 
     fn with_journal(store: &Store, cluster: ClusterParts) -> Result<Self, StoreError> {
-        let ClusterParts { journal, election, leader, staleness } = cluster;
+        let ClusterParts { journal, election, leader, staleness, bridge_peers } = cluster;
         let replica = Arc::new(Replica::open(store, journal)?);
         let forwarding = leader.map(|leader| Forwarding::new(leader, Arc::clone(&replica)));
         let forward = forwarding.clone().map(|forwarding| Arc::new(ForwardedWrites(forwarding)) as Arc<dyn Forward>);
@@ -203,6 +217,7 @@ impl BlockingParts {
             election,
             forwarding,
             freshness: Some(Arc::new(Freshness::new(staleness))),
+            bridge_peers,
         })
     }
 }
@@ -279,10 +294,18 @@ impl Service {
         blocking_parts: BlockingParts,
     ) -> Result<Self, ServiceError> {
         let Parts { settings, store, ledger, clock, random } = parts;
-        let BlockingParts { group_commit, committing, blocking, replica, election, forwarding, freshness } =
-            blocking_parts;
+        let BlockingParts {
+            group_commit,
+            committing,
+            blocking,
+            replica,
+            election,
+            forwarding,
+            freshness,
+            bridge_peers,
+        } = blocking_parts;
         let refused = start_error(&settings);
-        let Settings { instance, rules, batch, limits, verification, sign_in, chains } = settings;
+        let Settings { instance, rules, batch, limits, verification, sign_in, bridge, chains } = settings;
         let catching_up = CatchingUp::new(replica.clone());
         let key_cipher = sign_in.key_cipher.clone();
         let records: Arc<dyn Records> = Arc::new(EmbeddedRecords::new(store.clone(), group_commit.clone()));
@@ -309,6 +332,8 @@ impl Service {
                 error => ServiceError::Start { instance, reason: error.to_string() },
             });
         }
+        let bridge_state = BridgeState::new(&instance, bridge, Arc::clone(&clock), Arc::clone(&random), bridge_peers);
+        let bridge_state = Arc::new(bridge_state);
         let state = RegistryState::new(RegistryParts {
             instance: instance.clone(),
             rules,
@@ -362,7 +387,17 @@ impl Service {
             Arc::new(Candidate::new(slot, parts, election))
         });
         let leadership = candidate.as_ref().map(|candidate| Arc::clone(&candidate.slot));
-        let tree = Tree::new(instance, &state, &chain_state, &verifier, &sign_in_state, candidate.as_ref());
+        let tree = Tree::new(
+            instance,
+            &state,
+            &chain_state,
+            OtherActors {
+                verifier: &verifier,
+                sign_in: &sign_in_state,
+                bridge: &bridge_state,
+                candidate: candidate.as_ref(),
+            },
+        );
         let root = tree.spawn(supervisor).await.map_err(refused)?;
         let replication = replication_parts.map(Replication::start);
         let heartbeat = Arc::new(Heartbeat::new(tree.slots(), verifier, group_commit));
@@ -371,6 +406,7 @@ impl Service {
             registry,
             verification,
             sign_in,
+            bridge: BridgeHandle::new(bridge_state),
             chain,
             root,
             heartbeat,
@@ -396,6 +432,11 @@ impl Service {
     /// The handle of sign-in.
     pub fn sign_in(&self) -> SignInHandle {
         self.sign_in.clone()
+    }
+
+    /// The handle of the message bridge.
+    pub fn bridge(&self) -> BridgeHandle {
+        self.bridge.clone()
     }
 
     /// What is followed from chains.
@@ -463,6 +504,11 @@ impl Service {
         }
     }
 
+    /// Answers a message of another replica's message bridge ([`BridgePeers`]).
+    pub async fn answer_bridge(&self, message: &[u8]) -> Vec<u8> {
+        self.bridge.answer_replica(message).await
+    }
+
     /// How far this replica has the journal; `None` without a journal.
     pub fn position(&self) -> Option<Position> {
         Some(self.replication.as_ref()?.replica().position())
@@ -511,7 +557,15 @@ impl Service {
     /// still holds keeps the store in use.
     pub async fn stop(self) {
         self.stop_actors().await;
-        drop((self.replication, self.registry, self.verification, self.sign_in, self.chain, self.heartbeat));
+        drop((
+            self.replication,
+            self.registry,
+            self.verification,
+            self.sign_in,
+            self.bridge,
+            self.chain,
+            self.heartbeat,
+        ));
         let committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = committing {
             // The thread ends when the last handle of the group commit is dropped. Every part that

@@ -12,6 +12,8 @@ use ractor_supervisor::{
 };
 
 use super::leadership::{Candidate, LeadershipActor};
+use crate::bridge::message_bridge::MessageBridge;
+use crate::bridge::state::BridgeState;
 use crate::chain::follower::Follower;
 use crate::chain::state::ChainState;
 use crate::registry::batcher::Batcher;
@@ -29,10 +31,10 @@ use crate::verification::state::VerifierState;
 const MAX_RESTARTS: usize = 10;
 
 /// The most restarts of its children (the groups, the verifier pool, the session registry, the
-/// leadership actor; counted together) that the root makes within [`RESTART_WINDOW`]. At the next
-/// failure within the window the service ends. Within one window the registry's actors are
-/// therefore restarted at most 4 × 10 times: 10 times by each of four successive supervisors of the
-/// group.
+/// message bridge, the leadership actor; counted together) that the root makes within
+/// [`RESTART_WINDOW`]. At the next failure within the window the service ends. Within one window
+/// the registry's actors are therefore restarted at most 4 × 10 times: 10 times by each of four
+/// successive supervisors of the group.
 const MAX_GROUP_RESTARTS: usize = 3;
 
 /// The time within which restarts are counted.
@@ -42,6 +44,15 @@ pub(super) const RESTART_WINDOW: Duration = Duration::from_secs(60);
 struct Child {
     spec: ChildSpec,
     slot: Arc<dyn MonitoredSlot>,
+}
+
+/// The states of the actors that are restarted separately.
+pub(super) struct OtherActors<'a> {
+    pub verifier: &'a Arc<VerifierState>,
+    pub sign_in: &'a Arc<SignInState>,
+    pub bridge: &'a Arc<BridgeState>,
+    /// `None` for a service without an election.
+    pub candidate: Option<&'a Arc<Candidate>>,
 }
 
 /// All actors of a service, grouped by supervisor.
@@ -57,14 +68,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub fn new(
-        instance: String,
-        registry: &RegistryState,
-        chain: &ChainState,
-        verifier: &Arc<VerifierState>,
-        sign_in: &Arc<SignInState>,
-        candidate: Option<&Arc<Candidate>>,
-    ) -> Self {
+    pub fn new(instance: String, registry: &RegistryState, chain: &ChainState, others: OtherActors<'_>) -> Self {
+        let OtherActors { verifier, sign_in, bridge, candidate } = others;
         let slots = &registry.slots;
         Self {
             instance,
@@ -77,6 +82,7 @@ impl Tree {
             others: [
                 child(&verifier.pool, verifier, || VerifierPool),
                 child(&sign_in.session_registry, sign_in, || SessionRegistry),
+                child(&bridge.slot, bridge, || MessageBridge),
             ]
             .into_iter()
             .chain(candidate.map(|candidate| child(&candidate.slot, candidate, || LeadershipActor)))

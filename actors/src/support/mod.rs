@@ -8,6 +8,7 @@
 //! | [`owned_task`] | tasks that end with their owner |
 //! | [`forwarding`] | messages from a replica to the one that leads |
 //! | [`catching_up`] | reads that must show what another replica has acknowledged |
+//! | [`follower_limits`] | how many clients may wait for changes of one thing, and from one source |
 //! | [`freshness`] | when a replica has last had news of its journal |
 //! | [`retry`] | steps that are retried while they fail |
 //! | [`notify`] | waiting for a change of a key |
@@ -15,6 +16,7 @@
 
 pub(crate) mod blocking;
 pub(crate) mod catching_up;
+pub(crate) mod follower_limits;
 pub(crate) mod forwarding;
 pub(crate) mod freshness;
 pub(crate) mod notify;

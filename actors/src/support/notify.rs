@@ -33,6 +33,11 @@ impl<Key: Eq + Hash> Notifiers<Key> {
         }
     }
 
+    /// Removes all keys that have no waiters.
+    pub fn release_unused(&mut self) {
+        self.channels.retain(|_, channel| channel.receiver_count() > 0);
+    }
+
     /// Wakes the waiters of a key.
     pub fn notify(&self, key: &Key) {
         if let Some(channel) = self.channels.get(key) {

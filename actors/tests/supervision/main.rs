@@ -7,6 +7,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs, reason = "a test fails by panicking")]
 
+mod bridge;
 mod elections;
 mod following;
 mod registry;

@@ -31,7 +31,7 @@ pub struct RunningReplica {
 
 /// A replica that knows no other one.
 fn alone(journal: Arc<dyn Journal>) -> ClusterParts {
-    ClusterParts { journal, election: None, leader: None, staleness: Duration::from_secs(2) }
+    ClusterParts { journal, election: None, leader: None, staleness: Duration::from_secs(2), bridge_peers: None }
 }
 
 async fn start_replica(journal: &MemoryJournal) -> RunningReplica {

@@ -9,12 +9,13 @@ use tokio::time::Instant;
 
 use super::{create, expect_finalized, lock_exclusive, start, start_with, submit, verification};
 
-const HANDLING: [(FaultPoint, &str); 5] = [
+const HANDLING: [(FaultPoint, &str); 6] = [
     (FaultPoint::RequestTrackerHandle, "registry/request-tracker"),
     (FaultPoint::BatcherHandle, "registry/batcher"),
     (FaultPoint::TreeMaintainerHandle, "registry/tree-maintainer"),
     (FaultPoint::VerifierPoolHandle, "verifier"),
     (FaultPoint::SessionRegistryHandle, "session-registry"),
+    (FaultPoint::MessageBridgeHandle, "message-bridge"),
 ];
 
 #[tokio::test(start_paused = true)]

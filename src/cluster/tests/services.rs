@@ -33,7 +33,13 @@ async fn start(members: &Members, name: &str, store: Store, folder: TempDir) -> 
     let settings = Settings::for_instance(format!("on-etcd-{name}"));
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let random = Arc::new(SystemRandom);
-    let cluster = ClusterParts { journal, election: Some(election), leader: None, staleness: Duration::from_secs(2) };
+    let cluster = ClusterParts {
+        journal,
+        election: Some(election),
+        leader: None,
+        staleness: Duration::from_secs(2),
+        bridge_peers: None,
+    };
     let service = Service::start_replica(settings, store.clone(), cluster, clock, random);
     Replica { service: service.await.expect("the service starts"), store, folder }
 }

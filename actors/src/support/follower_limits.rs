@@ -1,5 +1,6 @@
-//! How many clients may follow transactions at a time. A follower holds a connection for minutes,
-//! so that their number is limited for each transaction and for each source address.
+//! How many clients may follow sign-ins, or messages of the bridge, at a time. A follower holds a
+//! connection for seconds or minutes, so that their number is limited for each of these and for
+//! each source address.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,50 +12,54 @@ use std::time::Duration;
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::time::RetryAfter;
 
-use super::ids::TransactionId;
-use crate::support::rate::TooManyRequests;
+use super::rate::TooManyRequests;
 
-/// The most followers of one transaction: a page that was opened again before the server noticed
-/// the end of its earlier connections, and a program.
-const FOLLOWERS_OF_TRANSACTION: usize = 4;
+/// The most followers of one sign-in or message: a page that was opened again before the server
+/// noticed the end of its earlier connections, and a program.
+const FOLLOWERS_OF_EACH: usize = 4;
 
 /// When a client that was refused may try again. An earlier follower may have ended by then.
 const RETRY_AFTER: RetryAfter = RetryAfter(Duration::from_secs(5));
 
-/// The followers at the moment, by transaction and by source.
-#[derive(Default)]
-pub(crate) struct FollowerLimits {
-    counts: Mutex<Counts>,
+/// The followers at the moment, by what they follow and by source.
+pub(crate) struct FollowerLimits<Id> {
+    counts: Mutex<Counts<Id>>,
     refused_of_source: AtomicU64,
 }
 
-#[derive(Default)]
-struct Counts {
-    of_transaction: HashMap<TransactionId, usize>,
+struct Counts<Id> {
+    of_each: HashMap<Id, usize>,
     of_source: HashMap<IpAddr, usize>,
 }
 
-impl FollowerLimits {
+impl<Id> Default for FollowerLimits<Id> {
+    fn default() -> Self {
+        let counts = Counts { of_each: HashMap::new(), of_source: HashMap::new() };
+        Self { counts: Mutex::new(counts), refused_of_source: AtomicU64::new(0) }
+    }
+}
+
+impl<Id: Eq + Hash + Clone> FollowerLimits<Id> {
     /// Counts another follower, for as long as the permit is kept. A source (IPv6: a /64) may have
-    /// `limit` followers; without a source only the transaction's limit applies.
+    /// `limit` followers; without a source only the limit of what is followed applies.
     pub fn enter(
         limits: &Arc<Self>,
-        id: TransactionId,
+        id: Id,
         source: Option<IpAddr>,
         limit: usize,
-    ) -> Result<FollowerPermit, TooManyRequests> {
+    ) -> Result<FollowerPermit<Id>, TooManyRequests> {
         let source = source.map(network_of);
         let mut counts = limits.lock();
-        let of_transaction = counts.of_transaction.get(&id).copied().unwrap_or_default();
+        let of_each = counts.of_each.get(&id).copied().unwrap_or_default();
         let of_source = source.and_then(|source| counts.of_source.get(&source).copied()).unwrap_or_default();
         let is_source_full = source.is_some() && of_source >= limit;
         if is_source_full {
             limits.refused_of_source.fetch_add(1, Ordering::Relaxed);
         }
-        if of_transaction >= FOLLOWERS_OF_TRANSACTION || is_source_full {
+        if of_each >= FOLLOWERS_OF_EACH || is_source_full {
             return Err(TooManyRequests { retry_after: RETRY_AFTER });
         }
-        *counts.of_transaction.entry(id).or_default() += 1;
+        *counts.of_each.entry(id.clone()).or_default() += 1;
         if let Some(source) = source {
             *counts.of_source.entry(source).or_default() += 1;
         }
@@ -67,22 +72,22 @@ impl FollowerLimits {
         self.refused_of_source.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counts> {
+    fn lock(&self) -> MutexGuard<'_, Counts<Id>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One follower of a transaction, until it is dropped.
-pub struct FollowerPermit {
-    limits: Arc<FollowerLimits>,
-    id: TransactionId,
+/// One follower, until it is dropped.
+pub struct FollowerPermit<Id: Eq + Hash + Clone> {
+    limits: Arc<FollowerLimits<Id>>,
+    id: Id,
     source: Option<IpAddr>,
 }
 
-impl Drop for FollowerPermit {
+impl<Id: Eq + Hash + Clone> Drop for FollowerPermit<Id> {
     fn drop(&mut self) {
         let mut counts = self.limits.lock();
-        release(&mut counts.of_transaction, &self.id);
+        release(&mut counts.of_each, &self.id);
         if let Some(source) = &self.source {
             release(&mut counts.of_source, source);
         }
@@ -104,22 +109,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn followers_are_limited_by_transaction_and_by_source() {
-        let limits = Arc::new(FollowerLimits::default());
+    fn followers_are_limited_by_what_they_follow_and_by_source() {
+        let limits = Arc::new(FollowerLimits::<u8>::default());
         let source = |last| Some(IpAddr::from([192, 0, 2, last]));
-        let id = |number: u8| -> TransactionId { format!("{number:02x}").repeat(16).parse().expect("an id") };
-        let enter = |number, last| FollowerLimits::enter(&limits, id(number), source(last), 5);
+        let enter = |id: u8, last| FollowerLimits::enter(&limits, id, source(last), 5);
         let mut held: Vec<_> = (0..5).filter_map(|last| enter(1, last).ok()).collect();
-        assert_eq!(held.len(), 4, "one transaction has four followers");
+        assert_eq!(held.len(), 4, "each has four followers");
         held.extend((2..10).filter_map(|number| enter(number, 0).ok()));
-        assert_eq!(held.len(), 8, "one source follows five transactions");
+        assert_eq!(held.len(), 8, "one source follows five");
         assert_eq!(limits.refused_of_source(), 4);
         assert!(enter(20, 1).is_ok());
-        assert!(FollowerLimits::enter(&limits, id(30), None, 0).is_ok());
+        assert!(FollowerLimits::enter(&limits, 30, None, 0).is_ok());
         held.remove(0);
         assert!(enter(1, 0).is_ok());
         drop(held);
         let counts = limits.lock();
-        assert!(counts.of_transaction.is_empty() && counts.of_source.is_empty());
+        assert!(counts.of_each.is_empty() && counts.of_source.is_empty());
     }
 }

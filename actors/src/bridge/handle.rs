@@ -1,0 +1,318 @@
+//! The message bridge's handle, for front-ends and embedders.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::RpcReplyPort;
+use selfsame_protocol::bridge::entries::Retrieved;
+use selfsame_protocol::bridge::holders::holders;
+use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
+use selfsame_protocol::time::RetryAfter;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::error::BridgeError;
+use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::peers::{Answer, BridgePeers, Question, QuestionKind};
+use super::settings::BridgeSettings;
+use super::state::BridgeState;
+use crate::support::follower_limits::FollowerLimits;
+use crate::support::slot::RESTART_PATIENCE;
+
+/// How long another replica may take, besides the time that its caller waits for a change.
+const PEER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many ids a replica draws until it holds the entry itself. With ten replicas, none of so many
+/// ids is its own once in 800 times; the holder is then asked.
+const DRAWS: usize = 64;
+
+/// The message bridge. Cheap to clone. The handle stays valid when its actor restarts; the messages
+/// that the actor held are lost then.
+#[derive(Clone)]
+pub struct BridgeHandle {
+    state: Arc<BridgeState>,
+}
+
+/// What the bridge holds, and what it has refused since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BridgeStatistics {
+    /// Requests and answers that are kept.
+    pub entries: usize,
+    /// Their bytes, as the limits count them.
+    pub bytes: usize,
+    /// Messages that were refused because all together leave no room.
+    pub refused_full: u64,
+    /// Messages that were refused because their source has as many as it may have.
+    pub refused_of_source: u64,
+    /// Waits for an answer that were refused because their source waits for as many as it may.
+    pub refused_followers: u64,
+}
+
+/// How far a request is, with its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolledResponse {
+    /// How far the request is.
+    pub status: ResponseStatus,
+    /// The answer, when the request is answered. It is handed out once.
+    pub response: Option<Message>,
+}
+
+impl BridgeHandle {
+    pub(crate) fn new(state: Arc<BridgeState>) -> Self {
+        Self { state }
+    }
+
+    /// Keeps an application's request under `id`, or under a random id. Returns the id.
+    ///
+    /// # Errors
+    /// [`BridgeError`]; that the id is taken when it is in use.
+    pub async fn create_request(
+        &self,
+        id: Option<EntryId>,
+        message: Message,
+        source: Option<IpAddr>,
+    ) -> Result<EntryId, BridgeError> {
+        let id = id.unwrap_or_else(|| self.own_id());
+        let kind = QuestionKind::CreateRequest { message, flow: self.random_bytes() };
+        self.ask(Question { id: id.clone(), source, kind }).await?;
+        Ok(id)
+    }
+
+    /// Keeps an answer that belongs to no request, under a random id. Returns the id.
+    ///
+    /// # Errors
+    /// [`BridgeError`].
+    pub async fn create_response(&self, message: Message, source: Option<IpAddr>) -> Result<EntryId, BridgeError> {
+        let id = self.own_id();
+        let kind = QuestionKind::CreateResponse { message };
+        self.ask(Question { id: id.clone(), source, kind }).await?;
+        Ok(id)
+    }
+
+    /// Keeps the first answer to a request.
+    ///
+    /// # Errors
+    /// [`BridgeError`], when there is no such request, or it has an answer.
+    pub async fn answer(&self, id: EntryId, message: Message, source: Option<IpAddr>) -> Result<(), BridgeError> {
+        self.ask(Question { id, source, kind: QuestionKind::Answer { message } }).await.map(drop)
+    }
+
+    /// Takes a request, once; `None` when there is none, or it was taken.
+    ///
+    /// # Errors
+    /// [`BridgeError::Unavailable`].
+    pub async fn take_request(&self, id: EntryId) -> Result<Option<Retrieved>, BridgeError> {
+        match self.ask(Question { id, source: None, kind: QuestionKind::TakeRequest }).await? {
+            Answer::Request { message, flow } => Ok(Some(Retrieved { message, flow })),
+            _ => Ok(None),
+        }
+    }
+
+    /// How far a request is, without taking anything; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`BridgeError::Unavailable`].
+    pub async fn status(&self, id: EntryId) -> Result<Option<ResponseStatus>, BridgeError> {
+        match self.ask(Question { id, source: None, kind: QuestionKind::Status }).await? {
+            Answer::Status(status) => Ok(Some(status)),
+            _ => Ok(None),
+        }
+    }
+
+    /// How far a request is; takes its answer, once. `None` when there is no such request.
+    ///
+    /// # Errors
+    /// [`BridgeError::Unavailable`].
+    pub async fn take_response(&self, id: EntryId) -> Result<Option<PolledResponse>, BridgeError> {
+        self.poll(id, None, None).await
+    }
+
+    /// The same when the request is further than it is now, or after `wait`.
+    ///
+    /// # Errors
+    /// [`BridgeError::TooMany`] when `source` waits for as many answers as it may;
+    /// [`BridgeError::Unavailable`].
+    pub async fn await_response(
+        &self,
+        id: EntryId,
+        source: Option<IpAddr>,
+        wait: Duration,
+    ) -> Result<Option<PolledResponse>, BridgeError> {
+        self.poll(id, source, Some(wait)).await
+    }
+
+    /// What this service keeps, and what it has refused.
+    pub fn statistics(&self) -> BridgeStatistics {
+        let BridgeState { entries, bytes, refused_full, refused_of_source, followers, .. } = &*self.state;
+        BridgeStatistics {
+            entries: entries.load(Ordering::Relaxed),
+            bytes: bytes.load(Ordering::Relaxed),
+            refused_full: refused_full.load(Ordering::Relaxed),
+            refused_of_source: refused_of_source.load(Ordering::Relaxed),
+            refused_followers: followers.refused_of_source(),
+        }
+    }
+
+    /// Changes the settings, from the next message on.
+    pub fn set_settings(&self, settings: BridgeSettings) {
+        self.state.slot.set_limit(settings.waiting_calls);
+        self.state.settings.store(Arc::new(settings));
+        self.state.slot.cast(MessageBridgeMessage::SetLimits(settings.limits));
+    }
+
+    /// Answers a message of another replica's bridge.
+    pub(crate) async fn answer_replica(&self, message: &[u8]) -> Vec<u8> {
+        let answer = match serde_json::from_slice(message) {
+            Ok(question) => self.answer_here(question).await,
+            Err(error) => Answer::Unavailable {
+                reason: format!("the question cannot be read: {error}"),
+                retry_after: RetryAfter::SOON.0,
+            },
+        };
+        serde_json::to_vec(&answer).unwrap_or_default()
+    }
+
+    async fn poll(
+        &self,
+        id: EntryId,
+        source: Option<IpAddr>,
+        wait: Option<Duration>,
+    ) -> Result<Option<PolledResponse>, BridgeError> {
+        match self.ask(Question { id, source, kind: QuestionKind::TakeResponse { wait } }).await? {
+            Answer::Response { status, response } => Ok(Some(PolledResponse { status, response })),
+            _ => Ok(None),
+        }
+    }
+
+    /// Asks the holder of an entry, and the other replicas when it does not have it.
+    async fn ask(&self, question: Question) -> Result<Answer, BridgeError> {
+        let Some(peers) = &self.state.peers else { return self.answer_here(question).await.into_result() };
+        let mut answer = Answer::Nothing;
+        for replica in holders(&question.id, with_own(peers.as_ref())) {
+            let found = match replica == peers.own_name() {
+                true => self.answer_here(question.clone()).await,
+                false => ask_peer(peers.as_ref(), &replica, &question).await,
+            };
+            if question.kind.creates() || !(found.is_nothing() || matches!(found, Answer::Unavailable { .. })) {
+                return found.into_result();
+            }
+            // A replica that does not answer may have the entry, so it is not certain that there is
+            // none.
+            if !matches!(answer, Answer::Unavailable { .. }) {
+                answer = found;
+            }
+        }
+        if answer.is_nothing() && peers.running().is_none() {
+            answer = Answer::Unavailable {
+                reason: "the other replicas are not known yet".to_owned(),
+                retry_after: RetryAfter::SOON.0,
+            };
+        }
+        answer.into_result()
+    }
+
+    /// Answers from the entries of this service.
+    async fn answer_here(&self, Question { id, source, kind }: Question) -> Answer {
+        let kept = |message, kind| Kept { id: id.clone(), message, source, kind };
+        let answered = match kind {
+            QuestionKind::CreateRequest { message, flow } => self.keep(kept(message, KeptKind::Request { flow })).await,
+            QuestionKind::CreateResponse { message } => self.keep(kept(message, KeptKind::Response)).await,
+            QuestionKind::Answer { message } => self.keep(kept(message, KeptKind::Answer)).await,
+            QuestionKind::TakeRequest => {
+                self.call(|reply| MessageBridgeMessage::TakeRequest(id, reply)).await.map(Answer::from)
+            }
+            QuestionKind::Status => {
+                let status = self.call(|reply| MessageBridgeMessage::Status(id, reply)).await;
+                status.map(|status| status.map_or(Answer::Nothing, Answer::Status))
+            }
+            QuestionKind::TakeResponse { wait: None } => self.read(id, false).await.map(|taken| taken.response.into()),
+            QuestionKind::TakeResponse { wait: Some(wait) } => self.follow(id, source, Instant::now() + wait).await,
+        };
+        answered.unwrap_or_else(Answer::from)
+    }
+
+    /// The state of a request when it is further than it is now, or at the deadline.
+    async fn follow(&self, id: EntryId, source: Option<IpAddr>, deadline: Instant) -> Result<Answer, BridgeError> {
+        let limit = self.state.settings.load().followers_per_source;
+        let _permit = FollowerLimits::enter(&self.state.followers, id.clone(), source, limit)?;
+        let mut seen = None;
+        loop {
+            let TakenResponse { response, changes } = self.read(id.clone(), true).await?;
+            let status = response.as_ref().map(|(status, _)| *status);
+            let Some(mut changes) = changes.filter(|_| seen.is_none() || seen == status) else {
+                return Ok(response.into());
+            };
+            seen = status;
+            // The channel is closed when the actor stops; the next read then finds nothing.
+            if timeout_at(deadline, changes.changed()).await.is_err() {
+                return Ok(response.into());
+            }
+        }
+    }
+
+    async fn keep(&self, kept: Kept) -> Result<Answer, BridgeError> {
+        self.call(|reply| MessageBridgeMessage::Keep(kept, reply)).await??;
+        Ok(Answer::Kept)
+    }
+
+    async fn read(&self, id: EntryId, follows: bool) -> Result<TakenResponse, BridgeError> {
+        self.call(|reply| MessageBridgeMessage::TakeResponse { id, follows, reply }).await
+    }
+
+    async fn call<R: Send + 'static>(
+        &self,
+        message: impl FnOnce(RpcReplyPort<R>) -> MessageBridgeMessage,
+    ) -> Result<R, BridgeError> {
+        Ok(self.state.slot.call(message, Instant::now() + RESTART_PATIENCE).await?)
+    }
+
+    /// A random id of an entry that this service holds itself.
+    fn own_id(&self) -> EntryId {
+        let draw = || EntryId::from_random_bytes(self.random_bytes());
+        let Some(peers) = &self.state.peers else { return draw() };
+        let replicas = with_own(peers.as_ref());
+        let is_own = |id: &EntryId| holders(id, replicas.clone()).first().is_some_and(|name| name == peers.own_name());
+        (0..DRAWS).map(|_| draw()).find(is_own).unwrap_or_else(draw)
+    }
+
+    fn random_bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.state.random.fill(&mut bytes);
+        bytes
+    }
+}
+
+impl From<Option<(ResponseStatus, Option<Message>)>> for Answer {
+    fn from(response: Option<(ResponseStatus, Option<Message>)>) -> Self {
+        response.map_or(Self::Nothing, |(status, response)| Self::Response { status, response })
+    }
+}
+
+/// The replicas that run. A replica that others do not see yet holds its own entries.
+fn with_own(peers: &dyn BridgePeers) -> Vec<String> {
+    let mut running = peers.running().unwrap_or_default();
+    if !running.iter().any(|name| name == peers.own_name()) {
+        running.push(peers.own_name().to_owned());
+    }
+    running
+}
+
+/// Asks another replica.
+async fn ask_peer(peers: &dyn BridgePeers, replica: &str, question: &Question) -> Answer {
+    let wait = match question.kind {
+        QuestionKind::TakeResponse { wait } => wait.unwrap_or_default(),
+        _ => Duration::ZERO,
+    };
+    let message = serde_json::to_vec(question).unwrap_or_default();
+    let reason = match timeout(wait + PEER_PATIENCE, peers.send(replica, message)).await {
+        Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
+            Ok(answer) => return answer,
+            Err(error) => format!("the answer of replica {replica} cannot be read: {error}"),
+        },
+        Ok(Err(error)) => format!("replica {replica}: {error}"),
+        Err(_) => format!("replica {replica} gave no answer in time"),
+    };
+    tracing::debug!(reason, "a replica's message bridge cannot be asked");
+    Answer::Unavailable { reason: "another replica gave no answer".to_owned(), retry_after: RetryAfter::SOON.0 }
+}

@@ -1,0 +1,128 @@
+//! The actor: it holds the entries of the bridge, so that each message is handed out once and the
+//! first answer wins, whatever comes at the same time.
+//!
+//! The entries are in memory alone. A restart loses them: applications and authenticators then find
+//! no request, and begin again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use selfsame_protocol::bridge::entries::{Entries, EntryError};
+use selfsame_protocol::bridge::{EntryId, ResponseStatus};
+use tracing::Instrument;
+
+use super::messages::{Kept, KeptKind, MessageBridgeMessage, TakenResponse};
+use super::state::BridgeState;
+use crate::support::notify::Notifiers;
+use crate::support::traced::Traced;
+
+/// Time between two sweeps. Without messages, nothing else removes what has expired.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The actor.
+pub(crate) struct MessageBridge;
+
+/// State of the actor.
+pub(crate) struct MessageBridgeState {
+    shared: Arc<BridgeState>,
+    entries: Entries,
+    followers: Notifiers<EntryId>,
+}
+
+impl Actor for MessageBridge {
+    type Msg = Traced<MessageBridgeMessage>;
+    type State = MessageBridgeState;
+    type Arguments = Arc<BridgeState>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        shared: Arc<BridgeState>,
+    ) -> Result<MessageBridgeState, ActorProcessingErr> {
+        shared.slot.occupy(myself.clone());
+        fault_point!(MessageBridgeStart);
+        myself.send_interval(SWEEP_INTERVAL, || MessageBridgeMessage::Sweep.into());
+        let entries = Entries::new(shared.settings.load().limits);
+        let state = MessageBridgeState { shared, entries, followers: Notifiers::default() };
+        state.publish();
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<Self::Msg>,
+        Traced { span, message }: Self::Msg,
+        state: &mut MessageBridgeState,
+    ) -> Result<(), ActorProcessingErr> {
+        async {
+            fault_point!(MessageBridgeHandle);
+            state.handle(message);
+            state.publish();
+            Ok(())
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl MessageBridgeState {
+    /// Handles a message without waiting. A caller that no longer waits uses nothing up.
+    fn handle(&mut self, message: MessageBridgeMessage) {
+        let now = self.shared.clock.passed();
+        match message {
+            MessageBridgeMessage::Ping(reply) => drop(reply.send(())),
+            MessageBridgeMessage::Keep(kept, reply) => drop(reply.send(self.keep(kept))),
+            MessageBridgeMessage::TakeRequest(id, reply) => {
+                if reply.is_closed() {
+                    return;
+                }
+                let taken = self.entries.take_request(&id, now);
+                if taken.is_some() {
+                    self.followers.notify(&id);
+                }
+                drop(reply.send(taken));
+            }
+            MessageBridgeMessage::Status(id, reply) => drop(reply.send(self.entries.status(&id, now))),
+            MessageBridgeMessage::TakeResponse { id, follows, reply } => self.take_response(id, follows, reply),
+            MessageBridgeMessage::SetLimits(limits) => self.entries.set_limits(limits),
+            MessageBridgeMessage::Sweep => {
+                self.entries.expire(now);
+                self.followers.release_unused();
+            }
+        }
+    }
+
+    fn keep(&mut self, Kept { id, message, source, kind }: Kept) -> Result<(), EntryError> {
+        let now = self.shared.clock.passed();
+        let kept = match kind {
+            KeptKind::Request { flow } => self.entries.insert_request(id.clone(), message, flow, source, now),
+            KeptKind::Answer => self.entries.answer(&id, message, source, now),
+            KeptKind::Response => self.entries.insert_response(id.clone(), message, source, now),
+        };
+        match kept {
+            Ok(()) => self.followers.notify(&id),
+            Err(EntryError::Full) => drop(self.shared.refused_full.fetch_add(1, Ordering::Relaxed)),
+            Err(EntryError::SourceFull) => drop(self.shared.refused_of_source.fetch_add(1, Ordering::Relaxed)),
+            Err(EntryError::Taken | EntryError::NoSuchRequest | EntryError::AlreadyAnswered) => {}
+        }
+        kept
+    }
+
+    fn take_response(&mut self, id: EntryId, follows: bool, reply: RpcReplyPort<TakenResponse>) {
+        if reply.is_closed() {
+            return;
+        }
+        let response = self.entries.take_response(&id, self.shared.clock.passed());
+        let will_change = matches!(response, Some((ResponseStatus::Initialized | ResponseStatus::Retrieved, _)));
+        let changes = (follows && will_change).then(|| self.followers.register(id));
+        drop(reply.send(TakenResponse { response, changes }));
+    }
+
+    /// Shows how much is kept.
+    fn publish(&self) {
+        self.shared.entries.store(self.entries.count(), Ordering::Relaxed);
+        self.shared.bytes.store(self.entries.bytes(), Ordering::Relaxed);
+    }
+}

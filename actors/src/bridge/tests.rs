@@ -1,0 +1,156 @@
+//! The message bridge of several replicas, in one process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use ractor::{Actor, ActorRef};
+use selfsame_protocol::bridge::entries::EntryError;
+use selfsame_protocol::bridge::{EntryId, Message, ResponseStatus};
+
+use super::error::BridgeError;
+use super::handle::{BridgeHandle, PolledResponse};
+use super::message_bridge::MessageBridge;
+use super::messages::MessageBridgeMessage;
+use super::peers::BridgePeers;
+use super::settings::BridgeSettings;
+use super::state::BridgeState;
+use crate::clock::{ManualClock, SystemRandom};
+use crate::support::forwarding::LeaderError;
+use crate::support::traced::Traced;
+
+/// What each replica is to the others.
+#[derive(Clone)]
+enum Known {
+    /// It runs, and answers.
+    Answers(BridgeHandle),
+    /// It counts as one that runs, and gives no answer.
+    Silent,
+}
+
+/// The replicas by name, as all of them see each other.
+type Replicas = Arc<Mutex<BTreeMap<&'static str, Known>>>;
+
+struct ProcessPeers {
+    name: &'static str,
+    replicas: Replicas,
+}
+
+impl BridgePeers for ProcessPeers {
+    fn own_name(&self) -> &str {
+        self.name
+    }
+
+    fn running(&self) -> Option<Vec<String>> {
+        let replicas = self.replicas.lock().expect("no panic");
+        (!replicas.is_empty()).then(|| replicas.keys().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn send(&self, replica: &str, message: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, LeaderError>> {
+        let known = self.replicas.lock().expect("no panic").get(replica).cloned();
+        async move {
+            match known {
+                Some(Known::Answers(handle)) => Ok(handle.answer_replica(&message).await),
+                Some(Known::Silent) | None => Err(LeaderError::Unsent("nothing listens".to_owned())),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Starts the bridge of a replica. It ends with the returned actor.
+async fn start(name: &'static str, replicas: &Replicas) -> (BridgeHandle, ActorRef<Traced<MessageBridgeMessage>>) {
+    let peers = Arc::new(ProcessPeers { name, replicas: Arc::clone(replicas) });
+    let clock = Arc::new(ManualClock::at(Duration::ZERO));
+    let state = BridgeState::new(name, BridgeSettings::default(), clock, Arc::new(SystemRandom), Some(peers));
+    let state = Arc::new(state);
+    let (actor, _) = Actor::spawn(None, MessageBridge, Arc::clone(&state)).await.expect("it starts");
+    let handle = BridgeHandle::new(state);
+    replicas.lock().expect("no panic").insert(name, Known::Answers(handle.clone()));
+    (handle, actor)
+}
+
+fn message(number: u8) -> Message {
+    Message { iv: [number; 12], payload: vec![number; 32].into() }
+}
+
+fn id(number: u8) -> EntryId {
+    format!("a-chosen-id-{number:04}").parse().expect("an id")
+}
+
+#[tokio::test]
+async fn every_replica_answers_for_all_messages() {
+    let replicas = Replicas::default();
+    let mut handles = Vec::new();
+    for name in ["one", "two", "three"] {
+        handles.push(start(name, &replicas).await.0);
+    }
+    for number in 0..30 {
+        let [page, wallet, other] = [0, 1, 2].map(|step| &handles[(usize::from(number) + step) % 3]);
+        let given = (number % 2 == 0).then(|| id(number));
+        let id = page.create_request(given.clone(), message(number), None).await.expect("there is room");
+        let again = other.create_request(Some(id.clone()), message(0), None).await;
+        assert!(matches!(again, Err(BridgeError::Entry(EntryError::Taken))), "{again:?}");
+        assert_eq!(other.status(id.clone()).await.expect("known"), Some(ResponseStatus::Initialized));
+        let taken = wallet.take_request(id.clone()).await.expect("known").expect("it was not taken");
+        assert_eq!(taken.message, message(number));
+        assert_eq!(page.take_request(id.clone()).await.expect("known"), None);
+        let (waited, answered) = tokio::join!(
+            other.await_response(id.clone(), None, Duration::from_secs(30)),
+            wallet.answer(id.clone(), message(number + 100), None)
+        );
+        answered.expect("the first answer");
+        let expected = PolledResponse { status: ResponseStatus::Completed, response: Some(message(number + 100)) };
+        assert_eq!(waited.expect("known"), Some(expected));
+        assert_eq!(page.take_response(id).await.expect("known"), None);
+    }
+    let own = handles[0].create_request(None, message(1), None).await.expect("there is room");
+    assert_eq!(handles[0].statistics().entries, 1, "a replica keeps what it chose the id of");
+    assert!(handles[2].take_request(own).await.expect("known").is_some());
+}
+
+#[tokio::test]
+async fn a_replica_that_comes_or_goes_loses_no_messages_of_others() {
+    let replicas = Replicas::default();
+    let (one, _one) = start("one", &replicas).await;
+    let (two, _two) = start("two", &replicas).await;
+    for number in 0..10 {
+        one.create_request(Some(id(number)), message(number), None).await.expect("there is room");
+    }
+    // Another one takes over a part of the ids, and has none of their messages.
+    let (three, _three) = start("three", &replicas).await;
+    for number in 0..5 {
+        assert!(three.take_request(id(number)).await.expect("known").is_some());
+    }
+    let of_two = two.statistics().entries;
+    assert!((1..10).contains(&of_two), "{of_two}");
+    // While one is silent, it is not known whether it has a message. What others have, they give.
+    replicas.lock().expect("no panic").insert("two", Known::Silent);
+    let mut unknown = 0;
+    for number in 5..10 {
+        match one.take_request(id(number)).await {
+            Ok(Some(taken)) => assert_eq!(taken.message, message(number)),
+            Ok(None) => panic!("it may be at the silent one"),
+            Err(error) => {
+                assert!(matches!(error, BridgeError::Unavailable { .. }), "{error}");
+                unknown += 1;
+            }
+        }
+    }
+    // When it counts as gone, its messages are, too.
+    replicas.lock().expect("no panic").remove("two");
+    for number in 5..10 {
+        assert_eq!(one.take_request(id(number)).await.expect("known"), None);
+    }
+    assert!(unknown <= of_two, "{unknown} {of_two}");
+    assert!(one.create_request(Some(id(20)), message(20), None).await.is_ok());
+
+    // One that knows no other one does not say that there is no message.
+    replicas.lock().expect("no panic").clear();
+    let unknown = one.take_request(id(30)).await.expect_err("another one may have it");
+    assert!(matches!(unknown, BridgeError::Unavailable { .. }), "{unknown}");
+    let own = one.create_request(None, message(1), None).await.expect("there is room");
+    assert!(one.take_request(own).await.expect("its own").is_some());
+}

@@ -1,0 +1,73 @@
+//! The other replicas, as the message bridge calls them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use selfsame_actors::{BridgePeers, LeaderError};
+
+use super::connection::{ReplicaClient, ReplicaSender};
+use super::interface::{BRIDGE_PATH, LONGEST_BRIDGE_MESSAGE};
+use super::registration::ClusterView;
+
+/// The connections of one replica to the others, each made when it is needed.
+pub struct ClusterPeers {
+    client: ReplicaClient,
+    view: Arc<ClusterView>,
+    /// By the name of the replica, with its address.
+    connections: Mutex<HashMap<String, (String, ReplicaSender)>>,
+}
+
+impl ClusterPeers {
+    /// No connection yet.
+    pub fn new(client: ReplicaClient, view: Arc<ClusterView>) -> Self {
+        Self { client, view, connections: Mutex::default() }
+    }
+
+    async fn ask(&self, replica: &str, message: Vec<u8>) -> Result<Vec<u8>, LeaderError> {
+        let mut sender = self.sender(replica).await.map_err(LeaderError::Unsent)?;
+        let answer = sender.send(Method::POST, BRIDGE_PATH, message.into()).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(LeaderError::Unanswered(format!("it answered {}", answer.status())));
+        }
+        let body = Limited::new(answer.into_body(), LONGEST_BRIDGE_MESSAGE).collect().await;
+        Ok(body.map_err(|error| LeaderError::Unanswered(error.to_string()))?.to_bytes().into())
+    }
+
+    /// The open connection to a replica, or a new one.
+    async fn sender(&self, replica: &str) -> Result<ReplicaSender, String> {
+        let address = self.view.replicas().into_iter().find(|seen| seen.record.name == replica);
+        let address = address.ok_or("it is not registered any more")?.record.address;
+        if let Some((connected, sender)) = self.connections().get(replica)
+            && *connected == address
+            && !sender.is_closed()
+        {
+            return Ok(sender.clone());
+        }
+        let sender = self.client.connect(&address).await?;
+        self.connections().insert(replica.to_owned(), (address, sender.clone()));
+        Ok(sender)
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<String, (String, ReplicaSender)>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BridgePeers for ClusterPeers {
+    fn own_name(&self) -> &str {
+        self.view.name()
+    }
+
+    fn running(&self) -> Option<Vec<String>> {
+        self.view.running()
+    }
+
+    fn send(&self, replica: &str, message: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, LeaderError>> {
+        let replica = replica.to_owned();
+        async move { self.ask(&replica, message).await }.boxed()
+    }
+}
