@@ -91,11 +91,13 @@ fn block_on(command: impl Future<Output = Result<ExitCode, CommandError>>) -> Re
 
 #[cfg(feature = "wallet")]
 fn wallet(command: selfsame_wallet::command::WalletCommand, out: &mut Output) -> Result<ExitCode, CommandError> {
-    use selfsame_actors::{Random, SystemRandom};
+    use selfsame_actors::{Clock, Random, SystemClock, SystemRandom};
+    use selfsame_wallet::command::{Clocks, run};
 
     let mut random = |bytes: &mut [u8; 32]| SystemRandom.fill(bytes);
+    let clocks = Clocks { monotonic: &std::time::Instant::now, unix: &|| SystemClock.unix_seconds() };
     block_on(async {
-        selfsame_wallet::command::run(command, &mut random, &std::time::Instant::now, out.writer()).await?;
+        run(command, &mut random, &clocks, out.writer()).await?;
         Ok(ExitCode::SUCCESS)
     })
 }

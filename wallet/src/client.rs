@@ -32,9 +32,9 @@ use serde::{Deserialize, Serialize};
 const HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
 
 /// Most times that a request is sent; a busy service's last answer is returned as an error.
-const ATTEMPTS: u32 = 5;
+pub(crate) const ATTEMPTS: u32 = 5;
 /// Longest `Retry-After` that the client waits for, inclusive.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Longest time until the whole answer is read.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Seconds for which a status query asks the gateway to hold its answer.

@@ -11,10 +11,12 @@
 //! | [`head`] | checks the signed head of the registry, and that it continues the history seen before |
 //! | [`prove`] | makes proofs: genuine legacy proofs, and current proofs by the simulator |
 //! | [`sign_in`] | answers a sign-in, and acts as the browser when there is none |
+//! | [`bridge`] | answers requests that applications put on a message bridge |
 //! | [`operator`] | calls the operator interface for the values that such proofs need |
 //! | [`command`] | `selfsame wallet …` |
 
 pub mod account;
+pub mod bridge;
 pub mod client;
 pub mod command;
 pub mod file;

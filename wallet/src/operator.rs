@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 use reqwest::header::AUTHORIZATION;
 use selfsame_protocol::net::is_loopback_host;
-use selfsame_protocol::operator::{ListedRoot, SimulatedRoot, Simulation, TOKEN_FILE};
+use selfsame_protocol::operator::{ListedRoot, SimulatedIssuer, SimulatedRoot, Simulation, TOKEN_FILE};
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::{Environment, LegacyIdentifier};
 use zeroize::Zeroizing;
@@ -100,13 +100,38 @@ impl SimulatedParty {
     /// # Errors
     /// [`ProveError::UnknownApplication`], [`ProveError::NoOprfKey`] and [`ProveError::NoIssuer`].
     pub fn of(simulation: Simulation, app_id: &str, root: Root) -> Result<Self, ProveError> {
-        let party = simulation.relying_parties.into_iter().find(|party| party.app_id == app_id);
+        let issuer = simulation.issuers.first();
+        let credential = issuer.and_then(|issuer| Some((issuer, issuer.identifiers.first()?.clone())));
+        Self::of_credential(&simulation, app_id, credential, root)
+    }
+
+    /// The values for proofs to an application, with the issuer that has this id.
+    ///
+    /// # Errors
+    /// As [`SimulatedParty::of`].
+    pub fn of_issuer(
+        simulation: &Simulation,
+        app_id: &str,
+        issuer_schema_id: u64,
+        identifier: &str,
+        root: Root,
+    ) -> Result<Self, ProveError> {
+        let issuer = simulation.issuers.iter().find(|issuer| issuer.id == issuer_schema_id);
+        Self::of_credential(simulation, app_id, issuer.map(|issuer| (issuer, identifier.to_owned())), root)
+    }
+
+    fn of_credential(
+        simulation: &Simulation,
+        app_id: &str,
+        credential: Option<(&SimulatedIssuer, String)>,
+        root: Root,
+    ) -> Result<Self, ProveError> {
+        let party = simulation.relying_parties.iter().find(|party| party.app_id == app_id);
         let party = party.ok_or_else(|| ProveError::UnknownApplication { app_id: app_id.to_owned() })?;
         let oprf = party.oprf_public_key.ok_or_else(|| ProveError::NoOprfKey { app_id: app_id.to_owned() })?;
-        let issuer = simulation.issuers.into_iter().next().ok_or(ProveError::NoIssuer)?;
-        let identifier = issuer.identifiers.into_iter().next().ok_or(ProveError::NoIssuer)?;
+        let (issuer, identifier) = credential.ok_or(ProveError::NoIssuer)?;
         Ok(Self {
-            seed: simulation.seed,
+            seed: simulation.seed.clone(),
             rp_id: party.rp_id,
             oprf_public_key: [oprf.x, oprf.y],
             issuer_schema_id: issuer.id,

@@ -1,6 +1,6 @@
 //! Proofs for the verification endpoint: genuine legacy proofs, and current proofs by the
-//! simulator. All functions are pure except [`legacy`], whose prover draws the numbers that blind
-//! the proof.
+//! simulator. All functions are pure except [`legacy_proof`] and [`legacy`], whose prover draws the
+//! numbers that blind the proof.
 
 use alloy_primitives::U256;
 use selfsame_protocol::groth16::key::CURRENT_INPUTS;
@@ -28,10 +28,13 @@ const IDENTITY_TREE_DEPTH: usize = 30;
 pub const LEGACY_IDENTIFIER: LegacyIdentifier = LegacyIdentifier::Orb;
 
 /// Expiry of simulated credentials: 2100-01-01, 00:00 UTC.
-const EXPIRES_AT_MIN: UnixSeconds = UnixSeconds(4_102_444_800);
+pub const CREDENTIAL_EXPIRY: UnixSeconds = UnixSeconds(4_102_444_800);
 
 /// The first byte of a session's action.
 const SESSION_PREFIX: u8 = 2;
+
+/// The first byte of a session's seed.
+const SEED_PREFIX: u8 = 1;
 
 /// Why a proof was not made.
 #[derive(Debug, thiserror::Error)]
@@ -88,23 +91,46 @@ pub struct LegacyRequest {
     pub body: Value,
 }
 
-/// Makes a genuine legacy proof: the wallet's identity is the only leaf of its tree. Uses all cores
-/// for about a second.
+/// A legacy proof, apart from a request.
+#[derive(Clone, Debug)]
+pub struct LegacyProof {
+    /// Root of the proof's identity tree, whose only leaf is the wallet's identity commitment.
+    pub root: Root,
+    /// The nullifier: a public input of the proof.
+    pub nullifier: U256,
+    /// The eight words of the proof in hex, with one `0x` before them.
+    pub words: String,
+}
+
+/// Makes a genuine legacy proof for values that are hashed already: the wallet's identity is the
+/// only leaf of its tree. Each credential has a place of its own in the tree, and so a root of its
+/// own. Uses all cores for about a second.
+pub fn legacy_proof(
+    key: &AuthenticatorKey,
+    credential: LegacyIdentifier,
+    external_nullifier: U256,
+    signal_hash: U256,
+) -> Result<LegacyProof, ProveError> {
+    let mut secret = Zeroizing::new(*key.seed());
+    let identity = Identity::from_secret(secret.as_mut_slice(), None);
+    let place = LegacyIdentifier::ALL.iter().position(|other| *other == credential).unwrap_or_default();
+    let tree = LazyPoseidonTree::new(IDENTITY_TREE_DEPTH, U256::ZERO).derived().update(place, &identity.commitment());
+    let nullifier = generate_nullifier_hash(&identity, external_nullifier);
+    let proof = generate_proof(&identity, &tree.proof(place), external_nullifier, signal_hash)
+        .map_err(|error| ProveError::Legacy(error.to_string()))?;
+    let words: String = proof.flatten().iter().map(|word| format!("{word:064x}")).collect();
+    Ok(LegacyProof { root: Root::from_number(tree.root()), nullifier, words: format!("0x{words}") })
+}
+
+/// Makes a verification request with a legacy proof.
 pub fn legacy(
     key: &AuthenticatorKey,
     parameters: &ProofParameters<'_>,
     random: &mut Random<'_>,
 ) -> Result<LegacyRequest, ProveError> {
-    let mut secret = Zeroizing::new(*key.seed());
-    let identity = Identity::from_secret(secret.as_mut_slice(), None);
-    let tree = LazyPoseidonTree::new(IDENTITY_TREE_DEPTH, U256::ZERO).derived().update(0, &identity.commitment());
     let external_nullifier = external_nullifier(parameters.app_id, parameters.action);
     let signal_hash = hash_text(parameters.signal);
-    let nullifier = generate_nullifier_hash(&identity, external_nullifier);
-    let proof = generate_proof(&identity, &tree.proof(0), external_nullifier, signal_hash)
-        .map_err(|error| ProveError::Legacy(error.to_string()))?;
-    let words: String = proof.flatten().iter().map(|word| format!("{word:064x}")).collect();
-    let root = Root::from_number(tree.root());
+    let LegacyProof { root, nullifier, words } = legacy_proof(key, LEGACY_IDENTIFIER, external_nullifier, signal_hash)?;
     let body = json!({
         "protocol_version": "3.0",
         "nonce": number::canonical(parameters.nonce.unwrap_or_else(|| random_element(random))),
@@ -114,7 +140,7 @@ pub fn legacy(
             "identifier": LEGACY_IDENTIFIER.name(),
             "merkle_root": padded(root.to_number()),
             "nullifier": padded(nullifier),
-            "proof": format!("0x{words}"),
+            "proof": words,
             "signal_hash": padded(signal_hash),
         }],
     });
@@ -140,22 +166,158 @@ pub struct SimulatedParty {
     pub root: Root,
 }
 
-/// Makes a uniqueness request with the simulator. Its nullifier depends only on the wallet, the
+/// What a current proof states besides its relying party, issuer and root. The signal, the action
+/// and the nonce are field elements here.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement {
+    /// The hash of the signal; 0 without a signal.
+    pub signal_hash: U256,
+    /// The nonce of the request.
+    pub nonce: U256,
+    /// The credential does not expire before this time.
+    pub expires_at_min: UnixSeconds,
+    /// The credential was not issued for the first time before this time; 0 for no bound.
+    pub credential_genesis_issued_at_min: UnixSeconds,
+}
+
+impl Statement {
+    fn of(parameters: &ProofParameters<'_>, random: &mut Random<'_>) -> Self {
+        Self {
+            signal_hash: if parameters.signal.is_empty() { U256::ZERO } else { hash_text(parameters.signal) },
+            nonce: parameters.nonce.unwrap_or_else(|| random_element(random)),
+            expires_at_min: CREDENTIAL_EXPIRY,
+            credential_genesis_issued_at_min: UnixSeconds(0),
+        }
+    }
+}
+
+/// A current proof by the simulator.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentProof {
+    /// The nullifier: a public input of the proof.
+    pub nullifier: U256,
+    /// The action: a public input of the proof.
+    pub action: U256,
+    /// The words of the proof; the fifth is the root.
+    pub words: [U256; 5],
+}
+
+/// Makes a proof of uniqueness with the simulator. Its nullifier depends only on the wallet, the
 /// relying party and the action.
+pub fn uniqueness_proof(
+    key: &AuthenticatorKey,
+    action: U256,
+    statement: &Statement,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<CurrentProof, ProveError> {
+    let nullifier = own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    simulate(statement, party, nullifier, action, U256::ZERO, random)
+}
+
+/// Makes a proof in a session with the simulator. Its action is random, and its nullifier depends
+/// only on the wallet, the relying party and that action.
+pub fn session_proof(
+    key: &AuthenticatorKey,
+    session: &Session,
+    statement: &Statement,
+    party: &SimulatedParty,
+    random: &mut Random<'_>,
+) -> Result<CurrentProof, ProveError> {
+    let action = random_with_prefix(SESSION_PREFIX, random);
+    let nullifier = own_number(key, &["session nullifier", &party.rp_id.to_string(), &action.to_string()]);
+    simulate(statement, party, nullifier, action, session.commitment, random)
+}
+
+fn simulate(
+    statement: &Statement,
+    party: &SimulatedParty,
+    nullifier: U256,
+    action: U256,
+    session_commitment: U256,
+    random: &mut Random<'_>,
+) -> Result<CurrentProof, ProveError> {
+    let inputs = current_inputs(&CurrentInputs {
+        nullifier: Nullifier(nullifier),
+        issuer_schema_id: party.issuer_schema_id,
+        issuer_public_key: party.issuer_public_key,
+        expires_at_min: statement.expires_at_min,
+        credential_genesis_issued_at_min: statement.credential_genesis_issued_at_min,
+        root: party.root,
+        rp_id: party.rp_id.0,
+        action,
+        oprf_public_key: party.oprf_public_key,
+        signal_hash: statement.signal_hash,
+        nonce: statement.nonce,
+        session_commitment,
+    });
+    let inputs = inputs.ok_or(ProveError::Input)?;
+    let simulator = Simulator::from_seed(party.seed.as_bytes(), CURRENT_INPUTS);
+    let scalars = [random_element(random), random_element(random)].map(|value| field_element(&value));
+    let [Some(a), Some(b)] = scalars else { return Err(ProveError::Input) };
+    let proof = simulator.prove(&inputs, [a, b]).map_err(|_| ProveError::Input)?;
+    let [first, second, third, fourth] = proof.to_current();
+    Ok(CurrentProof { nullifier, action, words: [first, second, third, fourth, party.root.to_number()] })
+}
+
+/// A session of this wallet with a relying party. Its commitment is derived from the wallet's seed,
+/// the relying party and the session's seed, so that the wallet knows its sessions without a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    commitment: U256,
+    seed: U256,
+}
+
+impl Session {
+    /// The wallet's first session with a relying party: always the same.
+    pub fn first(key: &AuthenticatorKey, rp_id: RelyingPartyId) -> Self {
+        let rp_id = rp_id.to_string();
+        let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(SEED_PREFIX) << 248;
+        Self { commitment: own_number(key, &["session", &rp_id]), seed }
+    }
+
+    /// A new session with a relying party.
+    pub fn create(key: &AuthenticatorKey, rp_id: RelyingPartyId, random: &mut Random<'_>) -> Self {
+        Self::with_seed(key, rp_id, random_with_prefix(SEED_PREFIX, random))
+    }
+
+    /// The session of an id; `None` when the session is not one of this wallet with this relying
+    /// party.
+    pub fn open(key: &AuthenticatorKey, rp_id: RelyingPartyId, id: &str) -> Option<Self> {
+        let first = Self::first(key, rp_id);
+        if first.id() == id {
+            return Some(first);
+        }
+        let seed = id.get(id.len().checked_sub(64)?..)?;
+        let session = Self::with_seed(key, rp_id, U256::from_str_radix(seed, 16).ok()?);
+        (session.id() == id).then_some(session)
+    }
+
+    fn with_seed(key: &AuthenticatorKey, rp_id: RelyingPartyId, seed: U256) -> Self {
+        let commitment = own_number(key, &["session", &rp_id.to_string(), &seed.to_string()]);
+        Self { commitment, seed }
+    }
+
+    /// The id: `session_`, the commitment and the seed, 64 hex digits each.
+    pub fn id(&self) -> String {
+        format!("session_{:064x}{:064x}", self.commitment, self.seed)
+    }
+}
+
+/// Makes a uniqueness request with the simulator.
 pub fn uniqueness(
     key: &AuthenticatorKey,
     parameters: &ProofParameters<'_>,
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
-    let action = hash_text(parameters.action);
-    let nullifier = Nullifier(own_number(key, &["nullifier", &party.rp_id.to_string(), &action.to_string()]));
-    let simulated = Simulated { nullifier, action, session_commitment: U256::ZERO };
-    let (nonce, mut item) = simulated.item(parameters, party, random)?;
-    item["nullifier"] = padded(nullifier.0).into();
+    let statement = Statement::of(parameters, random);
+    let proof = uniqueness_proof(key, hash_text(parameters.action), &statement, party, random)?;
+    let mut item = item(&proof, &statement, party);
+    item["nullifier"] = padded(proof.nullifier).into();
     Ok(json!({
         "protocol_version": "4.0",
-        "nonce": number::canonical(nonce),
+        "nonce": number::canonical(statement.nonce),
         "action": parameters.action,
         "environment": parameters.environment.name(),
         "responses": [item],
@@ -170,72 +332,29 @@ pub fn session(
     party: &SimulatedParty,
     random: &mut Random<'_>,
 ) -> Result<Value, ProveError> {
-    let rp_id = party.rp_id.to_string();
-    let commitment = own_number(key, &["session", &rp_id]);
-    let mut action = [0; 32];
-    random(&mut action);
-    action[0] = SESSION_PREFIX;
-    let action = U256::from_be_bytes(action);
-    let nullifier = Nullifier(own_number(key, &["session nullifier", &rp_id, &action.to_string()]));
-    let simulated = Simulated { nullifier, action, session_commitment: commitment };
-    let (nonce, mut item) = simulated.item(parameters, party, random)?;
-    item["session_nullifier"] = json!([padded(nullifier.0), padded(action)]);
-    let seed = own_number(key, &["session seed", &rp_id]) >> 8 | U256::from(1) << 248;
+    let session = Session::first(key, party.rp_id);
+    let statement = Statement::of(parameters, random);
+    let proof = session_proof(key, &session, &statement, party, random)?;
+    let mut item = item(&proof, &statement, party);
+    item["session_nullifier"] = json!([padded(proof.nullifier), padded(proof.action)]);
     Ok(json!({
         "protocol_version": "4.0",
-        "nonce": number::canonical(nonce),
-        "session_id": format!("session_{commitment:064x}{seed:064x}"),
+        "nonce": number::canonical(statement.nonce),
+        "session_id": session.id(),
         "environment": parameters.environment.name(),
         "responses": [item],
     }))
 }
 
-struct Simulated {
-    nullifier: Nullifier,
-    action: U256,
-    session_commitment: U256,
-}
-
-impl Simulated {
-    /// The nonce, and the fields that uniqueness and session items have in common.
-    fn item(
-        &self,
-        parameters: &ProofParameters<'_>,
-        party: &SimulatedParty,
-        random: &mut Random<'_>,
-    ) -> Result<(U256, Value), ProveError> {
-        let nonce = parameters.nonce.unwrap_or_else(|| random_element(random));
-        let signal_hash = if parameters.signal.is_empty() { U256::ZERO } else { hash_text(parameters.signal) };
-        let inputs = current_inputs(&CurrentInputs {
-            nullifier: self.nullifier,
-            issuer_schema_id: party.issuer_schema_id,
-            issuer_public_key: party.issuer_public_key,
-            expires_at_min: EXPIRES_AT_MIN,
-            credential_genesis_issued_at_min: UnixSeconds(0),
-            root: party.root,
-            rp_id: party.rp_id.0,
-            action: self.action,
-            oprf_public_key: party.oprf_public_key,
-            signal_hash,
-            nonce,
-            session_commitment: self.session_commitment,
-        });
-        let inputs = inputs.ok_or(ProveError::Input)?;
-        let simulator = Simulator::from_seed(party.seed.as_bytes(), CURRENT_INPUTS);
-        let scalars = [random_element(random), random_element(random)].map(|value| field_element(&value));
-        let [Some(a), Some(b)] = scalars else { return Err(ProveError::Input) };
-        let proof = simulator.prove(&inputs, [a, b]).map_err(|_| ProveError::Input)?;
-        let mut words = proof.to_current().map(padded).to_vec();
-        words.push(padded(party.root.to_number()));
-        let item = json!({
-            "identifier": party.identifier,
-            "issuer_schema_id": party.issuer_schema_id,
-            "expires_at_min": EXPIRES_AT_MIN,
-            "signal_hash": padded(signal_hash),
-            "proof": words,
-        });
-        Ok((nonce, item))
-    }
+/// The fields that uniqueness and session items of a verification request have in common.
+fn item(proof: &CurrentProof, statement: &Statement, party: &SimulatedParty) -> Value {
+    json!({
+        "identifier": party.identifier,
+        "issuer_schema_id": party.issuer_schema_id,
+        "expires_at_min": statement.expires_at_min,
+        "signal_hash": padded(statement.signal_hash),
+        "proof": proof.words.map(padded),
+    })
 }
 
 /// A field element that is derived from the wallet's seed and `texts`.
@@ -249,12 +368,21 @@ fn own_number(key: &AuthenticatorKey, texts: &[&str]) -> U256 {
     hash_to_field(&bytes)
 }
 
+/// A random number below the modulus of the scalar field, whose most significant byte is `prefix`.
+fn random_with_prefix(prefix: u8, random: &mut Random<'_>) -> U256 {
+    let mut bytes = [0; 32];
+    random(&mut bytes);
+    bytes[0] = prefix;
+    U256::from_be_bytes(bytes)
+}
+
 fn random_element(random: &mut Random<'_>) -> U256 {
     let mut bytes = [0; 32];
     random(&mut bytes);
     hash_to_field(&bytes)
 }
 
-fn padded(value: U256) -> String {
+/// A number as `0x` and 64 hex digits.
+pub(crate) fn padded(value: U256) -> String {
     format!("{value:#066x}")
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use clap::Parser;
-use selfsame_wallet::command::{WalletCommand, run};
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_wallet::command::{Clocks, WalletCommand, run};
 use selfsame_wallet::file::WalletFile;
 use selfsame_wallet::head::LONGEST_WALK;
 use serde_json::Value;
@@ -74,7 +75,8 @@ impl WalletCli {
             *bytes = [self.seeds_drawn; 32];
         };
         let started = Instant::now();
-        run(command.wallet, &mut random, &move || started, &mut out).await.map_err(|error| error.to_string())?;
+        let clocks = Clocks { monotonic: &move || started, unix: &|| UnixSeconds(0) };
+        run(command.wallet, &mut random, &clocks, &mut out).await.map_err(|error| error.to_string())?;
         Ok(String::from_utf8(out).expect("text"))
     }
 

@@ -1,0 +1,121 @@
+//! Why the wallet does not answer a request with a proof, in the words of the public client kits.
+
+use std::fmt;
+
+/// The error codes of the public client kits that this wallet uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionCode {
+    /// The person does not want to answer.
+    UserRejected,
+    /// The wallet has no credential that satisfies the request.
+    CredentialUnavailable,
+    /// The request asks for what this wallet cannot do.
+    FeatureUnavailable,
+    /// Only a current proof is accepted, and none can be made.
+    NoCurrentProof,
+    /// Only a legacy proof is accepted, and none can be made.
+    NoLegacyProof,
+    /// The request cannot be read, or contradicts itself.
+    MalformedRequest,
+    /// The request is for an environment that the wallet makes no proofs for.
+    InvalidNetwork,
+    /// The root of the legacy proof cannot be made known to the daemon.
+    InclusionProofFailed,
+    /// Nothing shows that a person is present.
+    UserPresenceFailed,
+    /// The request is not signed with the relying party's key.
+    InvalidRpSignature,
+    /// The daemon does not know the relying party.
+    UnknownRp,
+    /// The request was signed later than now.
+    TimestampTooFarInFuture,
+    /// The request ends before it begins.
+    InvalidTimestamp,
+    /// The request has expired.
+    RpSignatureExpired,
+    /// The wallet failed.
+    GenericError,
+}
+
+/// Which codes the client kit of a request knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeSet {
+    /// Those of the client kits 1 and 2.
+    Early,
+    /// Those of the client kit 4.
+    Present,
+}
+
+impl RejectionCode {
+    /// The code on the wire. The early client kits do not know every code; they get the nearest one
+    /// of theirs.
+    pub fn name(self, codes: CodeSet) -> &'static str {
+        match (self, codes) {
+            (Self::UserRejected, CodeSet::Early) => "verification_rejected",
+            (Self::UserRejected, CodeSet::Present) => "user_rejected",
+            (Self::CredentialUnavailable, _) | (Self::NoLegacyProof, CodeSet::Early) => "credential_unavailable",
+            (Self::MalformedRequest, _) => "malformed_request",
+            (Self::InvalidNetwork, _) => "invalid_network",
+            (Self::InclusionProofFailed, _) => "inclusion_proof_failed",
+            (Self::GenericError, _) | (_, CodeSet::Early) => "generic_error",
+            (Self::FeatureUnavailable, _) => "feature_unavailable",
+            (Self::NoCurrentProof, _) => "world_id_4_not_available",
+            (Self::NoLegacyProof, _) => "world_id_3_not_available",
+            (Self::UserPresenceFailed, _) => "user_presence_failed",
+            (Self::InvalidRpSignature, _) => "invalid_rp_signature",
+            (Self::UnknownRp, _) => "unknown_rp",
+            (Self::TimestampTooFarInFuture, _) => "timestamp_too_far_in_future",
+            (Self::InvalidTimestamp, _) => "invalid_timestamp",
+            (Self::RpSignatureExpired, _) => "rp_signature_expired",
+        }
+    }
+}
+
+/// The wallet's refusal of a request: a code for the application, and a sentence for the person at
+/// the wallet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Rejection {
+    /// What the application is told.
+    pub code: RejectionCode,
+    /// Why, without control characters.
+    pub reason: String,
+}
+
+impl Rejection {
+    /// A refusal with its reason.
+    pub fn new(code: RejectionCode, reason: impl fmt::Display) -> Self {
+        Self { code, reason: crate::client::to_printable(&reason.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_client_kits_get_codes_that_they_know() {
+        use CodeSet::{Early, Present};
+        #[rustfmt::skip]
+        let table = [
+            (RejectionCode::UserRejected, "verification_rejected", "user_rejected"),
+            (RejectionCode::CredentialUnavailable, "credential_unavailable", "credential_unavailable"),
+            (RejectionCode::FeatureUnavailable, "generic_error", "feature_unavailable"),
+            (RejectionCode::NoCurrentProof, "generic_error", "world_id_4_not_available"),
+            (RejectionCode::NoLegacyProof, "credential_unavailable", "world_id_3_not_available"),
+            (RejectionCode::MalformedRequest, "malformed_request", "malformed_request"),
+            (RejectionCode::InvalidNetwork, "invalid_network", "invalid_network"),
+            (RejectionCode::InclusionProofFailed, "inclusion_proof_failed", "inclusion_proof_failed"),
+            (RejectionCode::UserPresenceFailed, "generic_error", "user_presence_failed"),
+            (RejectionCode::InvalidRpSignature, "generic_error", "invalid_rp_signature"),
+            (RejectionCode::UnknownRp, "generic_error", "unknown_rp"),
+            (RejectionCode::TimestampTooFarInFuture, "generic_error", "timestamp_too_far_in_future"),
+            (RejectionCode::InvalidTimestamp, "generic_error", "invalid_timestamp"),
+            (RejectionCode::RpSignatureExpired, "generic_error", "rp_signature_expired"),
+            (RejectionCode::GenericError, "generic_error", "generic_error"),
+        ];
+        for (code, early, present) in table {
+            assert_eq!((code.name(Early), code.name(Present)), (early, present), "{code:?}");
+        }
+    }
+}

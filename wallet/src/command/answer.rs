@@ -1,0 +1,297 @@
+//! `selfsame wallet answer`: the request of an application's page, from its bridge and back.
+
+use std::io::Write;
+
+use alloy_primitives::Address;
+use selfsame_protocol::address;
+use selfsame_protocol::operator::Simulation;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::verification::Environment;
+use serde_json::Value;
+
+use super::error::CommandError;
+use super::options::{DaemonOptions, Options};
+use super::terminal::{ask, has_terminal, instant};
+use crate::Random;
+use crate::bridge::answer::{Choice, Chooser, Credentials, current_answer, legacy_answer};
+use crate::bridge::connector::Connector;
+use crate::bridge::rejection::{CodeSet, Rejection, RejectionCode};
+use crate::bridge::request::{BridgeRequest, CurrentAsked, Purpose};
+use crate::bridge::return_url::return_url;
+use crate::bridge::{BridgeClient, BridgeError};
+use crate::client::{Client, ClientError, to_printable};
+use crate::file::WalletFile;
+use crate::operator::Operator;
+use crate::prove::ProveError;
+
+#[derive(Clone, Debug, clap::Args)]
+pub struct Answer {
+    /// The connector URI in the page's QR code or link. Put it in quotes: a shell would end the
+    /// command at `&`.
+    uri: String,
+    /// Refuse the request instead of answering with a proof.
+    #[arg(long, conflicts_with = "yes")]
+    refuse: bool,
+    /// Answer without asking; for programs.
+    #[arg(long)]
+    yes: bool,
+    /// Answer only a request that is signed with the relying party's key, which has this address.
+    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+    rp_key: Option<Address>,
+    /// A credential that this wallet has, such as `orb` or `passport`; may be repeated [default:
+    /// all].
+    #[arg(long, value_name = "NAME")]
+    credential: Vec<String>,
+    /// With --yes, say that a person is present when the application asks for it.
+    #[arg(long)]
+    present: bool,
+    /// Show the URL that leads back to the application also when it has this scheme. Such a URL
+    /// starts a program.
+    #[arg(long, value_name = "SCHEME")]
+    return_scheme: Option<String>,
+    #[command(flatten)]
+    daemon: DaemonOptions,
+}
+
+/// Answers the request with a proof, or tells the application why there is none.
+pub async fn answer(
+    options: &Options,
+    command: Answer,
+    random: &mut Random<'_>,
+    now: &(dyn Fn() -> UnixSeconds + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    // The bridge hands the request out once, so whatever can fail without it comes before.
+    let wallet = WalletFile::open(&options.wallet)?;
+    if !command.yes && !command.refuse && !has_terminal() {
+        return Err(CommandError::NoTerminal);
+    }
+    let operator = Operator::new(&command.daemon.operator)?;
+    let bridge = BridgeClient::new(Connector::parse(&command.uri)?)?;
+    let task = Task { options, command: &command, wallet: &wallet, operator, bridge, now };
+    let text = match task.bridge.fetch().await {
+        // The application may have the right key, and then learns that this failed.
+        Err(BridgeError::Cipher(error)) => {
+            let rejection = Rejection::new(RejectionCode::MalformedRequest, BridgeError::Cipher(error));
+            return task.reject(rejection.into(), CodeSet::Present, random, out).await;
+        }
+        fetched => fetched?,
+    };
+    let request = BridgeRequest::read(&text);
+    let codes = request.as_ref().map_or(CodeSet::Present, BridgeRequest::codes);
+    if command.refuse {
+        return task.refuse(codes, random, out).await;
+    }
+    let request = match request {
+        Ok(request) => request,
+        Err(rejection) => return task.reject(rejection.into(), codes, random, out).await,
+    };
+    match task.make(&request, random, out).await {
+        Ok(Some(made)) => {
+            task.bridge.answer(&made.body, random).await?;
+            writeln!(out, "answered with {}", made.description)?;
+            task.show_return_url(&request, out)
+        }
+        Ok(None) => task.refuse(codes, random, out).await,
+        Err(error) => task.reject(error, codes, random, out).await,
+    }
+}
+
+/// An answer that is ready to be handed over.
+struct MadeAnswer {
+    body: Value,
+    /// What is proved, for people.
+    description: String,
+}
+
+/// One run of the command.
+struct Task<'a> {
+    options: &'a Options,
+    command: &'a Answer,
+    wallet: &'a WalletFile,
+    operator: Operator,
+    bridge: BridgeClient,
+    now: &'a (dyn Fn() -> UnixSeconds + Sync),
+}
+
+impl Task<'_> {
+    /// Checks the request, asks the person, and makes the proofs; `None` when the person refuses.
+    async fn make(
+        &self,
+        request: &BridgeRequest,
+        random: &mut Random<'_>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Option<MadeAnswer>, CommandError> {
+        self.check(request)?;
+        let simulation = match &request.current {
+            Some(_) => self.simulation().await?,
+            None => None,
+        };
+        let credentials = Credentials::only(self.command.credential.clone());
+        let chooser = Chooser {
+            key: &self.wallet.key,
+            credentials: &credentials,
+            simulation: simulation.as_ref(),
+            now: (self.now)(),
+        };
+        let choice = chooser.choose(request, random)?;
+        let description = choice.describe();
+        self.describe(request, &description, out)?;
+        if !self.command.yes && !ask("Answer with a proof?", out)? {
+            return Ok(None);
+        }
+        // The person may have thought about it for longer than the request lives.
+        if let Some(asked) = &request.current {
+            asked.check_time((self.now)())?;
+        }
+        let body = match (&choice, &simulation) {
+            (Choice::Legacy { level, signal_hash }, _) => {
+                let (root, body) = legacy_answer(&self.wallet.key, request, *level, *signal_hash)?;
+                let environment = request.environment.environment();
+                let data = &self.command.daemon.data;
+                self.operator.trust_simulated_root(root, environment, level.credential(), data).await?;
+                body
+            }
+            (Choice::Current(choice), Some(simulation)) => {
+                let indexer = self.options.indexer.as_deref().unwrap_or(&self.wallet.indexer);
+                let root = Client::new(&self.wallet.gateway, indexer)?.root().await?.root;
+                current_answer(&self.wallet.key, request, choice, simulation, root, random)?
+            }
+            // Without a simulation no current proof is chosen.
+            (Choice::Current(_), None) => return Err(ProveError::NoIssuer.into()),
+        };
+        Ok(Some(MadeAnswer { body, description }))
+    }
+
+    /// Checks what does not depend on the daemon: the time, the signature, the person's presence.
+    fn check(&self, request: &BridgeRequest) -> Result<(), Rejection> {
+        if let Some(asked) = &request.current {
+            asked.check_time((self.now)())?;
+        }
+        if let Some(expected) = self.command.rp_key {
+            check_signer(request.current.as_ref(), expected)?;
+        }
+        if request.requires_presence && self.command.yes && !self.command.present {
+            let reason = "the request asks that a person be present; answer at a terminal, or give --present";
+            return Err(Rejection::new(RejectionCode::UserPresenceFailed, reason));
+        }
+        Ok(())
+    }
+
+    /// The daemon's simulation; `None` when the daemon has none.
+    async fn simulation(&self) -> Result<Option<Simulation>, ClientError> {
+        match self.operator.simulation().await {
+            Err(ClientError::Service { status: 404, .. }) => Ok(None),
+            simulation => simulation.map(Some),
+        }
+    }
+
+    /// Shows who asks for what. Every text is the page's, and any page can name any application.
+    fn describe(&self, request: &BridgeRequest, choice: &str, out: &mut dyn Write) -> Result<(), CommandError> {
+        let BridgeRequest { app_id, action, action_description, environment, .. } = request;
+        writeln!(out, "{:?} asks for a proof", to_printable(app_id))?;
+        match request.current.as_ref().map(|asked| &asked.purpose) {
+            Some(Purpose::NewSession) => writeln!(out, "to begin a session")?,
+            Some(Purpose::Session { id }) => writeln!(out, "for the session {:?}", to_printable(id))?,
+            Some(Purpose::Uniqueness { .. }) | None => writeln!(out, "for the action {:?}", to_printable(action))?,
+        }
+        if !action_description.is_empty() {
+            writeln!(out, "described as {:?}", to_printable(action_description))?;
+        }
+        match &request.current {
+            Some(asked) => {
+                writeln!(out, "relying party {}, {}", asked.rp_id, self.describe_signer(asked))?;
+                for item in &asked.items {
+                    if let Some(signal) = &item.signal {
+                        writeln!(out, "bound to {}", describe_signal(signal))?;
+                    }
+                }
+                writeln!(out, "open until {}", instant(asked.expires_at))?;
+            }
+            None => writeln!(out, "not signed by a relying party")?,
+        }
+        let client_kit = request.client_kit.as_deref().unwrap_or("a client kit without a name");
+        let bridge = &self.bridge.connector().bridge;
+        writeln!(out, "for {}, by {:?} through {bridge}", environment.name(), to_printable(client_kit))?;
+        if environment.environment() == Environment::Production {
+            writeln!(out, "the proof of this development wallet is not one of a real person")?;
+        }
+        Ok(writeln!(out, "the answer would be {}", to_printable(choice))?)
+    }
+
+    fn describe_signer(&self, asked: &CurrentAsked) -> String {
+        match (asked.signed().signer(&asked.signature), self.command.rp_key) {
+            (Ok(signer), Some(_)) => format!("signed with its key {}", address::text(&signer)),
+            (Ok(signer), None) => {
+                format!("signed with the key {}, which was not checked (--rp-key)", address::text(&signer))
+            }
+            (Err(_), _) => "with a signature that is not valid".to_owned(),
+        }
+    }
+
+    fn show_return_url(&self, request: &BridgeRequest, out: &mut dyn Write) -> Result<(), CommandError> {
+        let of_link = self.bridge.connector().return_to.as_deref();
+        match return_url(of_link, request.return_to.as_deref(), self.command.return_scheme.as_deref()) {
+            Ok(Some(url)) => writeln!(out, "return to {url}")?,
+            Ok(None) => {}
+            Err(reason) => writeln!(out, "the URL that leads back to the application is not shown: {reason}")?,
+        }
+        Ok(())
+    }
+
+    /// Tells the application that the person refuses.
+    async fn refuse(
+        &self,
+        codes: CodeSet,
+        random: &mut Random<'_>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CommandError> {
+        let rejection = Rejection::new(RejectionCode::UserRejected, "refused");
+        self.bridge.reject(&rejection, codes, random).await?;
+        Ok(writeln!(out, "refused")?)
+    }
+
+    /// Tells the application why there is no proof, and fails with the error.
+    async fn reject(
+        &self,
+        error: CommandError,
+        codes: CodeSet,
+        random: &mut Random<'_>,
+        out: &mut (dyn Write + Send),
+    ) -> Result<(), CommandError> {
+        let code = match &error {
+            CommandError::Rejected(rejection) => rejection.code,
+            CommandError::Operator(_) => RejectionCode::InclusionProofFailed,
+            _ => RejectionCode::GenericError,
+        };
+        match self.bridge.reject(&Rejection::new(code, &error), codes, random).await {
+            Ok(()) => writeln!(out, "the application was told: {}", code.name(codes))?,
+            Err(untold) => writeln!(out, "the application could not be told: {untold}")?,
+        }
+        Err(error)
+    }
+}
+
+/// Checks that a request is signed with the relying party's key.
+fn check_signer(asked: Option<&CurrentAsked>, expected: Address) -> Result<(), Rejection> {
+    let invalid = |reason: String| Err(Rejection::new(RejectionCode::InvalidRpSignature, reason));
+    let expected_text = address::text(&expected);
+    let Some(asked) = asked else {
+        return invalid(format!(
+            "the request is not signed, and only one that is signed by {expected_text} is answered"
+        ));
+    };
+    match asked.signed().signer(&asked.signature) {
+        Ok(signer) if signer == expected => Ok(()),
+        Ok(signer) => invalid(format!("the request is signed by {}, not by {expected_text}", address::text(&signer))),
+        Err(error) => invalid(format!("the request has no valid signature: {error}")),
+    }
+}
+
+/// The bytes that a proof is bound to, as text where they are text.
+fn describe_signal(signal: &[u8]) -> String {
+    match std::str::from_utf8(signal) {
+        Ok(text) => format!("the signal {:?}", to_printable(text)),
+        Err(_) => format!("the signal 0x{}", to_printable(&alloy_primitives::hex::encode(signal))),
+    }
+}

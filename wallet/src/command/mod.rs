@@ -1,0 +1,334 @@
+//! `selfsame wallet …`: the commands and their output.
+//!
+//! Every command works on one wallet file ([`crate::file`]). A second authenticator or a recovery
+//! agent has a wallet file of its own, made by `wallet new`, so that it can act afterwards.
+
+mod answer;
+mod error;
+mod options;
+mod prove;
+mod sign_in;
+mod terminal;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::Address;
+use selfsame_protocol::ids::{LeafIndex, PubkeyId};
+use selfsame_protocol::indexer::PendingRecoveryAgentResponse;
+use selfsame_protocol::time::UnixSeconds;
+use selfsame_protocol::{address, number};
+
+use answer::Answer;
+use options::Options;
+use prove::Prove;
+use sign_in::SignIn;
+use terminal::instant;
+
+pub use error::CommandError;
+
+use crate::Random;
+use crate::account::{AccountError, Registry, Report};
+use crate::client::Client;
+use crate::file::WalletFile;
+use crate::head::{CheckedHead, LONGEST_WALK, check_head};
+use crate::keys::AuthenticatorKey;
+use crate::operations::{AccountState, Step, create_account};
+
+const DEFAULT_GATEWAY: &str = "http://127.0.0.1:8082";
+const DEFAULT_INDEXER: &str = "http://127.0.0.1:8083";
+
+/// The development authenticator: makes and changes accounts with real keys and signatures.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WalletCommand {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Action {
+    /// Make a new authenticator and keep its keys in a file that only you can read.
+    New,
+    /// Show the wallet and its account, or another account.
+    Show {
+        /// The account to show; this wallet's when left out.
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: Option<LeafIndex>,
+    },
+    /// Print a verification request with a proof by this wallet, ready for the verification
+    /// endpoint.
+    Prove(Prove),
+    /// Answer a sign-in with a proof by this wallet.
+    SignIn(SignIn),
+    /// Answer the request of an application's page, which a client kit has put on a bridge.
+    Answer(Answer),
+    #[command(flatten)]
+    Change(Change),
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum Change {
+    /// Create an account with this wallet as its only authenticator.
+    CreateAccount {
+        /// The agent that may recover the account; no agent when left out.
+        #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
+        recovery_agent: Option<Address>,
+        /// The token that the gateway's operator gave out, if it asks for one.
+        #[arg(long, value_name = "TOKEN")]
+        creation_token: Option<String>,
+    },
+    /// Add another wallet to the account.
+    Insert {
+        /// The wallet file to add, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+        /// The free slot to put it in; the lowest when left out.
+        #[arg(long, value_name = "N")]
+        slot: Option<u32>,
+    },
+    /// Replace this wallet by another one, in its slot.
+    Update {
+        /// The wallet file that takes over, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+    },
+    /// Remove an authenticator from the account.
+    Remove {
+        /// The authenticator's address; this wallet's own is allowed.
+        #[arg(value_name = "ADDRESS", value_parser = address::parse)]
+        authenticator: Address,
+    },
+    /// As the recovery agent, give an account to a new wallet; all its authenticators are revoked.
+    Recover {
+        /// The account.
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: LeafIndex,
+        /// The wallet file that gets the account, made by `wallet new`.
+        #[arg(long, value_name = "FILE")]
+        new_wallet: PathBuf,
+    },
+    /// Change who may recover the account.
+    #[command(subcommand)]
+    RecoveryAgent(RecoveryAgentChange),
+}
+
+#[derive(Clone, Debug, clap::Subcommand)]
+enum RecoveryAgentChange {
+    /// Ask for a new recovery agent; it takes office by `execute` once the cooldown has passed.
+    Set {
+        /// The agent's address; the zero address ends recovery.
+        #[arg(value_name = "ADDRESS", value_parser = address::parse)]
+        agent: Address,
+    },
+    /// Put the pending recovery agent in office. Needs no signature, so any wallet may do it.
+    Execute {
+        /// The account; this wallet's when left out.
+        #[arg(long, value_name = "N", value_parser = number::parse::<LeafIndex>)]
+        leaf_index: Option<LeafIndex>,
+    },
+    /// Drop the pending recovery agent.
+    Cancel,
+}
+
+/// Where a command gets the time from.
+#[derive(Clone, Copy)]
+pub struct Clocks<'a> {
+    /// Measures how long an operation took.
+    pub monotonic: &'a (dyn Fn() -> Instant + Sync),
+    /// The time of day, which requests expire by.
+    pub unix: &'a (dyn Fn() -> UnixSeconds + Sync),
+}
+
+/// Runs a command and prints each step when it is done. `random` makes keys and idempotency keys.
+///
+/// # Errors
+/// A [`CommandError`] that says what was wrong. The gateway carries out an accepted operation even
+/// when the command fails afterwards.
+pub async fn run(
+    command: WalletCommand,
+    random: &mut Random<'_>,
+    clocks: &Clocks<'_>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let WalletCommand { options, action } = command;
+    match action {
+        Action::New => new(&options, random, out),
+        Action::SignIn(command) => sign_in::sign_in(&options, command, random, out).await,
+        Action::Answer(command) => answer::answer(&options, command, random, clocks.unix, out).await,
+        Action::Prove(command) => prove::prove(&options, command, random, out).await,
+        Action::Show { leaf_index } => show(&options, leaf_index, out).await,
+        Action::Change(change) => change_account(&options, change, random, clocks.monotonic, out).await,
+    }
+}
+
+fn new(options: &Options, random: &mut Random<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
+    let gateway = options.gateway.as_deref().unwrap_or(DEFAULT_GATEWAY);
+    let indexer = options.indexer.as_deref().unwrap_or(DEFAULT_INDEXER);
+    Client::new(gateway, indexer)?;
+    let key = AuthenticatorKey::generate(random)?;
+    let wallet = WalletFile::create(&options.wallet, key, gateway, indexer)?;
+    describe_wallet(&wallet, out)
+}
+
+async fn show(
+    options: &Options,
+    leaf_index: Option<LeafIndex>,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let mut wallet = WalletFile::open(&options.wallet)?;
+    describe_wallet(&wallet, out)?;
+    let registry = connect(options, &mut wallet, out).await?;
+    let account = match leaf_index {
+        Some(leaf_index) => registry.account(leaf_index).await,
+        None => registry.account_of(wallet.key.address()).await,
+    };
+    match account {
+        Ok(account) => describe_account(&registry, &account, &wallet, out).await,
+        Err(AccountError::NoAccount(_)) => Ok(writeln!(out, "this wallet is not an authenticator of an account")?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn change_account(
+    options: &Options,
+    change: Change,
+    random: &mut Random<'_>,
+    clock: &(dyn Fn() -> Instant + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let mut wallet = WalletFile::open(&options.wallet)?;
+    let mut registry = connect(options, &mut wallet, out).await?;
+    if let Change::CreateAccount { creation_token, .. } = &change {
+        registry.set_creation_token(creation_token.clone());
+    }
+    let step = build(change, &registry, &wallet.key).await?;
+    let started = clock();
+    let accepted = registry.submit(step, random).await?;
+    writeln!(out, "accepted request {} ({})", accepted.request_id, <&str>::from(accepted.kind))?;
+    let finalized = registry.wait(accepted, options.timeout.into()).await?;
+    let elapsed = Duration::from_millis(clock().duration_since(started).as_millis() as u64);
+    let block = &finalized.transaction_hash;
+    writeln!(out, "finalized in block {block} after {}", humantime::format_duration(elapsed))?;
+    let Report { receipt, account, root } = registry.check(finalized).await?;
+    let (position, height) = (receipt.operation.position, receipt.block.header.height);
+    writeln!(out, "receipt verified: operation {position} of block {height}")?;
+    writeln!(out, "inclusion proof verified against root {root:#x}")?;
+    let head = check_head(&registry, &mut wallet, Some((height, receipt.block.hash))).await?;
+    describe_head(&head, out)?;
+    describe_account(&registry, &account, &wallet, out).await
+}
+
+/// Builds the operation from the account's present state, and signs it.
+async fn build(change: Change, registry: &Registry, key: &AuthenticatorKey) -> Result<Step, CommandError> {
+    let domain = registry.domain();
+    let own_account = || registry.account_of(key.address());
+    let authenticator = |wallet: PathBuf| WalletFile::open(&wallet).map(|wallet| wallet.key.authenticator());
+    Ok(match change {
+        Change::CreateAccount { recovery_agent, .. } => {
+            create_account(&[key.authenticator()], recovery_agent.unwrap_or_default())
+        }
+        Change::Insert { new_wallet, slot } => {
+            let new = authenticator(new_wallet)?;
+            let account = own_account().await?;
+            account.insert(domain, key, new, slot.map_or_else(|| account.lowest_free_slot(), PubkeyId))?
+        }
+        Change::Update { new_wallet } => {
+            let new = authenticator(new_wallet)?;
+            own_account().await?.update(domain, key, new)?
+        }
+        Change::Remove { authenticator } => own_account().await?.remove(domain, key, authenticator)?,
+        Change::Recover { leaf_index, new_wallet } => {
+            let new = authenticator(new_wallet)?;
+            registry.account(leaf_index).await?.recover(domain, key, new)?
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Set { agent }) => {
+            own_account().await?.update_recovery_agent(domain, key, agent)?
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Execute { leaf_index }) => {
+            let account = match leaf_index {
+                Some(leaf_index) => registry.account(leaf_index).await?,
+                None => own_account().await?,
+            };
+            account.execute_recovery_agent_update()
+        }
+        Change::RecoveryAgent(RecoveryAgentChange::Cancel) => {
+            own_account().await?.cancel_recovery_agent_update(domain, key)?
+        }
+    })
+}
+
+/// Connects to the registry. The first connection fixes the registry that the wallet signs for, and
+/// the key of its heads. Later the registry must continue the history of the head in the file.
+async fn connect(
+    options: &Options,
+    wallet: &mut WalletFile,
+    out: &mut (dyn Write + Send),
+) -> Result<Registry, CommandError> {
+    let gateway = options.gateway.as_deref().unwrap_or(&wallet.gateway);
+    let indexer = options.indexer.as_deref().unwrap_or(&wallet.indexer);
+    let registry = Registry::connect(Client::new(gateway, indexer)?).await?;
+    wallet.pin_registry(*registry.domain())?;
+    describe_gaps(&check_head(&registry, wallet, None).await?, out)?;
+    Ok(registry)
+}
+
+fn describe_head(head: &CheckedHead, out: &mut dyn Write) -> Result<(), CommandError> {
+    let CheckedHead { height, seen, not_linked } = head;
+    let continued = |seen: &u64| *seen > 0 && seen != height && !not_linked.contains(seen);
+    match seen.filter(continued) {
+        Some(seen) => writeln!(out, "signed head of block {height} verified, it continues block {seen}")?,
+        None => writeln!(out, "signed head of block {height} verified")?,
+    }
+    describe_gaps(head, out)
+}
+
+/// Names the blocks that the head may continue without a check of the blocks between.
+fn describe_gaps(head: &CheckedHead, out: &mut dyn Write) -> Result<(), CommandError> {
+    for height in &head.not_linked {
+        writeln!(
+            out,
+            "block {height} is more than {LONGEST_WALK} blocks before the head: the blocks between were not checked"
+        )?;
+    }
+    Ok(())
+}
+
+fn describe_wallet(wallet: &WalletFile, out: &mut dyn Write) -> Result<(), CommandError> {
+    writeln!(out, "wallet {}", wallet.path().display())?;
+    writeln!(out, "address {:#x}", wallet.key.address())?;
+    writeln!(out, "public key {:#x}", wallet.key.authenticator().compressed_key())?;
+    Ok(())
+}
+
+async fn describe_account(
+    registry: &Registry,
+    account: &AccountState,
+    wallet: &WalletFile,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CommandError> {
+    let leaf_index = account.leaf_index;
+    writeln!(out, "leaf index {leaf_index:#x}, nonce {}", account.nonce)?;
+    for (pubkey_id, slot) in account.slots.iter().enumerate() {
+        match slot {
+            Some(slot) if slot.address == wallet.key.address() => {
+                writeln!(out, "slot {pubkey_id}: {:#x} (this wallet)", slot.address)?;
+            }
+            Some(slot) => writeln!(out, "slot {pubkey_id}: {:#x}", slot.address)?,
+            None => writeln!(out, "slot {pubkey_id}: removed")?,
+        }
+    }
+    let agent = registry.client().recovery_agent(leaf_index).await?;
+    if !agent.is_zero() {
+        writeln!(out, "recovery agent {agent:#x}")?;
+    }
+    let pending = registry.client().pending_recovery_agent(leaf_index).await?;
+    let PendingRecoveryAgentResponse { pending_recovery_agent, execute_after } = pending;
+    if execute_after != UnixSeconds(0) {
+        let from = instant(execute_after);
+        writeln!(out, "recovery agent {pending_recovery_agent:#x} can take office from {from} on")?;
+    }
+    Ok(())
+}
