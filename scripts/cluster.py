@@ -26,9 +26,10 @@ INTERFACES = {
     "verification": ("verify", 8081, "portal_url"),
     "gateway": ("gateway", 8082, "gateway_url"),
     "indexer": ("indexer", 8083, "indexer_url"),
+    "bridge": ("bridge", 8085, "bridge_url"),
 }
 OPERATOR = 8084
-CLUSTER = 8085
+CLUSTER = 8086
 ETCD_CLIENTS = 12379
 ETCD_PEERS = 12380
 

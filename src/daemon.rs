@@ -48,7 +48,7 @@ use crate::progress::LoggedProgress;
 use crate::reloading::{Reloading, admission_limits};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, secret_file};
 use crate::servers::{ForReplicas, Listeners, METRICS_PREFIX, ServerParts, Servers, servers};
-use crate::{operator, sign_in, verification};
+use crate::{bridge, operator, sign_in, verification};
 
 /// How many requests to read the configuration again may wait.
 const WAITING_RELOADS: usize = 8;
@@ -205,7 +205,8 @@ impl Daemon {
         let urls = config.public_urls(&addresses);
         let sign_in = sign_in::setup::settings(config, &urls[Interface::SignIn], key_cipher);
         let chains = followed.iter().map(|chain| chain.settings.clone()).collect();
-        let settings = Settings { verification, sign_in, chains, ..settings(config) };
+        let bridge = bridge::settings(config);
+        let settings = Settings { verification, sign_in, bridge, chains, ..settings(config) };
         let original = Original { store: store.clone(), data: config.data_dir.clone() };
         let domain = store.domain();
         let mut metrics = MetricsRegistry::default();

@@ -13,13 +13,16 @@ pub enum Interface {
     Gateway,
     /// The registry indexer.
     Indexer,
+    /// The message bridge between applications and authenticators.
+    Bridge,
     /// The operator interface.
     Operator,
 }
 
 impl Interface {
     /// All interfaces. At a shared address, the first one that has a path serves it.
-    pub const ALL: [Self; 5] = [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Operator];
+    pub const ALL: [Self; 6] =
+        [Self::SignIn, Self::Verification, Self::Gateway, Self::Indexer, Self::Bridge, Self::Operator];
 
     /// Its name in logs, metrics and documents.
     pub const fn name(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Interface {
             Self::Verification => "verification",
             Self::Gateway => "gateway",
             Self::Indexer => "indexer",
+            Self::Bridge => "bridge",
             Self::Operator => "operator",
         }
     }
@@ -39,6 +43,7 @@ impl Interface {
             Self::Verification => "verify",
             Self::Gateway => "gateway",
             Self::Indexer => "indexer",
+            Self::Bridge => "bridge",
             Self::Operator => "operator",
         }
     }
@@ -50,6 +55,7 @@ impl Interface {
             Self::Verification => Some("portal_url"),
             Self::Gateway => Some("gateway_url"),
             Self::Indexer => Some("indexer_url"),
+            Self::Bridge => Some("bridge_url"),
             Self::Operator => None,
         }
     }
@@ -62,6 +68,7 @@ impl Interface {
             Self::Gateway => 8082,
             Self::Indexer => 8083,
             Self::Operator => 8084,
+            Self::Bridge => 8085,
         }
     }
 
@@ -117,9 +124,9 @@ mod tests {
         );
         let distinct =
             |text: fn(Interface) -> String| Interface::ALL.map(text).into_iter().collect::<BTreeSet<_>>().len();
-        assert_eq!(distinct(|interface| interface.name().to_owned()), 5);
-        assert_eq!(distinct(|interface| interface.listen_key().to_owned()), 5);
-        assert_eq!(distinct(|interface| interface.default_port().to_string()), 5);
+        assert_eq!(distinct(|interface| interface.name().to_owned()), Interface::ALL.len());
+        assert_eq!(distinct(|interface| interface.listen_key().to_owned()), Interface::ALL.len());
+        assert_eq!(distinct(|interface| interface.default_port().to_string()), Interface::ALL.len());
         assert!(Interface::ALL.into_iter().all(|interface| interface.url_key().is_some() == interface.is_public()));
     }
 }

@@ -4,6 +4,7 @@
 //! the interfaces; each has a folder with a file for each endpoint.
 
 pub mod backup;
+pub mod bridge;
 pub mod build;
 pub mod chain;
 pub mod chains;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hyper::header::HeaderValue;
-use selfsame_actors::{AdmissionLimits, ChainHandle, RegistryHandle, Service, SignInHandle, VerificationHandle};
+use selfsame_actors::{
+    AdmissionLimits, BridgeHandle, ChainHandle, RegistryHandle, Service, SignInHandle, VerificationHandle,
+};
 use selfsame_protocol::operator::Simulation;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_storage::StoreError;
@@ -12,7 +14,7 @@ use selfsame_storage::StoreError;
 use crate::config::{Config, Network, Origin, RateLimit};
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::ReloadStatus;
-use crate::{chains, operator, sign_in, verification};
+use crate::{bridge, chains, operator, sign_in, verification};
 
 /// The settings that can change while the daemon runs.
 #[derive(Clone)]
@@ -20,6 +22,7 @@ pub struct Reloading {
     registry: RegistryHandle,
     verification: VerificationHandle,
     sign_in: SignInHandle,
+    bridge: BridgeHandle,
     chain: ChainHandle,
     pub(crate) simulation: Arc<ArcSwapOption<Simulation>>,
     pub(crate) limits: Arc<ArcSwap<Limits>>,
@@ -45,6 +48,7 @@ impl Reloading {
             registry: service.registry(),
             verification: service.verification(),
             sign_in: service.sign_in(),
+            bridge: service.bridge(),
             chain: service.chain(),
             simulation: Arc::new(ArcSwapOption::new(simulation)),
             limits: Arc::new(ArcSwap::from_pointee(limits(config))),
@@ -56,8 +60,8 @@ impl Reloading {
     }
 
     /// Takes over the settings of a configuration that was read again, as
-    /// [`Config::with_reloaded`] returns it: limits, origins, applications, actions, issuers,
-    /// relying parties and trusted roots.
+    /// [`Config::with_reloaded`] returns it: limits, origins, the bridge, applications, actions,
+    /// issuers, relying parties and trusted roots.
     ///
     /// # Errors
     /// The operator's decisions about roots cannot be read; then nothing was taken over.
@@ -70,6 +74,7 @@ impl Reloading {
         self.sign_in.set_limits(sign_in::setup::limits(config));
         let simulated = |old: &Arc<Simulation>| Arc::new(operator::simulation(config, old.seed.clone()));
         self.simulation.rcu(|simulation| simulation.as_ref().map(simulated));
+        self.bridge.set_settings(bridge::settings(config));
         self.registry.set_limits(admission_limits(config));
         self.limits.store(Arc::new(limits(config)));
         self.trusted_proxies.store(Arc::new(config.limits.trusted_proxies.clone()));

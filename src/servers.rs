@@ -20,7 +20,7 @@ use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteErr
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
-use crate::{gateway, indexer, openapi, operator, sign_in, verification};
+use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// What the names of all metrics begin with.
 pub(crate) const METRICS_PREFIX: &str = "selfsame";
@@ -148,6 +148,7 @@ fn routes(
                 gateway::routes(gateway, description(), cors())
             }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
+            Interface::Bridge => bridge::routes(service.bridge(), description()),
             Interface::Operator => operator::routes(Arc::clone(operator)),
         };
         let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
@@ -185,6 +186,7 @@ fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> o
         Interface::Verification => Some(verification::Description::openapi()),
         Interface::Gateway => Some(gateway::Description::openapi()),
         Interface::Indexer => Some(indexer::Description::openapi()),
+        Interface::Bridge => Some(bridge::Description::openapi()),
         Interface::SignIn | Interface::Operator => None,
     }))
 }

@@ -42,6 +42,10 @@ const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(15);
 /// The upper bound, inclusive, of every count of things that are held in memory.
 const MAX_COUNT: usize = 10_000_000;
 
+/// The least memory of the message bridge, in MiB. A source's quarter has room for the greatest
+/// message.
+const LEAST_BRIDGE_MEMORY: usize = 32;
+
 /// The rules about single settings.
 pub(super) fn check_settings(config: &Config) -> Vec<InvalidSetting> {
     [
@@ -86,6 +90,7 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         ("limits.sign_ins_per_source.requests", rate(&limits.sign_ins_per_source), 100_000),
         ("limits.followers_per_source", Some(limits.followers_per_source), MAX_COUNT),
         ("limits.open_sign_ins", Some(limits.open_sign_ins), MAX_COUNT),
+        ("bridge.memory_mib", Some(config.bridge.memory_mib), 1 << 20),
         ("backup.keep", Some(config.backup.keep), 10_000),
         ("cluster.etcd_quota_mib", config.cluster.as_ref().map(|cluster| cluster.etcd_quota_mib as usize), 1 << 20),
         ("verifier.workers", verifier.workers, 1024),
@@ -96,7 +101,11 @@ fn check_counts(config: &Config) -> Vec<InvalidSetting> {
         // All proofs of one request are queued and counted together, so there must be room for
         // them.
         let holds_a_request = ["verifier.queue", "limits.verifications_per_source.requests"].contains(&key);
-        let least = if holds_a_request { MOST_RESPONSES } else { 1 };
+        let least = match key {
+            "bridge.memory_mib" => LEAST_BRIDGE_MEMORY,
+            _ if holds_a_request => MOST_RESPONSES,
+            _ => 1,
+        };
         let count = count.filter(|count| !(least..=most).contains(count))?;
         Some(invalid_setting(key, format!("{count} is out of range; give {least} to {most}")))
     })
@@ -124,6 +133,7 @@ fn check_durations(config: &Config) -> Vec<InvalidSetting> {
         ("limits.sign_ins_per_source.window", window(&limits.sign_ins_per_source), SECOND, DAY),
         ("cluster.staleness", of_cluster(|cluster| cluster.staleness), SECOND, HOUR),
         ("cluster.journal_retention", of_cluster(|cluster| cluster.journal_retention), 10 * SECOND, 7 * DAY),
+        ("bridge.lifetime", config.bridge.lifetime, SECOND, DAY),
         ("backup.every", config.backup.every.unwrap_or(HOUR), 60 * SECOND, TEN_YEARS),
         ("sign_in.transaction_lifetime", sign_in.transaction_lifetime, SECOND, HOUR),
         ("sign_in.code_lifetime", sign_in.code_lifetime, SECOND, HOUR),
@@ -208,6 +218,14 @@ fn check_public_address(
     Some(invalid_setting(key, message))
 }
 
+/// Clients of the message bridge keep the origin of its URL alone.
+fn check_bridge_url(config: &Config) -> Option<InvalidSetting> {
+    let url = config.urls[Interface::Bridge].as_deref()?;
+    let has_path = url.parse::<http::Uri>().is_ok_and(|url| url.path() != "/");
+    let message = || format!("{url:?} has a path, which clients drop; give the bridge a host or a port of its own");
+    has_path.then(|| invalid_setting("urls.bridge_url", message()))
+}
+
 /// Whether the host of a URL is this machine.
 fn is_loopback_url(url: &str) -> bool {
     url.parse::<http::Uri>().is_ok_and(|url| is_loopback_host(url.host().unwrap_or_default()))
@@ -258,7 +276,7 @@ fn check_others(config: &Config) -> Vec<InvalidSetting> {
     ]
     .into_iter()
     .filter_map(|(is_broken, rule)| is_broken.then_some(rule));
-    found.chain(check_operator_socket(config)).collect()
+    found.chain(check_operator_socket(config)).chain(check_bridge_url(config)).collect()
 }
 
 /// The most secrets of one application: the old one and the new one while it is changed.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use alloy_primitives::Address;
 use schemars::JsonSchema;
 use selfsame_actors::{AdmissionLimits, BatchLimits, SignInLimits, SignInSettings, VerificationSettings};
+use selfsame_protocol::bridge::entries::EntryLimits;
 use selfsame_protocol::commitment::PublicKey;
 use selfsame_protocol::rate_limit;
 use selfsame_protocol::registry::{CommitmentCheck, RuleParameters};
@@ -175,7 +176,8 @@ pub struct Limits {
     /// Sign-ins that were begun within `sign_in.transaction_lifetime`, completed or not. One source
     /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
-    /// Sign-ins that one source address follows at a time: event streams and held answers.
+    /// Sign-ins that one source address follows at a time: event streams and held answers. As many
+    /// answers of the message bridge may it wait for.
     pub followers_per_source: usize,
     /// The proxies that name their clients in `forwarded_header`.
     pub trusted_proxies: Vec<Network>,
@@ -338,6 +340,25 @@ impl Default for SignIn {
             given_name: provider.given_name,
             family_name: provider.family_name,
         }
+    }
+}
+
+/// `[bridge]`: the messages between applications and authenticators.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bridge {
+    /// How long a request or an answer is kept after its last change.
+    #[serde(deserialize_with = "values::duration", serialize_with = "written::duration")]
+    #[schemars(with = "formats::Duration")]
+    pub lifetime: Duration,
+    /// The memory that all messages together may take, in MiB. A source address has a quarter.
+    pub memory_mib: usize,
+}
+
+impl Default for Bridge {
+    fn default() -> Self {
+        let EntryLimits { lifetime, bytes } = EntryLimits::default();
+        Self { lifetime, memory_mib: bytes >> 20 }
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Config {
     pub cors: Cors,
     /// Lifetimes and constants of the sign-in interface.
     pub sign_in: SignIn,
+    /// How long, and how many, messages the message bridge keeps.
+    pub bridge: Bridge,
     /// The worker threads that check proofs, and their keys.
     pub verifier: Verifier,
     /// The applications, which are also the OAuth clients.
@@ -95,6 +97,7 @@ impl Default for Config {
             traces: Traces::default(),
             cors: Cors::default(),
             sign_in: SignIn::default(),
+            bridge: Bridge::default(),
             verifier: Verifier::default(),
             apps: Vec::new(),
             actions: Vec::new(),
@@ -188,6 +191,7 @@ impl Config {
             verifications_per_source, sign_ins_per_source, open_sign_ins, followers_per_source, trusted_proxies,
             forwarded_header,
         });
+        compare!(changed, bridge: Bridge { lifetime, memory_mib });
         compare!(changed, cors: Cors { allowed_origins });
         compare!(changed, apps, actions, issuers, relying_parties, trusted_roots);
         // Listeners that speak TLS take over other files; plain HTTP stays plain HTTP.
@@ -229,9 +233,9 @@ impl Config {
         compare!(needs_restart, verifier: Verifier { workers, queue, simulator_seed, keys });
         compare!(needs_restart, chains);
         let takes_legacy: Vec<bool> = new.apps.iter().map(|app| new.accepts_legacy(app)).collect();
-        let Self { limits, cors, apps, actions, issuers, relying_parties, trusted_roots, .. } = new;
+        let Self { limits, bridge, cors, apps, actions, issuers, relying_parties, trusted_roots, .. } = new;
         let reloaded =
-            Self { tls, limits, cors, apps, actions, issuers, relying_parties, trusted_roots, ..self.clone() };
+            Self { tls, limits, bridge, cors, apps, actions, issuers, relying_parties, trusted_roots, ..self.clone() };
         reloaded.check_again()?;
         // With the old chains, an application whose OPRF key is to be followed would count persons
         // by legacy proofs again.

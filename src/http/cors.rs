@@ -53,7 +53,8 @@ impl Cors {
         headers.insert(
             ACCESS_CONTROL_ALLOW_HEADERS,
             HeaderValue::from_static(
-                "Authorization, Content-Type, Idempotency-Key, Proof-Of-Work, X-Request-Id, X-Selfsame-Height",
+                "Accept-Idkit-Flow-Id, Authorization, Content-Type, Idempotency-Key, Prefer, Proof-Of-Work, X-Request-Id, \
+                 X-Selfsame-Height",
             ),
         );
         headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));

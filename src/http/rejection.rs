@@ -123,7 +123,7 @@ impl Rejection {
     }
 }
 
-/// The body `{"code","message"}` of gateway, indexer and operator errors.
+/// The body `{"code","message"}` of gateway, indexer, bridge and operator errors.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorBody<'a> {
     /// The error code, for programs.
@@ -144,6 +144,8 @@ impl ErrorCodes {
     pub const GATEWAY: Self = Self { unavailable: "batcher_unavailable" };
     /// The registry indexer's codes.
     pub const INDEXER: Self = Self { unavailable: "internal_server_error" };
+    /// The message bridge's codes.
+    pub const BRIDGE: Self = Self { unavailable: "bridge_unavailable" };
     /// The operator interface's codes.
     pub const OPERATOR: Self = Self { unavailable: "unavailable" };
 

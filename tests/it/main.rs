@@ -10,6 +10,7 @@ mod audit;
 mod backup;
 mod bad_input;
 mod bodies;
+mod bridge;
 mod certification;
 mod chain_contracts;
 mod chain_deployment;

@@ -52,7 +52,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
         "actors/src",
         &[
             &["clock", "support"],
-            &["key_cipher", "chain"],
+            &["bridge", "key_cipher", "chain"],
             &["registry"],
             &["verification"],
             &["sign_in"],
@@ -77,7 +77,7 @@ const ROOMS: [(&str, &[&[&str]]); 3] = [
             &["config", "health", "height", "openapi", "secret_file"],
             &["backup", "traces"],
             &["cluster"],
-            &["chains", "operator_client", "gateway", "indexer", "sign_in", "verification", "operator"],
+            &["chains", "operator_client", "bridge", "gateway", "indexer", "sign_in", "verification", "operator"],
             &["prepared", "reloading"],
             &["servers"],
             &["daemon", "cli"],

@@ -59,7 +59,7 @@ class Monitored:
         folder = Path(self.folder.name)
         self.data = folder / "data"
         variables = dict(os.environ)
-        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"], start=1):
+        for host, name in enumerate(["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"], start=1):
             variables[f"SELFSAME_LISTEN__{name}"] = f"127.0.0.{host}:0"
         command = [os.environ["DAEMON"], "serve", "--dev", "--data", str(self.data)]
         self.daemon = subprocess.Popen(

@@ -112,7 +112,7 @@ for (const name of PROXIES) {
     });
 
     test("every interface answers by HTTP/2 under its host", async () => {
-      for (const host of ["id", "portal", "gateway", "indexer"]) {
+      for (const host of ["id", "portal", "gateway", "indexer", "bridge"]) {
         const answer = await callHttp2(proxy, `https://${host}.example.org/health`);
         assert.equal(answer.status, 200, `${host}: ${answer.text}`);
       }

@@ -19,12 +19,15 @@ pub struct SourceLimitMetrics {
     sign_in_verifier_queue: Counter,
     open_sign_ins: Counter,
     followers: Counter,
+    bridge_memory: Counter,
+    bridge_followers: Counter,
 }
 
 impl SourceLimitMetrics {
     /// Makes the counters.
     pub fn register(metrics: &Metrics) -> Self {
         let (verification, sign_in) = (Interface::Verification.name(), Interface::SignIn.name());
+        let bridge = Interface::Bridge.name();
         Self {
             operations: metrics.source_limit("per_source", Interface::Gateway.name()),
             receipts: metrics.source_limit("per_source", "receipts"),
@@ -34,6 +37,8 @@ impl SourceLimitMetrics {
             sign_in_verifier_queue: metrics.source_limit("verifier_queue", sign_in),
             open_sign_ins: metrics.source_limit("open_sign_ins", sign_in),
             followers: metrics.source_limit("followers_per_source", sign_in),
+            bridge_memory: metrics.source_limit("memory_mib", bridge),
+            bridge_followers: metrics.source_limit("followers_per_source", bridge),
         }
     }
 
@@ -42,6 +47,7 @@ impl SourceLimitMetrics {
         let registry = service.registry().source_refusals();
         let verification = service.verification().source_refusals();
         let sign_in = service.sign_in().source_refusals();
+        let bridge = service.bridge().statistics();
         for (counter, value) in [
             (&self.operations, registry.operations),
             (&self.receipts, registry.receipts),
@@ -51,6 +57,8 @@ impl SourceLimitMetrics {
             (&self.sign_in_verifier_queue, verification.sign_in_queue),
             (&self.open_sign_ins, sign_in.open_sign_ins),
             (&self.followers, sign_in.followers),
+            (&self.bridge_memory, bridge.refused_of_source),
+            (&self.bridge_followers, bridge.refused_followers),
         ] {
             counter.inner().fetch_max(value, Ordering::Relaxed);
         }

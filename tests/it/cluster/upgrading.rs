@@ -183,7 +183,7 @@ async fn an_upgrade_one_replica_after_the_other_fails_no_write_on_etcd() {
 }
 
 /// Waits until `selfsame cluster status`, asked at a replica, shows that all run and one leads.
-async fn wait_until_listed(cluster: &TestCluster, index: usize) {
+pub(super) async fn wait_until_listed(cluster: &TestCluster, index: usize) {
     let data = cluster.replicas[index].data.to_str().expect("text");
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -215,6 +215,7 @@ pub struct DaemonAddresses {
     operator: SocketAddr,
     verification: SocketAddr,
     sign_in: SocketAddr,
+    bridge: SocketAddr,
 }
 
 impl DaemonAddresses {
@@ -225,31 +226,33 @@ impl DaemonAddresses {
         SystemRandom.fill(&mut random);
         let host = Ipv4Addr::new(127, random[0] | 1, random[1], random[2].clamp(1, 254));
         let bind = |_| TcpListener::bind((host, 0)).expect("a free port");
-        let listeners: [TcpListener; 5] = std::array::from_fn(bind);
-        let [gateway, indexer, operator, verification, sign_in] =
+        let listeners: [TcpListener; 6] = std::array::from_fn(bind);
+        let [gateway, indexer, operator, verification, sign_in, bridge] =
             listeners.map(|listener| listener.local_addr().expect("an address"));
-        Self { gateway, indexer, operator, verification, sign_in }
+        Self { gateway, indexer, operator, verification, sign_in, bridge }
     }
 
     /// The addresses as variables of the daemon's environment.
-    pub fn variables(&self) -> [(&'static str, String); 5] {
+    pub fn variables(&self) -> [(&'static str, String); 6] {
         [
             ("SELFSAME_LISTEN__GATEWAY", self.gateway.to_string()),
             ("SELFSAME_LISTEN__INDEXER", self.indexer.to_string()),
             ("SELFSAME_LISTEN__OPERATOR", self.operator.to_string()),
             ("SELFSAME_LISTEN__VERIFY", self.verification.to_string()),
             ("SELFSAME_LISTEN__SIGN_IN", self.sign_in.to_string()),
+            ("SELFSAME_LISTEN__BRIDGE", self.bridge.to_string()),
         ]
     }
 
     /// Where the daemon listens, by the interface's key in `[listen]`.
-    pub fn all(&self) -> [(&'static str, SocketAddr); 5] {
+    pub fn all(&self) -> [(&'static str, SocketAddr); 6] {
         [
             ("gateway", self.gateway),
             ("indexer", self.indexer),
             ("operator", self.operator),
             ("verify", self.verification),
             ("sign_in", self.sign_in),
+            ("bridge", self.bridge),
         ]
     }
 
