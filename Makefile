@@ -39,12 +39,14 @@ test-published-client: daemon-under-test
 	DAEMON=$(BUILD_OUTPUT)/release/selfsame CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client \
 		$(CARGO) test --manifest-path tests/published/Cargo.toml
 
-# Runs relying parties with libraries that applications use, at the versions of their lock files,
-# against the daemon's program.
+# Runs relying parties with libraries that applications use, and pages' client kits with the wallet
+# behind the message bridge, at the versions of their lock files, against the daemon's program.
 test-relying-parties: daemon-under-test
 	scripts/prerequisites.sh relying-parties
 	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
 	cd tests/relying_parties/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
+	cd tests/bridge/node && npm ci --no-audit --no-fund --silent
+	cd tests/bridge/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
 	python3 -m venv $(BUILD_OUTPUT)/relying-parties
 	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
 	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py

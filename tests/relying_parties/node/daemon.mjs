@@ -2,7 +2,7 @@
 // folder of its own.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -14,12 +14,16 @@ export const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";
 export const CLIENT_SECRET = "sk_dev_only";
 export const CALLBACK = "http://localhost:3000/callback";
 
-export async function start() {
+// `config` is the text of a configuration file.
+export async function start({ config = "" } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "selfsame-"));
   const data = join(folder, "data");
-  const addresses = { GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
+  const file = join(folder, "selfsame.toml");
+  writeFileSync(file, config);
+  // Client kits 1 and 2 call a bridge by plain HTTP only at 127.0.0.1.
+  const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
   const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${host}:0`]);
-  const process_ = spawn(program, ["serve", "--dev", "--data", data], {
+  const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
     env: { ...process.env, ...Object.fromEntries(variables) },
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -32,13 +36,20 @@ export async function start() {
   }
   process_.stdout.resume();
   const wallet = join(folder, "wallet.json");
-  const run = (...words) => execFileSync(program, ["wallet", ...words, "--wallet", wallet], { encoding: "utf8" });
+  const options = { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
+  const run = (...words) => execFileSync(program, ["wallet", ...words, "--wallet", wallet], options);
   run("new", "--gateway", urls.gateway, "--indexer", urls.indexer);
   return {
+    urls,
     issuer: new URL(urls["sign-in"]),
     operator: urls.operator,
     token: readFileSync(join(data, "operator.token"), "utf8").trim(),
     wallet: run,
+    // Has the wallet answer the request of a connector URI. Returns what it prints; throws an
+    // error with `status`, `stdout` and `stderr` when the wallet fails.
+    answerRequest(uri, ...words) {
+      return run("answer", uri, ...words, "--operator", urls.operator, "--data", data);
+    },
     // Returns where the browser is sent after the wallet has answered; for form_post, what it
     // posts.
     answer(url) {

@@ -1,0 +1,84 @@
+// idkit-core 1.5.0 and 2.1.0 through the daemon's bridge, with the wallet of this repository.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import * as core1 from "idkit-core-1.5";
+import { solidityEncode } from "idkit-core-1.5/hashing";
+import * as core2 from "idkit-core-2.1";
+import { generateSignal } from "idkit-core-2.1/hashing";
+
+import { start } from "../../relying_parties/node/daemon.mjs";
+import { APP, verify } from "./clients.mjs";
+
+const KITS = { "1.5.0": core1, "2.1.0": core2 };
+
+let daemon;
+
+before(async () => {
+  daemon = await start();
+});
+
+after(() => daemon?.stop());
+
+async function begun(kit, more) {
+  const { getState } = kit.createWorldBridgeStore();
+  await getState().createClient({ bridge_url: daemon.urls.bridge, app_id: APP, action: "vote", ...more });
+  return { getState, uri: getState().connectorURI };
+}
+
+// What an application's server sends: the result under the names of the current interface.
+function legacyRequest({ verification_level, merkle_root, nullifier_hash, proof }, action, signal) {
+  const signal_hash = generateSignal(signal).digest;
+  const item = { identifier: verification_level, merkle_root, nullifier: nullifier_hash, proof, signal_hash };
+  return { protocol_version: "3.0", nonce: "0x1", action, environment: "staging", responses: [item] };
+}
+
+for (const [version, kit] of Object.entries(KITS)) {
+  test(`${version}: legacy proofs are verified`, async () => {
+    const table = [
+      [{}, "orb"],
+      [{ signal: "user-1" }, "orb"],
+      [{ signal: "0x1234" }, "orb"],
+      [{ signal: solidityEncode(["uint256"], [7n]) }, "orb"],
+      [{ verification_level: "device" }, "device"],
+      [{ verification_level: "document", action_description: "Vote once" }, "document"],
+      [{ verification_level: "secure_document" }, "secure_document"],
+    ];
+    for (const [more, level] of table) {
+      const { getState, uri } = await begun(kit, more);
+      await getState().pollForUpdates();
+      assert.equal(getState().verificationState, "awaiting_connection");
+      daemon.answerRequest(uri, "--yes");
+      await getState().pollForUpdates();
+      const { verificationState, result, errorCode } = getState();
+      assert.equal(verificationState, "confirmed", errorCode);
+      assert.deepEqual(Object.keys(result).sort(), ["merkle_root", "nullifier_hash", "proof", "verification_level"]);
+      assert.equal(result.verification_level, level);
+      const verdict = await verify(daemon, legacyRequest(result, "vote", more.signal));
+      assert.equal(verdict.success, true, JSON.stringify(verdict));
+      const other = await verify(daemon, legacyRequest(result, "vote", "another signal"));
+      assert.equal(other.code, "all_verifications_failed");
+    }
+  });
+
+  test(`${version}: refusals have codes that the client kit knows`, async () => {
+    const known = new Set(Object.values(kit.AppErrorCodes));
+    const refusal = async (more, ...words) => {
+      const { getState, uri } = await begun(kit, more);
+      try {
+        daemon.answerRequest(uri, ...words);
+      } catch (error) {
+        assert.equal(error.status, 1);
+      }
+      await getState().pollForUpdates();
+      const { verificationState, errorCode } = getState();
+      assert.equal(verificationState, "failed");
+      assert.ok(known.has(errorCode), errorCode);
+      return errorCode;
+    };
+    assert.equal(await refusal({}, "--refuse"), "verification_rejected");
+    assert.equal(await refusal({}, "--yes", "--credential", "device"), "credential_unavailable");
+    assert.equal(await refusal({ action: "a".repeat(3000) }, "--yes"), "malformed_request");
+  });
+}
