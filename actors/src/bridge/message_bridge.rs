@@ -59,7 +59,6 @@ impl Actor for MessageBridge {
         async {
             fault_point!(MessageBridgeHandle);
             state.handle(message);
-            state.publish();
             Ok(())
         }
         .instrument(span)
@@ -68,12 +67,17 @@ impl Actor for MessageBridge {
 }
 
 impl MessageBridgeState {
-    /// Handles a message without waiting. A caller that no longer waits uses nothing up.
+    /// Handles a message without waiting. A caller that no longer waits uses nothing up. When a
+    /// caller has its answer, the statistics show it.
     fn handle(&mut self, message: MessageBridgeMessage) {
         let now = self.shared.clock.passed();
         match message {
             MessageBridgeMessage::Ping(reply) => drop(reply.send(())),
-            MessageBridgeMessage::Keep(kept, reply) => drop(reply.send(self.keep(kept))),
+            MessageBridgeMessage::Keep(kept, reply) => {
+                let kept = self.keep(kept);
+                self.publish();
+                drop(reply.send(kept));
+            }
             MessageBridgeMessage::TakeRequest(id, reply) => {
                 if reply.is_closed() {
                     return;
@@ -82,6 +86,7 @@ impl MessageBridgeState {
                 if taken.is_some() {
                     self.followers.notify(&id);
                 }
+                self.publish();
                 drop(reply.send(taken));
             }
             MessageBridgeMessage::Status(id, reply) => drop(reply.send(self.entries.status(&id, now))),
@@ -90,6 +95,7 @@ impl MessageBridgeState {
             MessageBridgeMessage::Sweep => {
                 self.entries.expire(now);
                 self.followers.release_unused();
+                self.publish();
             }
         }
     }
@@ -117,6 +123,7 @@ impl MessageBridgeState {
         let response = self.entries.take_response(&id, self.shared.clock.passed());
         let will_change = matches!(response, Some((ResponseStatus::Initialized | ResponseStatus::Retrieved, _)));
         let changes = (follows && will_change).then(|| self.followers.register(id));
+        self.publish();
         drop(reply.send(TakenResponse { response, changes }));
     }
 
