@@ -7,7 +7,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +132,7 @@ pub struct Daemon {
     service: Arc<Service>,
     servers: Vec<(Server, Listener)>,
     addresses: PerInterface<SocketAddr>,
+    served: PerInterface<bool>,
     shutdown: ShutdownTrigger,
     drain: Drain,
     reloading: Reloading,
@@ -198,6 +199,7 @@ impl Daemon {
         let verification = verification::setup::settings(config, &keys, seed);
         let listeners = bind(&config.listen, inherited).await?;
         let addresses = PerInterface::from_fn(|interface| listeners.bound_address(config.listen[interface]));
+        let served = PerInterface::from_fn(|interface| listeners.0.contains_key(&config.listen[interface]));
         let socket = match config.operator_socket() {
             Some(path) => Some(BoundUnixSocket::bind(&path).await?),
             None => None,
@@ -277,6 +279,7 @@ impl Daemon {
             service,
             servers,
             addresses,
+            served,
             shutdown,
             drain,
             reloading,
@@ -290,6 +293,12 @@ impl Daemon {
     /// The addresses that the interfaces are bound to.
     pub fn addresses(&self) -> PerInterface<SocketAddr> {
         self.addresses
+    }
+
+    /// Whether an interface is served. All are, except the message bridge when another program has
+    /// its default address.
+    pub fn serves(&self, interface: Interface) -> bool {
+        self.served[interface]
     }
 
     /// The settings that can change while the daemon runs.
@@ -485,6 +494,14 @@ fn instance_name() -> String {
     format!("selfsame-{}", STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Whether an interface can be left out whose address cannot be bound: the message bridge, at its
+/// default address, which another program has. The bridge came later than the other interfaces, and
+/// an upgrade must not keep a daemon from starting.
+fn can_do_without(interface: Interface, address: SocketAddr, error: &io::Error) -> bool {
+    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, interface.default_port()));
+    interface == Interface::Bridge && address == default && error.kind() == io::ErrorKind::AddrInUse
+}
+
 async fn bind(
     listen: &PerInterface<SocketAddr>,
     inherited: Vec<std::net::TcpListener>,
@@ -501,7 +518,15 @@ async fn bind(
         if let Entry::Vacant(entry) = listeners.entry(*address) {
             let listener = match passed.remove(address) {
                 Some(listener) => TcpListener::from_std(listener).map_err(refused)?,
-                None => TcpListener::bind(address).await.map_err(refused)?,
+                None => match TcpListener::bind(address).await {
+                    Err(error) if can_do_without(interface, *address, &error) => {
+                        let message =
+                            "another program has this address, so the message bridge is not served; set listen.bridge";
+                        tracing::warn!(%address, message);
+                        continue;
+                    }
+                    bound => bound.map_err(refused)?,
+                },
             };
             let bound = listener.local_addr().map_err(refused)?;
             entry.insert((listener, bound));

@@ -1,6 +1,5 @@
 //! `selfsame serve`: runs the daemon.
 
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use crate::cli::Serve;
 use crate::config::{Config, Reloaded};
 use crate::daemon::{Daemon, DaemonError};
 use crate::http::AUDIT_TARGET;
-use crate::interface::PerInterface;
 use crate::logging;
 use crate::operator::ReloadRequest;
 use crate::prepared::{ConfigSource, Warning};
@@ -63,7 +61,7 @@ pub fn serve(options: &Serve, build: Build, out: &mut Output) -> Result<ExitCode
             tracing::info!("stopped before the start was complete");
             return Ok(ExitCode::SUCCESS);
         };
-        announce(&config, build, &daemon.addresses(), out);
+        announce(&config, build, &daemon, out);
         notify_ready();
         let verification = daemon.verification();
         tokio::task::spawn_blocking(move || verification.warm_up());
@@ -143,15 +141,15 @@ async fn unless_stopped(
 }
 
 /// Logs where each interface is served; with `--dev` prints the table.
-fn announce(config: &Config, build: Build, addresses: &PerInterface<SocketAddr>, out: &mut Output) {
-    let urls = config.public_urls(addresses);
-    for (interface, url) in urls.iter() {
+fn announce(config: &Config, build: Build, daemon: &Daemon, out: &mut Output) {
+    let urls = config.public_urls(&daemon.addresses());
+    for (interface, url) in urls.iter().filter(|(interface, _)| daemon.serves(*interface)) {
         tracing::info!(interface = interface.name(), url, "serving");
     }
     let (version, commit) = (build.version, build.commit);
     tracing::info!(target: AUDIT_TARGET, event = "started", outcome = "success", version, commit);
     if config.dev
-        && let Err(error) = writeln!(out, "{}", config.dev_summary(&urls))
+        && let Err(error) = writeln!(out, "{}", config.dev_summary(&urls, |interface| daemon.serves(interface)))
     {
         tracing::warn!(%error, "the table of --dev cannot be printed");
     }

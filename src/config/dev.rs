@@ -13,6 +13,7 @@ use super::sections::{App, ProofKind, PublicUrls};
 use super::tree::Node;
 use super::values::{SecretHash, StagingKey};
 use super::whole::Config;
+use crate::interface::Interface;
 
 /// The secret of the example applications.
 pub const DEV_SECRET: &str = "sk_dev_only";
@@ -88,12 +89,12 @@ fn document(text: &str) -> Node {
 }
 
 impl Config {
-    /// The table that `--dev` prints: the URL of each interface, then what the configuration has
-    /// for trying them out.
-    pub fn dev_summary(&self, urls: &PublicUrls) -> String {
+    /// The table that `--dev` prints: the URL of each interface that is served, then what the
+    /// configuration has for trying them out.
+    pub fn dev_summary(&self, urls: &PublicUrls, serves: impl Fn(Interface) -> bool) -> String {
         let mut text = String::from("Development mode: every key and secret below is public.\n");
         let mut row = |name: &str, value: &str| _ = writeln!(text, "  {name:<18}{value}");
-        for (interface, url) in urls.iter() {
+        for (interface, url) in urls.iter().filter(|(interface, _)| serves(*interface)) {
             row(interface.name(), url);
         }
         for app in &self.apps {

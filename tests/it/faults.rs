@@ -18,7 +18,7 @@ async fn run_until_end(plan: &str) -> (Option<i32>, String) {
     let data = folder();
     let mut command = Command::new(env!("CARGO_BIN_EXE_selfsame"));
     command.args(["serve", "--dev", "--data"]).arg(data.path()).env("FAILPOINTS", plan);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     let child: Child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");

@@ -162,6 +162,7 @@ impl DaemonProcess {
             .env("SELFSAME_LISTEN__OPERATOR", "127.0.0.3:0")
             .env("SELFSAME_LISTEN__VERIFY", "127.0.0.4:0")
             .env("SELFSAME_LISTEN__SIGN_IN", "127.0.0.5:0")
+            .env("SELFSAME_LISTEN__BRIDGE", "127.0.0.6:0")
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -303,7 +304,7 @@ pub fn run_for_status(arguments: &[&str], variables: &[(&str, &str)]) -> (ExitSt
 pub async fn refused_start(data: &Path, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::from(program());
     command.args(["serve", "--dev", "--data"]).arg(data).kill_on_drop(true);
-    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN"] {
+    for interface in ["GATEWAY", "INDEXER", "OPERATOR", "VERIFY", "SIGN_IN", "BRIDGE"] {
         command.env(format!("SELFSAME_LISTEN__{interface}"), "127.0.0.1:0");
     }
     command.envs(variables.iter().copied());

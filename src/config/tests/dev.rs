@@ -16,7 +16,7 @@ fn dev_adds_example_settings() {
     assert_eq!(config.verifier.keys.staging.current, StagingKey::Simulator);
     assert_eq!(config.verifier.keys.production, EnvironmentKeys::default());
     assert_eq!(config.issuers[0].environments(), [Environment::Staging]);
-    let summary = config.dev_summary(&config.public_urls(&config.listen));
+    let summary = config.dev_summary(&config.public_urls(&config.listen), |_| true);
     for part in [
         "sign-in           http://127.0.0.1:8080",
         "verification      http://127.0.0.1:8081",

@@ -36,6 +36,9 @@ async fn call(
 async fn a_message_passes_through_every_replica_on_etcd() {
     let folder = folder();
     let mut cluster = TestCluster::start(folder.path()).await;
+    for index in 0..3 {
+        super::upgrading::wait_until_listed(&cluster, index).await;
+    }
     let addresses: Vec<String> = cluster.addresses("bridge").into_iter().map(|address| address.to_string()).collect();
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
     // Each replica is the first, the second and the third one, and the ids are its own and chosen.

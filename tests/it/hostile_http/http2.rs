@@ -548,6 +548,7 @@ async fn a_connection_whose_window_is_never_opened_is_closed() {
         ("verification", "/openapi.json"),
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
+        ("bridge", "/openapi.json"),
         ("operator", "/metrics"),
     ];
     let clients = pages.into_iter().zip(target.interfaces()).map(|((interface, path), (name, address))| async move {

@@ -150,6 +150,7 @@ async fn clients_that_read_no_answers_are_disconnected() {
         ("verification", "/openapi.json"),
         ("gateway", "/openapi.json"),
         ("indexer", "/openapi.json"),
+        ("bridge", "/openapi.json"),
         ("operator", "/metrics"),
     ];
     let requests = 10_000;
