@@ -18,6 +18,7 @@ use super::peers::{Answer, BridgePeers, Question, QuestionKind};
 use super::settings::BridgeSettings;
 use super::state::BridgeState;
 use crate::support::follower_limits::FollowerLimits;
+use crate::support::forwarding::LeaderError;
 use crate::support::slot::RESTART_PATIENCE;
 
 /// How long another replica may take, besides the time that its caller waits for a change.
@@ -192,7 +193,15 @@ impl BridgeHandle {
         for replica in holders(&question.id, with_own(peers.as_ref())) {
             let found = match replica == peers.own_name() {
                 true => self.answer_here(question.clone()).await,
-                false => ask_peer(peers.as_ref(), &replica, &question).await,
+                false => match ask_peer(peers.as_ref(), &replica, &question).await {
+                    Ok(found) => found,
+                    // It has nothing of the question, and the next one can hold the entry.
+                    Err(unreached) if question.kind.creates() => {
+                        answer = unreached;
+                        continue;
+                    }
+                    Err(unreached) => unreached,
+                },
             };
             if question.kind.creates() || !(found.is_nothing() || matches!(found, Answer::Unavailable { .. })) {
                 return found.into_result();
@@ -299,20 +308,29 @@ fn with_own(peers: &dyn BridgePeers) -> Vec<String> {
 }
 
 /// Asks another replica.
-async fn ask_peer(peers: &dyn BridgePeers, replica: &str, question: &Question) -> Answer {
+///
+/// # Errors
+/// The replica certainly did not get the question.
+async fn ask_peer(peers: &dyn BridgePeers, replica: &str, question: &Question) -> Result<Answer, Answer> {
     let wait = match question.kind {
         QuestionKind::TakeResponse { wait } => wait.unwrap_or_default(),
         _ => Duration::ZERO,
     };
     let message = serde_json::to_vec(question).unwrap_or_default();
+    let mut is_unsent = false;
     let reason = match timeout(wait + PEER_PATIENCE, peers.send(replica, message)).await {
         Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
-            Ok(answer) => return answer,
+            Ok(answer) => return Ok(answer),
             Err(error) => format!("the answer of replica {replica} cannot be read: {error}"),
         },
-        Ok(Err(error)) => format!("replica {replica}: {error}"),
+        Ok(Err(error)) => {
+            is_unsent = matches!(error, LeaderError::Unsent(_));
+            format!("replica {replica}: {error}")
+        }
         Err(_) => format!("replica {replica} gave no answer in time"),
     };
     tracing::debug!(reason, "a replica's message bridge cannot be asked");
-    Answer::Unavailable { reason: "another replica gave no answer".to_owned(), retry_after: RetryAfter::SOON.0 }
+    let reason = "another replica gave no answer".to_owned();
+    let answer = Answer::Unavailable { reason, retry_after: RetryAfter::SOON.0 };
+    if is_unsent { Err(answer) } else { Ok(answer) }
 }

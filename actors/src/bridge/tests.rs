@@ -139,6 +139,12 @@ async fn a_replica_that_comes_or_goes_loses_no_messages_of_others() {
             }
         }
     }
+    // New messages that it would hold are held by another one, and found there.
+    for number in 40..60 {
+        three.create_request(Some(id(number)), message(number), None).await.expect("another one holds it");
+        let taken = one.take_request(id(number)).await.expect("known").expect("it was not taken");
+        assert_eq!(taken.message, message(number));
+    }
     // When it counts as gone, its messages are, too.
     replicas.lock().expect("no panic").remove("two");
     for number in 5..10 {

@@ -101,6 +101,7 @@ async fn a_message_passes_through_every_replica_on_etcd() {
     for number in 0..6 {
         let mut request = message("AAAA");
         request["request_id"] = json!(format!("after-the-death-{number}"));
+        // Also while this replica has not noticed the death.
         assert_eq!(call(&http, &addresses[2], Method::POST, "/request", Some(request)).await.0, StatusCode::OK);
     }
     // One that comes back takes over ids whose entries another one keeps.

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 /// What the proxy does with its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,18 @@ impl Proxy {
     /// Changes what happens to the connections, also to those that are open.
     pub fn set(&self, line: Line) {
         self.line.send_replace(line);
+    }
+
+    /// Ends all connections, and goes on with new ones.
+    pub async fn end_connections(&self) {
+        self.set(Line::Cut);
+        // Besides the listener, each connection has receivers.
+        while self.line.receiver_count() > 1 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        self.set(Line::Open);
+        // A client that sends on a connection before it has seen its end loses the request.
+        sleep(Duration::from_millis(50)).await;
     }
 
     /// Changes where new connections go.

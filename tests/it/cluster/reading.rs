@@ -62,22 +62,21 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
     let mut cluster = TestCluster::prepare(folder.path(), 1, &settings, "").await;
     cluster.start_all().await;
     let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().expect("a client");
-    let go_to = |index: usize| {
+    let go_to = async |index: usize| {
         // Open connections end, so that the next request goes to the next replica.
         front.set_targets(vec![cluster.replicas[index].address("sign_in")]);
-        front.set(Line::Cut);
-        front.set(Line::Open);
+        front.end_connections().await;
     };
     let operator = format!("http://{}", cluster.replicas[1].address("operator"));
     let simulation = Operator::new(&operator).expect("a client").simulation().await.expect("the simulator");
     let root = cluster.replicas[0].client().root().await.expect("a root").root;
     let party = SimulatedParty::of(simulation, APP, root).expect("a known application");
     for turn in 0..6 {
-        go_to(turn % 3);
+        go_to(turn % 3).await;
         let authorize = format!("http://{}/authorize", front.address);
         let url = reqwest::Url::parse_with_params(&authorize, parameters(&[])).expect("a URL");
         let session = SignInSession::open(url.as_str()).await.expect("a page");
-        go_to((turn + 1) % 3);
+        go_to((turn + 1) % 3).await;
         let request = session.request();
         let asked = ProofParameters {
             app_id: &request.app_id,
@@ -89,7 +88,7 @@ async fn a_sign_in_is_begun_answered_and_redeemed_at_three_replicas_on_etcd() {
         let mut random = |bytes: &mut [u8; 32]| *bytes = [turn as u8 + 1; 32];
         let proof = prove::uniqueness(&key("a person"), &asked, &party, &mut random).expect("a proof");
         session.answer_from(request, &proof, false).await.expect("the answer is taken");
-        go_to((turn + 2) % 3);
+        go_to((turn + 2) % 3).await;
         let location = session.complete().await.expect("an answer").expect("a redirect");
         let code = fragment_or_query(&location)["code"].clone();
         let form = [("grant_type", "authorization_code"), ("code", &code), ("redirect_uri", CALLBACK)];
