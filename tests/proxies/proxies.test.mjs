@@ -185,6 +185,12 @@ for (const name of PROXIES) {
       const verification = await post(`https://portal.example.org/api/v4/verify/${CLIENT_ID}`, 255 * 1024);
       assert.equal(verification.status, 400, verification.text);
       assert.ok(verification.json().code);
+      // Messages of the bridge may be longer.
+      const message = { iv: Buffer.alloc(12).toString("base64"), payload: Buffer.alloc(3 << 20, 7).toString("base64") };
+      const kept = await call(proxy, "https://bridge.example.org/request", {
+        method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(message),
+      });
+      assert.equal(kept.status, 200, kept.text);
       const operation = await post("https://gateway.example.org/create-account", 80 * 1024);
       assert.equal(operation.status, 413, operation.text);
       assert.ok(operation.json().code);
