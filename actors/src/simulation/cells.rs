@@ -24,9 +24,6 @@ const MAX_CALLS: u64 = 12;
 /// The longest pause of a client between two calls.
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Long after any history.
-const NEVER: UnixSeconds = UnixSeconds(u64::MAX);
-
 /// The value of a record; `None` for a record that does not exist. No two writes have the same
 /// value.
 type Value = Option<u64>;
@@ -143,7 +140,7 @@ async fn write(service: &LiveService, cell: u8, deletes: bool, log: &ClientLog, 
     let key = key(cell);
     let before = service.records.get(&key).expect("the read succeeds");
     let after = (!deletes).then_some(began);
-    let record = |value: u64| StoredRecord { expires_at: NEVER, value: value.to_be_bytes().into() };
+    let record = |value: u64| StoredRecord { expires_at: UnixSeconds::NEVER, value: value.to_be_bytes().into() };
     let write = RecordWrite { key, before: before.clone(), after: after.map(record) };
     let (decided, decision) = oneshot::channel();
     service.records.compare_and_write(vec![write], Box::new(move |outcome| drop(decided.send(outcome))));

@@ -42,6 +42,9 @@ async fn a_restart_of_the_message_bridge_loses_its_entries_and_nothing_else() {
     let again = bridge.create_request(Some(id.clone()), message(3), None).await;
     assert_eq!(again.expect("its id is free"), id);
     assert_eq!(bridge.statistics().entries, 1);
+    for actor in running.service.actors() {
+        assert_eq!(actor.restarts, u64::from(actor.name.ends_with("message-bridge")), "{}", actor.name);
+    }
     running.stop().await;
 }
 

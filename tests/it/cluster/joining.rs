@@ -327,7 +327,7 @@ async fn only_replicas_are_answered_on_etcd() {
     let http = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().expect("a client");
     let url = |address: SocketAddr, path: &str| format!("http://{address}{path}");
     let address = cluster.replicas[0].listen();
-    for path in ["/leader", "/copies"] {
+    for path in ["/leader", "/bridge", "/copies"] {
         let refused = http.post(url(address, path)).send().await.expect("an answer");
         assert_eq!(refused.status(), 401, "{path}");
         let refused = http.post(url(address, path)).bearer_auth("the secret of others").send().await;
