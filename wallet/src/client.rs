@@ -32,9 +32,9 @@ use serde::{Deserialize, Serialize};
 const HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
 
 /// Most times that a request is sent; a busy service's last answer is returned as an error.
-pub(crate) const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 5;
 /// Longest `Retry-After` that the client waits for, inclusive.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Longest time until the whole answer is read.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Seconds for which a status query asks the gateway to hold its answer.
@@ -317,15 +317,10 @@ impl Client {
     ) -> Result<T, ClientError> {
         let mut attempt = 1;
         loop {
-            match self.send(url, request()).await {
-                Err(ClientError::Service { retry_after: Some(pause), .. })
-                    if attempt < ATTEMPTS && pause <= LONGEST_PAUSE =>
-                {
-                    tokio::time::sleep(pause).await;
-                    attempt += 1;
-                }
-                answer => return answer,
-            }
+            let answer = self.send(url, request()).await;
+            let Some(pause) = pause_before_retry(&answer, attempt) else { return answer };
+            tokio::time::sleep(pause).await;
+            attempt += 1;
         }
     }
 
@@ -341,6 +336,13 @@ impl Client {
         self.height.fetch_max(named.unwrap_or_default(), Ordering::Relaxed);
         read_answer(url, response).await
     }
+}
+
+/// How long to wait before a request is sent again after its answer to this attempt, the first of
+/// which is 1; `None` when it is not. A busy service has not carried out the request.
+pub(crate) fn pause_before_retry<T>(answer: &Result<T, ClientError>, attempt: u32) -> Option<Duration> {
+    let Err(ClientError::Service { retry_after, .. }) = answer else { return None };
+    retry_after.filter(|pause| attempt < ATTEMPTS && *pause <= LONGEST_PAUSE)
 }
 
 /// An HTTP client that follows no redirects and gives up connecting after 5 seconds.

@@ -28,7 +28,7 @@ use selfsame_protocol::bridge::Message;
 use serde_json::{Value, json};
 
 use crate::Random;
-use crate::client::{ANSWER_TIMEOUT, ATTEMPTS, ClientError, LONGEST_PAUSE, http, read_answer, send};
+use crate::client::{ANSWER_TIMEOUT, ClientError, http, pause_before_retry, read_answer, send};
 
 use cipher::CipherError;
 use connector::Connector;
@@ -102,15 +102,23 @@ impl BridgeClient {
             // The body of a success has no contents that are needed, and is empty at some bridges.
             if answered.status().is_success() { Ok(()) } else { read_answer::<Value>(&url, answered).await.map(drop) }
         };
-        until_not_busy(hand_over).await.map_err(|error| self.to_bridge_error(error))
+        until_not_busy(hand_over).await.map_err(|error| match error {
+            // The id and the message are well-formed, so 400 says that there is no such request.
+            ClientError::Service { status: 400, .. } => self.gone(),
+            error => self.to_bridge_error(error),
+        })
     }
 
     fn to_bridge_error(&self, error: ClientError) -> BridgeError {
         match error {
-            ClientError::Service { status: 404, .. } => BridgeError::Gone { bridge: self.connector.bridge.clone() },
+            ClientError::Service { status: 404, .. } => self.gone(),
             ClientError::Service { status: 409, .. } => BridgeError::AlreadyAnswered,
             error => error.into(),
         }
+    }
+
+    fn gone(&self) -> BridgeError {
+        BridgeError::Gone { bridge: self.connector.bridge.clone() }
     }
 
     /// Tells the application that there will be no proof.
@@ -127,19 +135,13 @@ impl BridgeClient {
     }
 }
 
-/// Calls the bridge until it is not busy, at most [`ATTEMPTS`] times. A busy bridge has not carried
-/// out the call.
+/// Calls the bridge until it is not busy, as often as other services.
 async fn until_not_busy<T>(call: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
     let mut attempt = 1;
     loop {
-        match call().await {
-            Err(ClientError::Service { retry_after: Some(pause), .. })
-                if attempt < ATTEMPTS && pause <= LONGEST_PAUSE =>
-            {
-                tokio::time::sleep(pause).await;
-                attempt += 1;
-            }
-            answer => return answer,
-        }
+        let answer = call().await;
+        let Some(pause) = pause_before_retry(&answer, attempt) else { return answer };
+        tokio::time::sleep(pause).await;
+        attempt += 1;
     }
 }

@@ -13,8 +13,6 @@ pub enum RejectionCode {
     FeatureUnavailable,
     /// Only a current proof is accepted, and none can be made.
     NoCurrentProof,
-    /// Only a legacy proof is accepted, and none can be made.
-    NoLegacyProof,
     /// The request cannot be read, or contradicts itself.
     MalformedRequest,
     /// The request is for an environment that the wallet makes no proofs for.
@@ -53,14 +51,13 @@ impl RejectionCode {
         match (self, codes) {
             (Self::UserRejected, CodeSet::Early) => "verification_rejected",
             (Self::UserRejected, CodeSet::Present) => "user_rejected",
-            (Self::CredentialUnavailable, _) | (Self::NoLegacyProof, CodeSet::Early) => "credential_unavailable",
+            (Self::CredentialUnavailable, _) => "credential_unavailable",
             (Self::MalformedRequest, _) => "malformed_request",
             (Self::InvalidNetwork, _) => "invalid_network",
             (Self::InclusionProofFailed, _) => "inclusion_proof_failed",
             (Self::GenericError, _) | (_, CodeSet::Early) => "generic_error",
             (Self::FeatureUnavailable, _) => "feature_unavailable",
             (Self::NoCurrentProof, _) => "world_id_4_not_available",
-            (Self::NoLegacyProof, _) => "world_id_3_not_available",
             (Self::UserPresenceFailed, _) => "user_presence_failed",
             (Self::InvalidRpSignature, _) => "invalid_rp_signature",
             (Self::UnknownRp, _) => "unknown_rp",
@@ -102,7 +99,6 @@ mod tests {
             (RejectionCode::CredentialUnavailable, "credential_unavailable", "credential_unavailable"),
             (RejectionCode::FeatureUnavailable, "generic_error", "feature_unavailable"),
             (RejectionCode::NoCurrentProof, "generic_error", "world_id_4_not_available"),
-            (RejectionCode::NoLegacyProof, "credential_unavailable", "world_id_3_not_available"),
             (RejectionCode::MalformedRequest, "malformed_request", "malformed_request"),
             (RejectionCode::InvalidNetwork, "invalid_network", "invalid_network"),
             (RejectionCode::InclusionProofFailed, "inclusion_proof_failed", "inclusion_proof_failed"),

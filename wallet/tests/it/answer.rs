@@ -186,6 +186,7 @@ async fn errors_of_the_bridge_are_named() {
         ((200, garbled), &[201], "cannot be read: iv"),
         ((200, request.message.clone()), &[409], "answered already"),
         ((200, request.message.clone()), &[404], "BRIDGE has no such request"),
+        ((200, request.message.clone()), &[400], "BRIDGE has no such request"),
         ((200, request.message.clone()), &[503], "answered 503"),
     ];
     for (fetched, puts, sentence) in table {
