@@ -26,12 +26,6 @@ pub enum BridgeEndpointError {
     /// The id in the path is not one.
     #[error("request_id: {0}")]
     Id(#[from] InvalidEntryId),
-    /// The time to wait is not one.
-    #[error("wait: it must be a whole number of seconds from 0 to {most}")]
-    Wait {
-        /// The longest time, in seconds.
-        most: u64,
-    },
     /// Nothing is kept under the id.
     #[error("nothing is kept under this id; it was handed out, or has expired")]
     NotFound,
@@ -52,7 +46,7 @@ impl InterfaceError for BridgeEndpointError {
     fn into_response(self) -> Response {
         let (status, code) = match &self {
             Self::Http(rejection) => return ErrorCodes::BRIDGE.respond(rejection),
-            Self::Body(_) | Self::Id(_) | Self::Wait { .. } => (StatusCode::BAD_REQUEST, BridgeErrorCode::BadRequest),
+            Self::Body(_) | Self::Id(_) => (StatusCode::BAD_REQUEST, BridgeErrorCode::BadRequest),
             Self::NotFound => (StatusCode::NOT_FOUND, BridgeErrorCode::NotFound),
             Self::Bridge(BridgeError::Entry(error)) => match error {
                 EntryError::Taken => (StatusCode::CONFLICT, BridgeErrorCode::RequestIdTaken),

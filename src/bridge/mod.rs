@@ -11,16 +11,22 @@ mod error;
 mod request;
 mod response;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use error::BridgeEndpointError;
-use hyper::Method;
+use futures_util::stream::empty;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper::header::{CACHE_CONTROL, HeaderValue};
+use hyper::{Method, StatusCode};
 use selfsame_actors::{BridgeHandle, BridgeSettings};
 use selfsame_protocol::bridge::entries::EntryLimits;
 use utoipa::OpenApi;
 
 use crate::config::Config;
-use crate::http::{Cors, Router, Routes};
+use crate::http::{Cors, Response, Router, Routes, WAITING_LIMIT, stream};
 use crate::interface::Interface;
 use crate::{health, openapi};
 
@@ -43,10 +49,19 @@ pub fn routes(handle: BridgeHandle, openapi: openapi::Document) -> Routes {
         .route(get.clone(), "/request/{request_id}", request::take)
         .route(post, "/response", response::create)
         .route(Method::PUT, "/response/{request_id}", response::answer)
-        .route_within(response::TIME_LIMIT, get.clone(), "/response/{request_id}", response::take)
+        .route_within(WAITING_LIMIT, get.clone(), "/response/{request_id}", response::take)
         .route(get.clone(), "/health", |_, _| health::health())
         .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
+}
+
+/// The answer to `HEAD` where `GET` would be 200. It has no length: `GET` would use the message up
+/// that shows it (RFC 9110, section 8.6).
+fn exists() -> Response {
+    let mut response =
+        stream(StatusCode::OK, "application/json", StreamBody::new(empty::<Result<Frame<Bytes>, Infallible>>()));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// The settings of the bridge.

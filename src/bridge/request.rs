@@ -11,7 +11,7 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 
 use super::error::{BodyErrors, BridgeEndpointError, SharedErrors};
-use super::{BODY_LIMIT, Bridge};
+use super::{BODY_LIMIT, Bridge, exists};
 use crate::http::{Request, Response, json};
 
 /// Set to `true` by authenticators that read the id of the flow.
@@ -76,7 +76,7 @@ pub async fn take(bridge: Arc<Bridge>, request: Request) -> Result<Response, Bri
 )]
 pub async fn look(bridge: Arc<Bridge>, id: EntryId) -> Result<Response, BridgeEndpointError> {
     match bridge.handle.status(id).await? {
-        Some(ResponseStatus::Initialized) => Ok(json(StatusCode::OK, &())),
+        Some(ResponseStatus::Initialized) => Ok(exists()),
         _ => Err(BridgeEndpointError::NotFound),
     }
 }

@@ -11,15 +11,8 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 
 use super::error::{BodyErrors, BridgeEndpointError, SharedErrors};
-use super::{BODY_LIMIT, Bridge};
-use crate::http::{Request, Response, empty, json};
-
-/// The longest wait that a client can ask for, in seconds.
-const LONGEST_WAIT: u64 = 60;
-
-/// Time limit of the route that waits, instead of the request timeout: the longest wait and 10
-/// seconds more.
-pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
+use super::{BODY_LIMIT, Bridge, exists};
+use crate::http::{LONGEST_WAIT, Rejection, Request, Response, empty, json};
 
 /// RFC 7240: preferences of a client, among them `wait`.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -114,28 +107,28 @@ pub async fn take(bridge: Arc<Bridge>, request: Request) -> Result<Response, Bri
 )]
 pub async fn look(bridge: Arc<Bridge>, id: EntryId) -> Result<Response, BridgeEndpointError> {
     match bridge.handle.status(id).await? {
-        Some(_) => Ok(json(StatusCode::OK, &())),
+        Some(_) => Ok(exists()),
         None => Err(BridgeEndpointError::NotFound),
     }
 }
 
 /// How long the client wants to wait. The parameter is a demand, and checked; the header is a wish
 /// (RFC 7240), of which what cannot be read is ignored.
-fn wait(request: &Request) -> Result<Duration, BridgeEndpointError> {
-    if let Some(value) = request.query_parameter("wait")? {
-        let seconds = value.parse().ok().filter(|seconds| *seconds <= LONGEST_WAIT && !value.starts_with('+'));
-        return Ok(Duration::from_secs(seconds.ok_or(BridgeEndpointError::Wait { most: LONGEST_WAIT })?));
+fn wait(request: &Request) -> Result<Duration, Rejection> {
+    if let Some(wait) = request.wait()? {
+        return Ok(wait);
     }
     let values = request.headers().get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
-    Ok(Duration::from_secs(values.flat_map(|value| value.split(',')).find_map(preferred_wait).unwrap_or(0)))
+    Ok(values.flat_map(|value| value.split(',')).find_map(preferred_wait).unwrap_or_default())
 }
 
-/// The seconds of a preference `wait=25`, at most the longest wait.
-fn preferred_wait(preference: &str) -> Option<u64> {
+/// The time of a preference `wait=25`, at most the longest wait.
+fn preferred_wait(preference: &str) -> Option<Duration> {
     let (name, value) = preference.split(';').next()?.split_once('=')?;
     let value = value.trim().trim_matches('"');
     let is_wait = name.trim().eq_ignore_ascii_case("wait") && value.bytes().all(|byte| byte.is_ascii_digit());
-    is_wait.then(|| value.parse::<u64>().ok()).flatten().map(|seconds| seconds.min(LONGEST_WAIT))
+    let seconds = is_wait.then(|| value.parse().ok()).flatten()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
 #[cfg(test)]
@@ -160,7 +153,7 @@ mod tests {
             ("respond-async", None),
         ];
         for (preference, expected) in table {
-            assert_eq!(preferred_wait(preference), expected, "{preference}");
+            assert_eq!(preferred_wait(preference), expected.map(Duration::from_secs), "{preference}");
         }
     }
 }

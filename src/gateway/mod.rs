@@ -31,7 +31,7 @@ pub use state::Gateway;
 use utoipa::{Modify, OpenApi};
 
 use crate::height::await_height;
-use crate::http::{Cors, Router, Routes};
+use crate::http::{Cors, Router, Routes, WAITING_LIMIT};
 use crate::interface::Interface;
 use crate::{health, openapi};
 
@@ -53,7 +53,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         .route(post.clone(), "/cancel-recovery-agent-update", operations::cancel_recovery_agent_update)
         .route(post.clone(), "/execute-recovery-agent-update", operations::execute_recovery_agent_update)
         .route(post, "/revert-recovery-agent-update", operations::revert_recovery_agent_update)
-        .route_within(status::TIME_LIMIT, get.clone(), "/status/{request_id}", status::status)
+        .route_within(WAITING_LIMIT, get.clone(), "/status/{request_id}", status::status)
         .route(get.clone(), "/receipt/{request_id}", receipt::receipt)
         .route(get.clone(), "/block/{id}", block::block)
         .route(get.clone(), "/head", head::head)

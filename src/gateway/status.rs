@@ -1,7 +1,6 @@
 //! `GET /status/{request_id}`: the state of a request, at once or when it is final.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, ServiceApiError};
@@ -12,12 +11,6 @@ use super::error::{GatewayError, ReadErrors};
 use super::state::Gateway;
 use crate::height::with_height;
 use crate::http::{Request, Response, json};
-
-/// The longest wait that a client can ask for, in seconds.
-const LONGEST_WAIT: u64 = 60;
-
-/// Time limit of the route, instead of the request timeout: the longest wait and 10 seconds more.
-pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
 
 /// The state of a request
 ///
@@ -40,12 +33,12 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(LONGEST_WAIT + 10);
 )]
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {
     let request_id = request_id(&request)?;
-    let wait = wait(&request)?;
+    let wait = request.wait()?.unwrap_or_default();
     gateway.registry.await_request(&request_id).await?;
-    let status = if wait == 0 {
+    let status = if wait.is_zero() {
         gateway.registry.status(&request_id)?
     } else {
-        let deadline = Instant::now() + Duration::from_secs(wait);
+        let deadline = Instant::now() + wait;
         tokio::select! {
             status = gateway.registry.wait_until_final(&request_id, deadline) => status?,
             () = request.shutdown().triggered() => gateway.registry.status(&request_id)?,
@@ -59,11 +52,4 @@ pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response,
 /// The request id of the path. A text that is not a request id is answered like an unknown id.
 pub fn request_id(request: &Request) -> Result<RequestId, GatewayError> {
     request.param("request_id")?.parse().map_err(|error| GatewayError::NotFound(format!("request_id: {error}")))
-}
-
-fn wait(request: &Request) -> Result<u64, GatewayError> {
-    let refused = |problem: String| GatewayError::Parameter { field: "wait", problem };
-    let Some(value) = request.query_parameter("wait")? else { return Ok(0) };
-    let seconds = value.parse().ok().filter(|seconds| *seconds <= LONGEST_WAIT && !value.starts_with('+'));
-    seconds.ok_or_else(|| refused(format!("it must be a whole number of seconds from 0 to {LONGEST_WAIT}")))
 }

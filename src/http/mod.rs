@@ -69,7 +69,7 @@ pub use limits::{ForwardedHeader, Limits};
 pub use listener::Listener;
 pub use metrics::Metrics;
 pub use rejection::{ErrorBody, ErrorCodes, InterfaceError, Rejection, reject};
-pub use request::Request;
+pub use request::{LONGEST_WAIT, Request, WAITING_LIMIT};
 pub use request_id::{RequestId, X_REQUEST_ID};
 pub use response::{Body, Response, content, empty, json, stream};
 pub use router::{Before, RouteError, Router, Routes, Site};

@@ -28,6 +28,13 @@ const DISCARDED_BYTES: usize = 4 * 1024 * 1024;
 /// How long this may take.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
+/// The longest time that a client can ask to hold an answer.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Time limit of a route whose answers are held, in place of the request timeout: the longest wait
+/// and ten seconds more.
+pub const WAITING_LIMIT: Duration = LONGEST_WAIT.saturating_add(Duration::from_secs(10));
+
 /// One request. A handler gets it when its route is found.
 pub struct Request {
     pub(super) head: Parts,
@@ -100,6 +107,20 @@ impl Request {
             )));
         }
         Ok(value)
+    }
+
+    /// How long the client asks to hold the answer until there is news: the query parameter `wait`,
+    /// in whole seconds; `None` without it. A route that uses it has the limit [`WAITING_LIMIT`].
+    ///
+    /// # Errors
+    /// [`Rejection::BadRequest`] for a text that is no number, or more than [`LONGEST_WAIT`].
+    pub fn wait(&self) -> Result<Option<Duration>, Rejection> {
+        let Some(value) = self.query_parameter("wait")? else { return Ok(None) };
+        let longest = LONGEST_WAIT.as_secs();
+        let seconds = value.parse().ok().filter(|seconds| *seconds <= longest && !value.starts_with('+'));
+        let refused =
+            || Rejection::BadRequest(format!("wait: it must be a whole number of seconds from 0 to {longest}"));
+        Ok(Some(seconds.map(Duration::from_secs).ok_or_else(refused)?))
     }
 
     /// The id that the answer carries as `X-Request-Id`.

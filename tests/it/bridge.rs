@@ -92,6 +92,8 @@ async fn a_request_and_its_answer_are_each_handed_out_once() {
     assert_eq!(client.get(&response).await, (StatusCode::OK, json!({"status": "initialized", "response": null})));
     // Looking uses nothing up, and ids are the same in any case.
     assert_eq!(client.head(&request).await, StatusCode::OK);
+    let looked = client.request(Method::HEAD, &request).send().await.expect("an answer");
+    assert!(!looked.headers().contains_key("content-length"), "it is not that of the message: {looked:?}");
     assert_eq!(client.head(&request.to_uppercase().replace("REQUEST", "request")).await, StatusCode::OK);
     assert_eq!(client.get(&request).await, (StatusCode::OK, message(1)));
     refused(client.get(&request).await, StatusCode::NOT_FOUND, "not_found");
@@ -319,6 +321,31 @@ async fn a_flood_of_messages_is_bounded_and_leaves_room_for_others() {
     // Their time passes, and everything is free again.
     client.daemon.clock.advance(Duration::from_secs(900));
     assert_eq!(client.send(Method::POST, "/request", Some(large)).await.0, StatusCode::OK);
+    client.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lifetime_and_memory_can_change_while_the_daemon_runs() {
+    let (mut config, folder) = (selfsame::config::Config::default(), folder());
+    let daemon = TestDaemon::start_with(folder.path(), |settings| config = settings.clone()).await;
+    let url = format!("http://{}", daemon.addresses[Interface::Bridge]);
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let client = BridgeClient { http, url, daemon, _folder: folder };
+    let before = client.create(1).await;
+    config.bridge.lifetime = Duration::from_secs(60);
+    config.bridge.memory_mib = 32;
+    client.daemon.reloading.apply(&config).expect("the settings are taken over");
+    let after = client.create(2).await;
+    client.daemon.clock.advance(Duration::from_secs(60));
+    assert_eq!(client.head(&format!("/request/{before}")).await, StatusCode::OK, "it keeps its time");
+    assert_eq!(client.head(&format!("/request/{after}")).await, StatusCode::NOT_FOUND);
+    let large = json!({"iv": base64([0; 12]), "payload": base64(vec![7; 3 << 20])});
+    let statuses = [
+        client.send(Method::POST, "/request", Some(large.clone())).await.0,
+        client.send(Method::POST, "/request", Some(large.clone())).await.0,
+        client.send(Method::POST, "/request", Some(large)).await.0,
+    ];
+    assert_eq!(statuses, [StatusCode::OK, StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
     client.stop().await;
 }
 
