@@ -71,4 +71,5 @@ mod torture;
 mod traces;
 mod verification;
 mod verification_client;
+mod wallet_vectors;
 mod wire;
