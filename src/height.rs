@@ -12,8 +12,10 @@ use hyper::header::{HeaderName, HeaderValue};
 use selfsame_actors::RegistryHandle;
 use selfsame_protocol::time::RetryAfter;
 use tokio::time::{Instant, timeout_at};
+use utoipa::openapi::OpenApi;
 
 use crate::http::{Before, Rejection, Request, Response};
+use crate::openapi::describe_header;
 
 /// The header: a height, in decimal digits.
 pub const X_SELFSAME_HEIGHT: HeaderName = HeaderName::from_static("x-selfsame-height");
@@ -49,6 +51,13 @@ pub fn await_height<S: HasRegistry>(state: &Arc<S>, request: &Request) -> Before
         shown.map_err(|_| Rejection::Unavailable { retry_after: RetryAfter::SOON })
     };
     Ok(Some(waiting.boxed()))
+}
+
+/// Describes the header, which every endpoint of an interface takes.
+pub fn describe_height(description: &mut OpenApi) {
+    let about =
+        "The height of a block that the answer has to show, from an earlier answer of another replica of a cluster";
+    describe_header(description, X_SELFSAME_HEIGHT.as_str(), "^[0-9]{1,19}$", about);
 }
 
 /// Adds the height of a block to an answer.

@@ -1,10 +1,19 @@
 //! `GET /openapi.json`: the descriptions of the interfaces at an address.
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use hyper::StatusCode;
-use utoipa::openapi::OpenApi;
+use hyper::header::HeaderValue;
+use selfsame_protocol::time::RetryAfter;
+use serde_json::Value;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::link::Link;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
-use crate::http::{Response, content};
+use crate::http::{InterfaceError, Rejection, Response, content};
 
 /// An OpenAPI document as JSON text.
 pub type Document = Bytes;
@@ -24,11 +33,136 @@ pub fn document(descriptions: impl IntoIterator<Item = OpenApi>) -> Document {
 pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
     let Some(mut item) = description.paths.paths.get(path).cloned() else { return };
     // Operation ids must be unique in a document.
-    let id = again.trim_start_matches('/').replace(['/', '-', '.'], "_");
+    let id = again.trim_start_matches(['/', '.']).replace(['/', '-', '.'], "_");
     for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
         operation.operation_id = Some(id.clone());
     }
     description.paths.paths.insert(again, item);
+}
+
+/// Describes the answers that every endpoint of an interface has in common: those to requests that
+/// are rejected before their handler, or instead of it. The status and the example of each come from
+/// the interface's own error. `schema` is the component that describes the body of errors.
+///
+/// Also names the headers that belong to a status.
+pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema: &str) {
+    for operation in description.paths.paths.values_mut().flat_map(operations) {
+        for rejection in rejections(operation.request_body.is_some()) {
+            let about = describe(&rejection);
+            let (status, example) = read(E::from(rejection).into_response());
+            let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(example).build();
+            let response = ResponseBuilder::new().description(about).content("application/json", body).build();
+            let responses = &mut operation.responses.responses;
+            responses.entry(status.as_str().to_owned()).or_insert_with(|| response.into());
+        }
+        for (status, response) in &mut operation.responses.responses {
+            let RefOr::T(response) = response else { continue };
+            for (name, header) in headers(status) {
+                response.headers.entry(name.to_owned()).or_insert_with(|| header.into());
+            }
+        }
+    }
+    for item in description.paths.paths.values_mut() {
+        // An answer to HEAD has no body.
+        for response in item.head.iter_mut().flat_map(|operation| operation.responses.responses.values_mut()) {
+            if let RefOr::T(response) = response {
+                response.content.clear();
+            }
+        }
+    }
+}
+
+/// Says that a client finds in the answer of `operation` (its id) with the status 200 or 201 what it
+/// calls another operation with.
+pub fn describe_link(description: &mut OpenApi, operation: &str, (name, to): (&str, &str), parameter: (&str, &str)) {
+    let link = || Link::builder().operation_id(to).parameter(parameter.0, parameter.1).build();
+    let all = description.paths.paths.values_mut().flat_map(operations);
+    for from in all.filter(|other| other.operation_id.as_deref() == Some(operation)) {
+        for status in ["200", "201"] {
+            if let Some(RefOr::T(response)) = from.responses.responses.get_mut(status) {
+                response.links.insert(name.to_owned(), RefOr::T(link()));
+            }
+        }
+    }
+}
+
+/// Adds a header that every operation takes.
+pub fn describe_header(description: &mut OpenApi, name: &str, pattern: &str, about: &str) {
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern));
+    let parameter = ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(schema))
+        .build();
+    for operation in description.paths.paths.values_mut().flat_map(operations) {
+        operation.parameters.get_or_insert_default().push(parameter.clone().into());
+    }
+}
+
+/// The operations of a path.
+pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.head].into_iter().flatten()
+}
+
+/// One rejection of each kind that an endpoint can answer with, whatever it does.
+fn rejections(has_body: bool) -> Vec<Rejection> {
+    let allow = HeaderValue::from_static("GET, HEAD");
+    let mut rejections = vec![
+        Rejection::BadRequest("the header content-type occurs 2 times; send it once".to_owned()),
+        Rejection::MethodNotAllowed { method: "DELETE".to_owned(), allow },
+        Rejection::Internal,
+        Rejection::Unavailable { retry_after: RetryAfter::SOON },
+        Rejection::Timeout,
+    ];
+    if has_body {
+        rejections.push(Rejection::PayloadTooLarge { limit: 65_536 });
+        rejections.push(Rejection::UnsupportedMediaType(
+            "the content type is text/plain, it must be application/json".to_owned(),
+        ));
+    }
+    rejections
+}
+
+fn describe(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::BadRequest(_) => "The request or one of its headers is malformed",
+        Rejection::NotFound { .. } => "Nothing is served there",
+        Rejection::MethodNotAllowed { .. } => "The path does not take the method, see Allow",
+        Rejection::PayloadTooLarge { .. } => "The body is too long",
+        Rejection::UnsupportedMediaType(_) => "The body has another content type or encoding than the endpoint reads",
+        Rejection::TooManyRequests { .. } => "Too many requests from this address, see Retry-After",
+        Rejection::Internal => "An error of the service; the log has it under the X-Request-Id of the answer",
+        Rejection::Unavailable { .. } => "Overloaded, starting or stopping, see Retry-After",
+        Rejection::Timeout => "The answer took longer than the request timeout",
+    }
+}
+
+/// Status and body of an answer that is in memory.
+fn read(response: Response) -> (StatusCode, Option<Value>) {
+    let status = response.status();
+    let body = response.into_body().collect().now_or_never().and_then(Result::ok);
+    (status, body.and_then(|body| serde_json::from_slice(&body.to_bytes()).ok()))
+}
+
+/// The headers that answers with a status have.
+fn headers(status: &str) -> Vec<(&'static str, Header)> {
+    let header =
+        |schema: ObjectBuilder, about| HeaderBuilder::new().schema(Some(schema)).description(Some(about)).build();
+    let text = |about| header(ObjectBuilder::new().schema_type(Type::String), about);
+    let request_id = "The id of the request, which the client or the service chose; the log has it too";
+    let mut headers = vec![("X-Request-Id", text(request_id))];
+    match status {
+        "401" => headers.push(("WWW-Authenticate", text("How to authenticate"))),
+        "405" => headers.push(("Allow", text("The methods that the path takes"))),
+        "429" | "503" => {
+            let seconds = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1));
+            headers.push(("Retry-After", header(seconds, "Seconds until another attempt may succeed")));
+        }
+        _ => {}
+    }
+    headers
 }
 
 /// What is served at this address

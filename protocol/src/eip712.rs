@@ -63,7 +63,7 @@ pub struct RegistryDomain {
     pub chain_id: u64,
     /// Address of the registry contract: the domain's `verifyingContract`.
     #[serde(with = "crate::address")]
-    #[schema(value_type = String, example = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{40}$", example = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9")]
     pub verifying_contract: Address,
 }
 

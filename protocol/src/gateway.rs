@@ -32,13 +32,19 @@ pub enum GatewayRequestState {
     /// The request is in a sealed block whose effects are not readable yet.
     Submitted {
         /// The block's hash.
-        #[schema(example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7")]
+        #[schema(
+            pattern = "^0x[0-9a-f]{64}$",
+            example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
+        )]
         tx_hash: String,
     },
     /// The operation was applied; every answer of the indexer shows its effects.
     Finalized {
         /// The block's hash.
-        #[schema(example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7")]
+        #[schema(
+            pattern = "^0x[0-9a-f]{64}$",
+            example = "0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
+        )]
         tx_hash: String,
     },
     /// The operation broke a rule and changed nothing.
@@ -78,7 +84,7 @@ pub struct ConfigResponse {
     pub chain_id: u64,
     /// EIP-712 verifying contract.
     #[serde(with = "crate::address")]
-    #[schema(value_type = String, example = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{40}$", example = "0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9")]
     pub registry_address: Address,
     /// The version of the registry's rules.
     #[schema(example = "v1")]

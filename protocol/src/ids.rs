@@ -11,7 +11,7 @@ use crate::number::{integer_type, number_type};
 number_type! {
     /// Leaf index of an account: the position of its commitment in the tree. Counted from 1; leaf 0
     /// is reserved.
-    LeafIndex(u64), example = "0x1"
+    LeafIndex(u64), pattern = "^(0x0*[1-9a-fA-F][0-9a-fA-F]{0,15}|0*[1-9][0-9]{0,18})$", example = "0x1"
 }
 
 impl LeafIndex {
@@ -24,7 +24,7 @@ impl LeafIndex {
 number_type! {
     /// Slot of an authenticator in its account, counted from 0: the position of its key in the
     /// commitment.
-    PubkeyId(u32), example = "0x0"
+    PubkeyId(u32), pattern = "^(0x0*[0-6]|0*[0-6])$", example = "0x0"
 }
 
 impl PubkeyId {
@@ -36,18 +36,18 @@ impl PubkeyId {
 
 number_type! {
     /// Commitment to the public keys of an account: its leaf in the tree.
-    Commitment(U256), example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758"
+    Commitment(U256), pattern = "^(0x0*([1-9a-fA-F][0-9a-fA-F]{0,62}|[12][0-9a-fA-F]{63}|30[0-6][0-9a-fA-F]{61})|0*[1-9][0-9]{0,75})$", example = "0x25621ac3b8119fa030714e263a607e3ce2c1a9c28e1fcd2109b976b64c4c5758"
 }
 
 number_type! {
     /// Compressed public key of an authenticator, as the client sent it. It can be a number that
     /// does not decode.
-    CompressedKey(U256), example = "0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"
+    CompressedKey(U256), pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x800b41c1ebf9e053d97498a268e2697470098183f200cb42009e64678f96a703"
 }
 
 number_type! {
     /// Signature nonce of an account: a signed operation must carry the account's next one.
-    Nonce(U256), example = "0x0"
+    Nonce(U256), pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x0"
 }
 
 impl From<u64> for Nonce {

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 use crate::commitment::PublicKey;
 use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce};
 use crate::registry::Account;
+use crate::schema::{AddressText, DecimalText, HashText};
 use crate::time::UnixSeconds;
 use crate::tree::{CAPACITY, DEPTH, InclusionPath, Root, is_below_field};
 use crate::{address, number};
@@ -46,7 +47,7 @@ pub struct LeafIndexQuery {
 pub struct AddressQuery {
     /// The authenticator's address.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
     pub authenticator_address: Address,
 }
 
@@ -58,9 +59,10 @@ pub struct InclusionProofResponse {
     /// The tree's root.
     pub root: Root,
     /// The 30 siblings from the leaf's level upwards.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<HashText>, min_items = 30, max_items = 30)]
     pub siblings: Vec<B256>,
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[schema(max_items = 7)]
     pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
 }
 
@@ -92,7 +94,7 @@ impl InclusionProofResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AffineKey {
     /// x and y, decimal.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<DecimalText>, min_items = 2, max_items = 2)]
     pub pk: [String; 2],
 }
 
@@ -111,9 +113,10 @@ pub struct CompatInclusionProofResponse {
     /// The tree's root.
     pub root: Root,
     /// The 30 siblings from the leaf's level upwards.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<HashText>, min_items = 30, max_items = 30)]
     pub siblings: Vec<B256>,
     /// Public keys by pubkey id; null where an authenticator was removed.
+    #[schema(max_items = 7)]
     pub authenticator_pubkeys: Vec<Option<AffineKey>>,
 }
 
@@ -135,7 +138,7 @@ impl CompatInclusionProofResponse {
 pub struct PackedAccountResponse {
     /// Recovery counter (32 bits) ‖ pubkey id (32 bits) ‖ leaf index (192 bits).
     #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x1000000000000000000000000000000000000000000000001")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{1,64}$", example = "0x1000000000000000000000000000000000000000000000001")]
     pub packed_account_data: U256,
 }
 
@@ -150,6 +153,7 @@ pub struct SignatureNonceResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthenticatorPubkeysResponse {
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[schema(max_items = 7)]
     pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
     /// The account's leaf.
     pub offchain_signer_commitment: Commitment,
@@ -159,17 +163,18 @@ pub struct AuthenticatorPubkeysResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuthenticatorsResponse {
     /// Compressed public keys by pubkey id; null where an authenticator was removed.
+    #[schema(max_items = 7)]
     pub authenticator_pubkeys: Vec<Option<CompressedKey>>,
     /// Addresses by pubkey id; null where an authenticator was removed. The list is as long as the
     /// list of keys.
     #[serde(with = "address::slots")]
-    #[schema(value_type = Vec<Option<String>>)]
+    #[schema(value_type = Vec<Option<AddressText>>, max_items = 7)]
     pub authenticator_addresses: Vec<Option<Address>>,
     /// The account's leaf.
     pub offchain_signer_commitment: Commitment,
     /// How often the account was recovered.
     #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x0")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{1,8}$", example = "0x0")]
     pub recovery_counter: u32,
 }
 
@@ -178,7 +183,7 @@ pub struct AuthenticatorsResponse {
 pub struct RecoveryAgentResponse {
     /// The recovery agent; the zero address when the account has no recovery agent.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{40}$", example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
     pub recovery_agent: Address,
 }
 
@@ -187,12 +192,12 @@ pub struct RecoveryAgentResponse {
 pub struct PendingRecoveryAgentResponse {
     /// The new recovery agent; the zero address when no update is pending.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{40}$", example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
     pub pending_recovery_agent: Address,
     /// The earliest time of the execution, in Unix seconds as a numeric string; 0 when no update is
     /// pending.
     #[serde(with = "number")]
-    #[schema(value_type = String, example = "0x6b49d200")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{1,16}$", example = "0x6b49d200")]
     pub execute_after: UnixSeconds,
 }
 
@@ -208,10 +213,10 @@ pub struct RootResponse {
     #[schema(example = 1)]
     pub height: u64,
     /// Hash of that block; zeros before the first.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub block_hash: B256,
     /// Hash of the result of that block; zeros before the first.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub result_hash: B256,
     /// Time of that block; 0 before the first.
     pub timestamp: UnixSeconds,

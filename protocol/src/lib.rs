@@ -7,6 +7,7 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`number`], [`address`], [`signature`], [`json`] | strict readers of numbers, addresses, signatures and bodies |
+//! | [`schema`] | forms of texts for the interface descriptions |
 //! | [`ids`] | leaf index, slot, nonce and the other numbers that must not be mixed up |
 //! | [`encoding`] | the canonical binary encoding of blocks and stored records |
 //! | [`tree`] | the Merkle tree of account commitments: hash, pages, batch update, inclusion paths |
@@ -46,6 +47,7 @@ pub mod proof_of_work;
 mod published_types;
 pub mod rate_limit;
 pub mod registry;
+pub mod schema;
 pub mod sign_in;
 pub mod signature;
 pub mod time;

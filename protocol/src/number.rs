@@ -186,15 +186,16 @@ pub mod plain {
 
 /// Defines a type around an integer, so that the compiler tells the kinds of numbers apart. The
 /// type is a numeric string in JSON, has the encoding and the `Display` of the integer, and its own
-/// name in `/openapi.json`.
+/// name in `/openapi.json`, with a pattern of the texts that clients should write: numbers of the
+/// right width, without the white space that readers ignore.
 macro_rules! number_type {
-    ($(#[$about:meta])* $name:ident($integer:ty), example = $example:literal) => {
+    ($(#[$about:meta])* $name:ident($integer:ty), pattern = $pattern:literal, example = $example:literal) => {
         $(#[$about])*
         #[derive(
             Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
         )]
         #[serde(transparent)]
-        #[schema(value_type = String, example = $example)]
+        #[schema(value_type = String, pattern = $pattern, example = $example)]
         pub struct $name(#[serde(with = "crate::number")] pub $integer);
 
         impl $crate::number::Number for $name {

@@ -19,6 +19,7 @@ const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501
 #[derive(Clone, Copy, PartialEq, Eq, ToSchema)]
 #[schema(
     value_type = String,
+    pattern = "^(0x)?[0-9a-fA-F]{128}(0[01]|1[bBcC])$",
     example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c"
 )]
 pub struct Signature(pub [u8; 65]);

@@ -23,7 +23,7 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{BridgeHandle, BridgeSettings};
 use selfsame_protocol::bridge::entries::EntryLimits;
-use utoipa::OpenApi;
+use utoipa::{Modify, OpenApi};
 
 use crate::config::Config;
 use crate::http::{Cors, Response, Router, Routes, WAITING_LIMIT, stream};
@@ -94,6 +94,29 @@ pub fn settings(config: &Config) -> BridgeSettings {
         response::look,
         health::health,
         openapi::answer,
-    )
+    ),
+    modifiers(&Shared, &Links)
 )]
 pub struct Description;
+
+/// Describes what all endpoints have in common.
+struct Shared;
+
+impl Modify for Shared {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        openapi::describe_rejections::<BridgeEndpointError>(description, "ServiceApiError_BridgeErrorCode");
+    }
+}
+
+/// Describes what is called with the id of a request.
+struct Links;
+
+impl Modify for Links {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let request_id = ("request_id", "$response.body#/request_id");
+        for to in ["take_request", "answer_request", "take_response"] {
+            openapi::describe_link(description, "create_request", (to, to), request_id);
+        }
+        openapi::describe_link(description, "create_response", ("take_response", "take_response"), request_id);
+    }
+}

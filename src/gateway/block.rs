@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::{BlockResponse, GatewayErrorCode, ServiceApiError};
 use selfsame_protocol::{B256, number};
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
@@ -16,12 +16,11 @@ use crate::http::{Request, Response, json};
 /// the header before it, and each result the hash of the result before it.
 #[utoipa::path(
     get, path = "/block/{id}", tag = "gateway",
-    params(("id" = String, Path, description = "The block's height, or its hash (0x and 64 hex digits)")),
+    params(("id" = String, Path, pattern = "^(0x[0-9a-fA-F]{64}|0x[0-9a-fA-F]{1,16}|[0-9]{1,19})$", example = "1", description = "The block's height, or its hash (0x and 64 hex digits)")),
     responses(
         (status = 200, description = "The block", body = BlockResponse),
         (status = 400, description = "Neither a height nor a hash", body = ServiceApiError<GatewayErrorCode>),
         (status = 404, description = "No such block", body = ServiceApiError<GatewayErrorCode>),
-        ReadErrors,
     ),
 )]
 pub async fn block(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use selfsame_protocol::gateway::ConfigResponse;
 use selfsame_protocol::tree;
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
@@ -16,7 +16,7 @@ use crate::http::{Request, Response, json};
 /// that clients sign requests for.
 #[utoipa::path(
     get, path = "/config", tag = "gateway",
-    responses((status = 200, description = "The parameters", body = ConfigResponse), ReadErrors),
+    responses((status = 200, description = "The parameters", body = ConfigResponse)),
 )]
 pub async fn config(gateway: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
     let domain = gateway.registry.domain();

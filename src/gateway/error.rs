@@ -122,44 +122,20 @@ impl InterfaceError for GatewayError {
     }
 }
 
-/// The errors that all submitting endpoints share, as `/openapi.json` describes them.
+/// The errors that all submitting endpoints share, as `/openapi.json` describes them, beside those of
+/// every endpoint.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "describes the answers that GatewayError makes")]
 pub enum SubmissionErrors {
-    /// The body is longer than 64 KiB: `bad_request`
-    #[response(status = 413)]
-    BodyTooLong(ServiceApiError<GatewayErrorCode>),
-    /// The body is not JSON by its Content-Type: `bad_request`
-    #[response(status = 415)]
-    OtherMediaType(ServiceApiError<GatewayErrorCode>),
-    /// Rate limit exceeded, see Retry-After: `rate_limit_exceeded`
+    /// The rate limit of the source or of the account is exceeded, see Retry-After:
+    /// `rate_limit_exceeded`
     #[response(status = 429)]
     RateLimited(ServiceApiError<GatewayErrorCode>),
-    /// An error of the service; the log has it under the X-Request-Id of the answer:
-    /// `internal_server_error`
-    #[response(status = 500)]
-    Internal(ServiceApiError<GatewayErrorCode>),
     /// No request is accepted at the moment, see Retry-After: `batcher_unavailable`
     #[response(status = 503)]
     Unavailable(ServiceApiError<GatewayErrorCode>),
     /// The answer took longer than the request timeout. The request may have been accepted; submit
     /// it again with its Idempotency-Key: `request_timeout`
-    #[response(status = 504)]
-    TimedOut(ServiceApiError<GatewayErrorCode>),
-}
-
-/// The errors that all reading endpoints share, as `/openapi.json` describes them.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "describes the answers that GatewayError makes")]
-pub enum ReadErrors {
-    /// An error of the service; the log has it under the X-Request-Id of the answer:
-    /// `internal_server_error`
-    #[response(status = 500)]
-    Internal(ServiceApiError<GatewayErrorCode>),
-    /// Overloaded, see Retry-After: `batcher_unavailable`
-    #[response(status = 503)]
-    Unavailable(ServiceApiError<GatewayErrorCode>),
-    /// The answer took longer than the request timeout: `request_timeout`
     #[response(status = 504)]
     TimedOut(ServiceApiError<GatewayErrorCode>),
 }

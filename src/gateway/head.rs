@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use selfsame_protocol::ledger::SignedHead;
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
@@ -16,7 +16,7 @@ use crate::http::{Request, Response, json};
 /// prove that the registry has shown two histories.
 #[utoipa::path(
     get, path = "/head", tag = "gateway",
-    responses((status = 200, description = "The head", body = SignedHead), ReadErrors),
+    responses((status = 200, description = "The head", body = SignedHead)),
 )]
 pub async fn head(gateway: Arc<Gateway>, _: Request) -> Result<Response, GatewayError> {
     let signed = gateway.registry.signed_head().await?;

@@ -7,7 +7,7 @@ use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError, ValidRootRes
 use selfsame_protocol::number;
 use selfsame_protocol::tree::Root;
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use crate::http::{Request, Response, json};
 
@@ -17,11 +17,10 @@ use crate::http::{Request, Response, json};
 /// replacement.
 #[utoipa::path(
     get, path = "/is-valid-root", tag = "gateway",
-    params(("root" = String, Query, description = "The root, as a numeric string")),
+    params(("root" = String, Query, pattern = "^(0x[0-9a-fA-F]{1,64}|[0-9]{1,77})$", example = "0x228ffdf6570d757e6ebc79516241b636bdceed0996036242d00fdd61050975a2", description = "The root, as a numeric string")),
     responses(
         (status = 200, description = "The answer", body = ValidRootResponse, example = json!({"valid":true})),
         (status = 400, description = "The root is missing or malformed", body = ServiceApiError<GatewayErrorCode>),
-        ReadErrors,
     ),
 )]
 pub async fn is_valid_root(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

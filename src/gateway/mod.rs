@@ -28,9 +28,10 @@ use std::sync::Arc;
 use error::GatewayError;
 use hyper::Method;
 pub use state::Gateway;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::height::await_height;
+use crate::height::{await_height, describe_height};
 use crate::http::{Cors, Router, Routes, WAITING_LIMIT};
 use crate::interface::Interface;
 use crate::{health, openapi};
@@ -93,7 +94,7 @@ pub fn routes(gateway: Gateway, openapi: openapi::Document, cors: Option<Cors>) 
         health::health,
         openapi::answer,
     ),
-    modifiers(&SecondNames)
+    modifiers(&SecondNames, &CreationToken, &Shared, &Links)
 )]
 pub struct Description;
 
@@ -106,3 +107,56 @@ impl Modify for SecondNames {
         openapi::describe_alias(description, "/initiate-recovery-agent-update", again);
     }
 }
+
+/// Describes what may be needed to create an account.
+struct CreationToken;
+
+impl Modify for CreationToken {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let mut token = Http::new(HttpAuthScheme::Bearer);
+        token.description =
+            Some("The operator's token, where `/config` says that `create_account` needs one".to_owned());
+        description
+            .components
+            .get_or_insert_default()
+            .add_security_scheme("creationToken", SecurityScheme::Http(token));
+    }
+}
+
+/// Describes what all endpoints have in common.
+struct Shared;
+
+impl Modify for Shared {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        describe_height(description);
+        openapi::describe_rejections::<GatewayError>(description, "ServiceApiError_GatewayErrorCode");
+    }
+}
+
+/// Describes how a client goes on from an accepted request.
+struct Links;
+
+impl Modify for Links {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let accepted: Vec<String> =
+            ACCEPTING.iter().map(|path| path.trim_start_matches('/').replace('-', "_")).collect();
+        let request_id = ("request_id", "$response.body#/request_id");
+        for operation in &accepted {
+            openapi::describe_link(description, operation, ("state", "status"), request_id);
+            openapi::describe_link(description, operation, ("receipt", "receipt"), request_id);
+        }
+    }
+}
+
+/// The paths whose answer has the id of an accepted request.
+const ACCEPTING: [&str; 9] = [
+    "/create-account",
+    "/update-authenticator",
+    "/insert-authenticator",
+    "/remove-authenticator",
+    "/recover-account",
+    "/initiate-recovery-agent-update",
+    "/update-recovery-agent",
+    "/cancel-recovery-agent-update",
+    "/execute-recovery-agent-update",
+];

@@ -58,7 +58,7 @@ struct IdempotencyKey {
     /// 1 to 128 characters. A second request with the same key and the same body is answered with
     /// the first one for as long as idempotency keys are kept, 24 hours by default; another body is
     /// an error.
-    #[param(rename = "Idempotency-Key")]
+    #[param(rename = "Idempotency-Key", min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
     idempotency_key: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl IdempotencyKey {
 struct CreationHeaders {
     /// `<Unix seconds>:<number>`, where `create_account` of `/config` needs `proof_of_work`. Each
     /// proof is accepted for one request.
-    #[param(rename = "Proof-Of-Work")]
+    #[param(rename = "Proof-Of-Work", pattern = "^[0-9]{1,20}:[0-9]{1,20}$")]
     proof_of_work: Option<String>,
 }
 
@@ -93,6 +93,7 @@ struct CreationHeaders {
 /// of work.
 #[utoipa::path(
     post, path = "/create-account", tag = "gateway", request_body = CreateAccount,
+    security((), ("creationToken" = [])),
     params(IdempotencyKey, CreationHeaders),
     responses(
         (status = 200, description = "Accepted and durable", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"queued"}})),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_protocol::gateway::{GatewayErrorCode, ServiceApiError};
-use selfsame_protocol::ledger::Receipt;
+use selfsame_protocol::ledger::{Receipt, RequestId};
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use super::status::request_id;
 use crate::height::with_height;
@@ -19,12 +19,11 @@ use crate::http::{Request, Response, json};
 /// expire.
 #[utoipa::path(
     get, path = "/receipt/{request_id}", tag = "gateway",
-    params(("request_id" = String, Path, description = "The id that the request was answered with, with or without `gw_`")),
+    params(("request_id" = RequestId, Path, description = "The id that the request was answered with, with or without `gw_`")),
     responses(
         (status = 200, description = "The receipt", body = Receipt),
         (status = 404, description = "No such request, or it is not final yet", body = ServiceApiError<GatewayErrorCode>),
         (status = 429, description = "Too many receipts of different blocks from this address, see Retry-After: `rate_limit_exceeded`", body = ServiceApiError<GatewayErrorCode>),
-        ReadErrors,
     ),
 )]
 pub async fn receipt(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

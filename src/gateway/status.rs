@@ -7,7 +7,7 @@ use selfsame_protocol::gateway::{GatewayErrorCode, GatewayStatusResponse, Servic
 use selfsame_protocol::ledger::RequestId;
 use tokio::time::Instant;
 
-use super::error::{GatewayError, ReadErrors};
+use super::error::GatewayError;
 use super::state::Gateway;
 use crate::height::with_height;
 use crate::http::{Request, Response, json};
@@ -22,13 +22,13 @@ use crate::http::{Request, Response, json};
 #[utoipa::path(
     get, path = "/status/{request_id}", tag = "gateway",
     params(
-        ("request_id" = String, Path, description = "The id that the request was answered with, with or without `gw_`"),
-        ("wait" = Option<u64>, Query, description = "Hold the answer until the state is final, for at most this number of seconds (0 to 60, 0 by default)"),
+        ("request_id" = RequestId, Path, description = "The id that the request was answered with, with or without `gw_`"),
+        ("wait" = Option<u64>, Query, minimum = 0, maximum = 60, description = "Hold the answer until the state is final, for at most this number of seconds (0 to 60, 0 by default)"),
     ),
     responses(
         (status = 200, description = "The state", body = GatewayStatusResponse, example = json!({"request_id":"gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002","kind":"create_account","status":{"state":"finalized","tx_hash":"0x9f2c1a0f5b8e4d7c6a3b2e1d0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"}})),
+        (status = 400, description = "`wait` is malformed or too long", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"bad_request","message":"wait: must be a number of seconds from 0 to 60"})),
         (status = 404, description = "No such request", body = ServiceApiError<GatewayErrorCode>, example = json!({"code":"not_found","message":"no request gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002 is known"})),
-        ReadErrors,
     ),
 )]
 pub async fn status(gateway: Arc<Gateway>, request: Request) -> Result<Response, GatewayError> {

@@ -8,7 +8,6 @@ use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::indexer::IndexerErrorCode;
 use selfsame_protocol::json::BodyError;
 use selfsame_storage::StoreError;
-use utoipa::IntoResponses;
 
 use crate::http::{ErrorCodes, InterfaceError, Rejection, Response, json};
 
@@ -69,26 +68,4 @@ impl InterfaceError for IndexerError {
         };
         json(status, &ServiceApiError { code, message: self.to_string() })
     }
-}
-
-/// The errors that all queries share, as `/openapi.json` describes them.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "describes the answers that IndexerError makes")]
-pub enum QueryErrors {
-    /// The body is longer than 64 KiB: `bad_request`
-    #[response(status = 413)]
-    BodyTooLong(ServiceApiError<IndexerErrorCode>),
-    /// The body is not JSON by its Content-Type: `bad_request`
-    #[response(status = 415)]
-    OtherMediaType(ServiceApiError<IndexerErrorCode>),
-    /// An error of the service; the log has it under the X-Request-Id of the answer:
-    /// `internal_server_error`
-    #[response(status = 500)]
-    Internal(ServiceApiError<IndexerErrorCode>),
-    /// Overloaded, see Retry-After: `internal_server_error`
-    #[response(status = 503)]
-    Unavailable(ServiceApiError<IndexerErrorCode>),
-    /// The answer took longer than the request timeout: `request_timeout`
-    #[response(status = 504)]
-    TimedOut(ServiceApiError<IndexerErrorCode>),
 }

@@ -11,7 +11,7 @@ use selfsame_protocol::indexer::{
 use selfsame_protocol::registry::Account;
 use selfsame_protocol::tree::InclusionPath;
 
-use super::error::{IndexerError, QueryErrors};
+use super::error::IndexerError;
 use super::query::{account, leaf_index};
 use super::state::Indexer;
 use crate::http::{Request, Response, json};
@@ -26,7 +26,6 @@ use crate::http::{Request, Response, json};
         (status = 200, description = "The proof and the account's public keys", body = InclusionProofResponse),
         (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
         (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
-        QueryErrors,
     ),
 )]
 pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {
@@ -45,7 +44,6 @@ pub async fn inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Res
         (status = 400, description = "Malformed, or leaf 0", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_leaf_index","message":"leaf_index: leaf 0 is reserved and belongs to no account"})),
         (status = 404, description = "No such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"not_found","message":"no account has leaf index 0x9"})),
         (status = 409, description = "A stored public key is not a point of the curve", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"invalid_authenticator_pubkey","message":"the public key of slot 0 does not decode: no point of the curve has its y coordinate"})),
-        QueryErrors,
     ),
 )]
 pub async fn compat_inclusion_proof(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

@@ -24,7 +24,7 @@ use selfsame_actors::RegistryHandle;
 use state::Indexer;
 use utoipa::{Modify, OpenApi};
 
-use crate::height::await_height;
+use crate::height::{await_height, describe_height};
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
 use crate::{health, openapi};
@@ -84,7 +84,7 @@ pub fn routes(registry: RegistryHandle, openapi: openapi::Document, cors: Option
         health::health,
         openapi::answer,
     ),
-    modifiers(&Compat)
+    modifiers(&Compat, &Shared)
 )]
 pub struct Description;
 
@@ -100,5 +100,15 @@ impl Modify for Compat {
                 openapi::describe_alias(description, path, again);
             }
         }
+    }
+}
+
+/// Describes what all endpoints have in common.
+struct Shared;
+
+impl Modify for Shared {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        describe_height(description);
+        openapi::describe_rejections::<IndexerError>(description, "ServiceApiError_IndexerErrorCode");
     }
 }

@@ -7,7 +7,7 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{AddressQuery, IndexerErrorCode, PackedAccountResponse};
 use selfsame_protocol::registry::RegistryView;
 
-use super::error::{IndexerError, QueryErrors};
+use super::error::IndexerError;
 use super::query::query;
 use super::state::Indexer;
 use crate::http::{Request, Response, json};
@@ -21,7 +21,6 @@ use crate::http::{Request, Response, json};
     responses(
         (status = 200, description = "The packed data", body = PackedAccountResponse, example = json!({"packed_account_data":"0x1000000000000000000000000000000000000000000000001"})),
         (status = 400, description = "Malformed, or no authenticator", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"0x71a4fb49dcddadfed612b153b000fbab994ed6af is not an authenticator of any account"})),
-        QueryErrors,
     ),
 )]
 pub async fn packed_account(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

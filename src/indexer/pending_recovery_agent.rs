@@ -8,7 +8,7 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, PendingRecoveryAgentResponse};
 use selfsame_protocol::time::UnixSeconds;
 
-use super::error::{IndexerError, QueryErrors};
+use super::error::IndexerError;
 use super::query::{account, leaf_index};
 use super::state::Indexer;
 use crate::http::{Request, Response, json};
@@ -21,7 +21,6 @@ use crate::http::{Request, Response, json};
     responses(
         (status = 200, description = "The pending recovery agent", body = PendingRecoveryAgentResponse, example = json!({"pending_recovery_agent":"0xebeef42dd191f869c6fd80ceba222a8e4126f00f","execute_after":"0x6b49d200"})),
         (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
-        QueryErrors,
     ),
 )]
 pub async fn pending_recovery_agent(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

@@ -7,7 +7,7 @@ use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::ids::Nonce;
 use selfsame_protocol::indexer::{IndexerErrorCode, LeafIndexQuery, SignatureNonceResponse};
 
-use super::error::{IndexerError, QueryErrors};
+use super::error::IndexerError;
 use super::query::{account, leaf_index};
 use super::state::Indexer;
 use crate::http::{Request, Response, json};
@@ -20,7 +20,6 @@ use crate::http::{Request, Response, json};
     responses(
         (status = 200, description = "The nonce", body = SignatureNonceResponse, example = json!({"signature_nonce":"0x0"})),
         (status = 400, description = "Malformed, leaf 0, or no such account", body = ServiceApiError<IndexerErrorCode>, example = json!({"code":"account_does_not_exist","message":"no account has leaf index 0x9"})),
-        QueryErrors,
     ),
 )]
 pub async fn signature_nonce(indexer: Arc<Indexer>, mut request: Request) -> Result<Response, IndexerError> {

@@ -75,6 +75,9 @@ pub fn routes(handle: SignInHandle) -> Routes {
             "/token",
             "/revoke",
             "/userinfo",
+            // For authenticators that are web pages. Neither reads a cookie.
+            "/authorize/{transaction}/request",
+            "/authorize/{transaction}/proof",
         ])
         .reserve(&RESERVED)
         .route(get.clone(), "/.well-known/openid-configuration", discovery::discovery)

@@ -15,6 +15,7 @@ use selfsame_protocol::verification::request::{Proofs, VerificationRequest};
 use serde_json::Value;
 
 use super::error::VerifyError;
+use super::schema::RequestBody;
 use super::state::Endpoint;
 use crate::http::{Request, Response, json};
 
@@ -29,20 +30,17 @@ pub const BODY_LIMIT: usize = 256 * 1024;
 /// and environment is also answered 200: the message says so, and `created_at` is the first time.
 #[utoipa::path(
     post, path = "/api/v4/verify/{rp_id}", tag = "verification",
-    params(("rp_id" = String, Path, description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
-    request_body(content = Value, examples(
-        ("Legacy" = (value = json!({"protocol_version":"3.0","nonce":"0x1","action":"verify-user","environment":"staging","responses":[{"identifier":"orb","merkle_root":"0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","proof":"0x29aec36c…","signal_hash":"0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4","max_age":604800}]}))),
+    params(("rp_id" = String, Path, pattern = "^(rp_[0-9a-fA-F]{16}|app_[A-Za-z0-9_-]{1,128})$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits, or the application's `app_…` id")),
+    request_body(content = RequestBody, examples(
+        ("Legacy" = (value = json!({"protocol_version":"3.0","nonce":"0x1","action":"verify-user","environment":"staging","responses":[{"identifier":"orb","merkle_root":"0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777","nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","proof":"[[\"0x1\",\"0x2\"],[[\"0x3\",\"0x4\"],[\"0x5\",\"0x6\"]],[\"0x7\",\"0x8\"]]","signal_hash":"0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4","max_age":604800}]}))),
         ("Uniqueness" = (value = json!({"protocol_version":"4.0","nonce":"0x1","action":"verify-user","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"nullifier":"0x2a","expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
-        ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_…","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x02…"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
+        ("Session" = (value = json!({"protocol_version":"4.0","nonce":"0x1","session_id":"session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000","responses":[{"identifier":"proof_of_human","issuer_schema_id":1,"session_nullifier":["0x2a","0x0200000000000000000000000000000000000000000000000000000000000007"],"expires_at_min":1796000000,"proof":["0x1","0x2","0x3","0x4","0x5"]}]}))),
     )),
     responses(
         (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
         (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
         (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
-        (status = 413, description = "The body is longer than 256 KiB: `request_too_large`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
-        (status = 500, description = "`internal_error`", body = VerificationErrorBody),
-        (status = 503, description = "Overloaded, see Retry-After: `verifier_unavailable`", body = VerificationErrorBody),
     ),
 )]
 pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Response, VerifyError> {

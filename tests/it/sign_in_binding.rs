@@ -3,12 +3,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::header::{ACCEPT, LOCATION, SET_COOKIE, USER_AGENT};
+use reqwest::Method;
+use reqwest::header::{ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, LOCATION, RETRY_AFTER, SET_COOKIE, USER_AGENT};
 use selfsame::config::CrossDevice;
-use selfsame_actors::SignInClient;
+use selfsame_actors::{RateLimit, SignInClient};
 use selfsame_wallet::sign_in::{RequestError, SignInRequest, SignInSession};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -446,4 +448,67 @@ fn the_wallet_command_asks_and_remembers_the_issuer() {
     let (is_done, text) = sign_in(&["--refuse"]);
     assert!(is_done && text.contains("error=access_denied"), "{text}");
     assert!(daemon.terminate().success());
+}
+
+/// A wallet that is a page of another origin reads the request and answers it, and reads the errors
+/// too. Both paths give the same answer with and without the browser's cookies.
+#[tokio::test]
+async fn a_wallet_that_is_a_web_page_reads_the_request_and_answers_it() {
+    let client = start(CrossDevice::Allow).await;
+    let begun = begin(&client).await;
+    let from_page = |request: reqwest::RequestBuilder| client.send(request.header("Origin", "https://wallet.example"));
+    for (path, method) in [("request", "GET"), ("proof", "POST")] {
+        let preflight = client.http.request(Method::OPTIONS, format!("{}/{path}", begun.base));
+        let preflight = preflight.header("Access-Control-Request-Method", method);
+        let preflight = preflight.header("Access-Control-Request-Headers", "content-type");
+        let answer = preflight.header("Origin", "https://wallet.example").send().await.expect("an answer");
+        assert_eq!(answer.status(), 204, "{path}");
+        let header = |name: &str| answer.headers()[name].to_str().expect("text").to_ascii_lowercase();
+        assert_eq!(header("access-control-allow-origin"), "*", "{path}");
+        assert!(header("access-control-allow-methods").contains(&method.to_ascii_lowercase()), "{path}");
+        assert!(header("access-control-allow-headers").contains("content-type"), "{path}");
+        assert_eq!(answer.headers().get("access-control-allow-credentials"), None, "{path}");
+    }
+    let readable = |answer: &SignInAnswer, status: u16| {
+        assert_eq!((answer.status, answer.header(ACCESS_CONTROL_ALLOW_ORIGIN)), (status, "*"), "{answer:?}");
+        assert_eq!(answer.headers.get("access-control-allow-credentials"), None);
+        assert_eq!(answer.headers.get(SET_COOKIE), None);
+    };
+    let request = || client.http.get(format!("{}/request", begun.base));
+    let plain = from_page(request()).await;
+    readable(&plain, 200);
+    let with_cookie = from_page(request().header("Cookie", &begun.cookie)).await;
+    assert_eq!(with_cookie.body, plain.body, "the cookie changes nothing");
+
+    let proof = |base: &str| client.http.post(format!("{base}/proof"));
+    let unknown = format!("{}/{}", begun.base.rsplit_once('/').expect("a path").0, "0".repeat(32));
+    readable(&from_page(client.http.get(format!("{unknown}/request"))).await, 404);
+    readable(&from_page(proof(&begun.base).json(&json!({"error": "another"}))).await, 400);
+    readable(&from_page(proof(&begun.base).body("{}")).await, 400);
+    readable(&from_page(proof(&begun.base).json(&json!({"pad": "x".repeat(70_000)}))).await, 413);
+    readable(&from_page(client.http.delete(format!("{}/proof", begun.base))).await, 405);
+    readable(&from_page(proof(&begun.base).json(&json!({"error": "access_denied"}))).await, 200);
+    client.stop().await;
+}
+
+/// The same at the limit of the source: the page learns when it may try again.
+#[tokio::test]
+async fn a_wallet_that_is_a_web_page_reads_how_long_to_wait() {
+    let client = SignInTestClient::start_with_keys(|config| {
+        accept_current_proofs(config);
+        config.limits.sign_ins_per_source = Some(RateLimit { requests: 2, window: Duration::from_secs(60) });
+    })
+    .await;
+    let begun = begin(&client).await;
+    let refuse = || {
+        let request = client.http.post(format!("{}/proof", begun.base)).header("Origin", "https://wallet.example");
+        client.send(request.json(&json!({"error": "another"})))
+    };
+    assert_eq!(refuse().await.status, 400);
+    let limited = refuse().await;
+    assert_eq!((limited.status, limited.header(ACCESS_CONTROL_ALLOW_ORIGIN)), (429, "*"), "{limited:?}");
+    assert!(limited.headers.contains_key(RETRY_AFTER));
+    let exposed = limited.headers["access-control-expose-headers"].to_str().expect("text").to_ascii_lowercase();
+    assert!(exposed.contains("retry-after"), "{exposed}");
+    client.stop().await;
 }

@@ -167,7 +167,9 @@ fn digests_follow_from_the_texts_of_the_types() {
             let (kind, name) = field.split_once(' ').expect("type and name");
             let value = text(&example["body"][snake_case(name)]);
             let word: U256 = match kind {
-                "address" => address::parse(value).map(|address: Address| address.into_word().into()).expect("an address"),
+                "address" => {
+                    address::parse(value).map(|address: Address| address.into_word().into()).expect("an address")
+                }
                 _ => number::parse(value).expect("a number"),
             };
             encoded.extend(word.to_be_bytes::<32>());
@@ -178,7 +180,9 @@ fn digests_follow_from_the_texts_of_the_types() {
 }
 
 fn snake_case(name: &str) -> String {
-    let separated = |letter: char| if letter.is_ascii_uppercase() { format!("_{}", letter.to_ascii_lowercase()) } else { letter.into() };
+    let separated = |letter: char| {
+        if letter.is_ascii_uppercase() { format!("_{}", letter.to_ascii_lowercase()) } else { letter.into() }
+    };
     name.chars().map(separated).collect()
 }
 

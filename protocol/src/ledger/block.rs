@@ -17,7 +17,7 @@ use crate::time::UnixSeconds;
 
 /// Identifies a gateway request: a UUID, written `gw_<uuid>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
-#[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
+#[schema(value_type = String, pattern = "^(gw_)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
 pub struct RequestId(Uuid);
 
 /// A text that is not a request id.
@@ -93,7 +93,7 @@ pub struct BlockHeader {
     #[schema(example = 1)]
     pub height: u64,
     /// Hash of the block before; zeros in block 1.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub previous_hash: B256,
     /// Time of the block, never before that of the previous block. The rules use no other time.
     pub time: UnixSeconds,
@@ -101,7 +101,7 @@ pub struct BlockHeader {
     #[schema(example = 1)]
     pub count: u32,
     /// Root of the Merkle tree over the entries.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub operations_root: B256,
     /// The rule parameters in force.
     pub rules: RuleParameters,

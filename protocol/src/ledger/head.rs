@@ -32,10 +32,10 @@ pub struct Head {
     #[schema(example = 1)]
     pub height: u64,
     /// Hash of the block, which commits to all blocks before it; zeros before the first.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub block_hash: B256,
     /// Hash of the block's result, which commits to all results before it; zeros before the first.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub result_hash: B256,
     /// Root of the tree of accounts after the block.
     pub root: Root,

@@ -9,6 +9,7 @@ use super::merkle::{BlockTree, verify_path};
 use super::result::{BlockResult, Outcome};
 use crate::encoding::{decode, encode};
 use crate::registry::OperationKind;
+use crate::schema::HashText;
 
 /// A header with its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -17,7 +18,7 @@ pub struct SealedHeader {
     #[serde(flatten)]
     pub header: BlockHeader,
     /// keccak256 of the header's encoding.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub hash: B256,
 }
 
@@ -34,7 +35,7 @@ pub struct SealedResult {
     #[serde(flatten)]
     pub result: BlockResult,
     /// keccak256 of the result's encoding.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub hash: B256,
 }
 
@@ -54,10 +55,10 @@ pub struct ReceiptOperation {
     #[schema(value_type = Object)]
     pub body: serde_json::Value,
     /// The entry's encoding: request id, kind, fields. A leaf of the block's operations tree.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x([0-9a-f]{2})*$")]
     pub encoding: Bytes,
     /// Siblings up to the header's `operations_root`.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<HashText>)]
     pub path: Vec<B256>,
 }
 
@@ -68,20 +69,20 @@ pub struct ReceiptOutcome {
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The outcome's encoding. A leaf of the result's outcomes tree.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x([0-9a-f]{2})*$")]
     pub encoding: Bytes,
     /// Siblings up to the result's `outcomes_root`.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<HashText>)]
     pub path: Vec<B256>,
 }
 
 /// Shows that an operation and its outcome are in a block, and the block's position in the chain.
-/// It is a proof for a reader who has the hash of this or any later block or result
-/// ([`Receipt::verify`] checks everything below those hashes).
+/// It is a proof for a reader who has the hash of this or any later block or result.
+/// `docs/blocks-and-receipts.md` says how to check everything below those hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
     /// Id of the operation's request.
-    #[schema(value_type = String, example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
+    #[schema(value_type = String, pattern = "^gw_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", example = "gw_0189b2f4-6c0e-4c62-9d0a-0242ac120002")]
     pub request_id: RequestId,
     /// Kind of the operation.
     pub kind: OperationKind,

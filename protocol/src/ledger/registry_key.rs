@@ -70,7 +70,7 @@ impl fmt::Debug for RegistryKey {
 /// digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = String, example = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")]
+#[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$", example = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")]
 pub struct RegistryPublicKey(#[serde(deserialize_with = "number::deserialize_padded")] pub B256);
 
 impl RegistryPublicKey {
@@ -91,6 +91,7 @@ impl fmt::Display for RegistryPublicKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
 #[schema(
     value_type = String,
+    pattern = "^0x[0-9a-f]{128}$",
     example = "0xe5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
 )]
 pub struct HeadSignature(pub [u8; 64]);

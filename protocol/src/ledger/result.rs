@@ -66,17 +66,17 @@ impl Encoding for Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BlockResult {
     /// Hash of the block.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub block_hash: B256,
     /// The tree's root before the block.
     pub root_before: Root,
     /// The tree's root after the block.
     pub root_after: Root,
     /// Root of the Merkle tree over the outcomes.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub outcomes_root: B256,
     /// Hash of the previous result; zeros in the first.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub previous_result_hash: B256,
 }
 

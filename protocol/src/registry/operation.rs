@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::encoding::{DecodeError, Encoding};
 use crate::ids::{Commitment, CompressedKey, LeafIndex, Nonce, PubkeyId};
+use crate::schema::AddressText;
 use crate::signature::Signature;
 use crate::{address, encode_fields, number};
 
@@ -19,13 +20,14 @@ pub struct CreateAccount {
     /// The recovery agent: the address that may recover the account. Absent, null and the zero
     /// address mean that the account has no recovery agent.
     #[serde(default, with = "address::or_none")]
-    #[schema(value_type = Option<String>, example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
+    #[schema(value_type = Option<String>, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x3ca415a58925e09eb0a4c53fef9ed0311f13a514")]
     pub recovery_address: Address,
     /// One address for each authenticator; 1 to `max_authenticators` addresses (at most 7).
     #[serde(with = "address::list")]
-    #[schema(value_type = Vec<String>, example = json!(["0x71a4fb49dcddadfed612b153b000fbab994ed6af"]))]
+    #[schema(value_type = Vec<AddressText>, min_items = 1, max_items = 7, example = json!(["0x71a4fb49dcddadfed612b153b000fbab994ed6af"]))]
     pub authenticator_addresses: Vec<Address>,
     /// The compressed public key of each authenticator, in the order of the addresses.
+    #[schema(min_items = 1, max_items = 7)]
     pub authenticator_pubkeys: Vec<CompressedKey>,
     /// The commitment to the public keys: the account's leaf.
     pub offchain_signer_commitment: Commitment,
@@ -38,16 +40,16 @@ pub struct UpdateAuthenticator {
     pub leaf_index: LeafIndex,
     /// The signer's address.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x71a4fb49dcddadfed612b153b000fbab994ed6af")]
     pub old_authenticator_address: Address,
     /// The address that replaces it.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
     /// The account's commitment before the operation.
     pub old_offchain_signer_commitment: Commitment,
     /// The account's commitment after the operation.
-    #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
+    #[schema(value_type = String, pattern = "^(0x0*([1-9a-fA-F][0-9a-fA-F]{0,62}|[12][0-9a-fA-F]{63}|30[0-6][0-9a-fA-F]{61})|0*[1-9][0-9]{0,75})$", example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
     pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of the old authenticator.
     pub signature: Signature,
@@ -66,12 +68,12 @@ pub struct InsertAuthenticator {
     pub leaf_index: LeafIndex,
     /// The address to add.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
     /// The account's commitment before the operation.
     pub old_offchain_signer_commitment: Commitment,
     /// The account's commitment after the operation.
-    #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
+    #[schema(value_type = String, pattern = "^(0x0*([1-9a-fA-F][0-9a-fA-F]{0,62}|[12][0-9a-fA-F]{63}|30[0-6][0-9a-fA-F]{61})|0*[1-9][0-9]{0,75})$", example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
     pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of any authenticator of the account.
     pub signature: Signature,
@@ -91,12 +93,12 @@ pub struct RemoveAuthenticator {
     pub leaf_index: LeafIndex,
     /// The address to remove.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub authenticator_address: Address,
     /// The account's commitment before the operation.
     pub old_offchain_signer_commitment: Commitment,
     /// The account's commitment after the operation.
-    #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
+    #[schema(value_type = String, pattern = "^(0x0*([1-9a-fA-F][0-9a-fA-F]{0,62}|[12][0-9a-fA-F]{63}|30[0-6][0-9a-fA-F]{61})|0*[1-9][0-9]{0,75})$", example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
     pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of any authenticator of the account.
     pub signature: Signature,
@@ -121,12 +123,12 @@ pub struct RecoverAccount {
     pub leaf_index: LeafIndex,
     /// The address that becomes the only authenticator, in slot 0.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0x422dbd7628461cebdebd4e2e2676a2a86645f5ac")]
     pub new_authenticator_address: Address,
     /// The account's commitment before the operation.
     pub old_offchain_signer_commitment: Commitment,
     /// The account's commitment after the operation.
-    #[schema(value_type = String, example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
+    #[schema(value_type = String, pattern = "^(0x0*([1-9a-fA-F][0-9a-fA-F]{0,62}|[12][0-9a-fA-F]{63}|30[0-6][0-9a-fA-F]{61})|0*[1-9][0-9]{0,75})$", example = "0x14e70bb77e346fedbd4ab09b2dba10265794ed0e8b4cf1f378a3a8668489acf1")]
     pub new_offchain_signer_commitment: Commitment,
     /// EIP-712 signature of the recovery agent.
     pub signature: Signature,
@@ -147,7 +149,7 @@ pub struct UpdateRecoveryAgent {
     pub leaf_index: LeafIndex,
     /// The new recovery agent; with the zero address the account has no recovery agent.
     #[serde(with = "address")]
-    #[schema(value_type = String, example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
+    #[schema(value_type = String, pattern = "^(0x)?[0-9a-fA-F]{40}$", example = "0xebeef42dd191f869c6fd80ceba222a8e4126f00f")]
     pub new_recovery_agent: Address,
     /// EIP-712 signature of any authenticator of the account.
     pub signature: Signature,

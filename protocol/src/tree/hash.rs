@@ -18,7 +18,7 @@ pub type Node = B256;
 /// A root of the tree. In JSON `0x` and 64 hex digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = String, example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
+#[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$", example = "0x0283ac092d4d5262653e5fa12f760d1f0b0899beee696ba30b2579323812d0aa")]
 pub struct Root(#[serde(deserialize_with = "number::deserialize_padded")] pub Node);
 
 integer_type!(Root);

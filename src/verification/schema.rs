@@ -1,0 +1,290 @@
+//! The body of a verification request as `/openapi.json` describes it. The reader is
+//! `protocol/src/verification/request.rs`; nothing has these types.
+
+#![expect(dead_code, reason = "describes what the reader takes")]
+
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+
+/// A verification request, of one of three types. Unknown keys are ignored, and so are those whose
+/// value is null.
+#[derive(ToSchema)]
+#[schema(as = VerificationRequest)]
+pub enum RequestBody {
+    /// Legacy proofs: `protocol_version` 3.0.
+    #[schema(title = "Legacy request")]
+    #[serde(untagged)]
+    Legacy(LegacyRequest),
+    /// Uniqueness proofs: `protocol_version` 4.0 without a `session_id`.
+    #[schema(title = "Uniqueness request")]
+    #[serde(untagged)]
+    Uniqueness(UniquenessRequest),
+    /// Session proofs: `protocol_version` 4.0 with a `session_id` and without an `action`.
+    #[schema(title = "Session request")]
+    #[serde(untagged)]
+    Session(SessionRequest),
+}
+
+/// A request with legacy proofs.
+#[derive(ToSchema)]
+pub struct LegacyRequest {
+    /// The protocol version of the proofs.
+    pub protocol_version: LegacyVersion,
+    /// Any text: legacy proofs do not bind the nonce.
+    #[schema(example = "0x1")]
+    pub nonce: String,
+    /// The action that the proofs are for, at most 2048 bytes; not that of sign-ins.
+    #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
+    pub action: String,
+    /// A description for the action's record, at most 2048 bytes.
+    #[schema(max_length = 2048, example = "Vote once")]
+    pub action_description: Option<String>,
+    /// The environment of the proofs; production by default.
+    pub environment: Option<EnvironmentName>,
+    /// The lowest protocol version that the application accepts.
+    pub min_protocol_version: Option<LegacyVersion>,
+    /// Whether the person's app completed a check of presence; it is recorded.
+    pub user_presence_completed: Option<bool>,
+    /// The proofs, one for each credential.
+    #[schema(min_items = 1, max_items = 16)]
+    pub responses: Vec<LegacyEntry>,
+}
+
+/// A legacy proof.
+#[derive(ToSchema)]
+pub struct LegacyEntry {
+    /// The credential that the proof is for.
+    pub identifier: LegacyIdentifierName,
+    /// The root of the identity tree.
+    #[schema(
+        pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
+        example = "0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777"
+    )]
+    pub merkle_root: String,
+    /// The nullifier.
+    #[schema(
+        pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
+        example = "0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"
+    )]
+    pub nullifier: String,
+    /// Eight words: 512 hex digits, or JSON text of `[[a,a],[[b,b],[b,b]],[c,c]]` with the words as
+    /// strings.
+    #[schema(schema_with = legacy_proof)]
+    pub proof: String,
+    /// The hash of the signal; that of the empty text by default.
+    #[schema(
+        pattern = "^0x[0-9a-f]{1,64}$",
+        example = "0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4"
+    )]
+    pub signal_hash: Option<String>,
+    /// The greatest age of the root in seconds; 604,800 by default.
+    #[schema(minimum = 3600, maximum = 604_800, example = 604_800)]
+    pub max_age: Option<u64>,
+}
+
+/// A request with uniqueness proofs.
+#[derive(ToSchema)]
+pub struct UniquenessRequest {
+    /// The protocol version of the proofs.
+    pub protocol_version: CurrentVersion,
+    /// The nonce, a public input of the proofs.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
+    pub nonce: String,
+    /// The action that the proofs are for, at most 2048 bytes; not that of sign-ins.
+    #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
+    pub action: String,
+    /// A request with a session is of another type.
+    #[schema(schema_with = nothing)]
+    pub session_id: Option<()>,
+    /// A description for the action's record, at most 2048 bytes.
+    #[schema(max_length = 2048, example = "Vote once")]
+    pub action_description: Option<String>,
+    /// The environment of the proofs; production by default.
+    pub environment: Option<EnvironmentName>,
+    /// The lowest protocol version that the application accepts.
+    pub min_protocol_version: Option<AnyVersion>,
+    /// Whether the person's app completed a check of presence; it is recorded.
+    pub user_presence_completed: Option<bool>,
+    /// The proofs, one for each credential.
+    #[schema(min_items = 1, max_items = 16)]
+    pub responses: Vec<UniquenessEntry>,
+}
+
+/// A uniqueness proof.
+#[derive(ToSchema)]
+pub struct UniquenessEntry {
+    /// The kind of credential, one of the issuer's identifiers.
+    #[schema(max_length = 2048, example = "proof_of_human")]
+    pub identifier: String,
+    /// The issuer: a number of 64 bits, or its text.
+    #[schema(schema_with = issuer_schema_id)]
+    pub issuer_schema_id: u64,
+    /// The nullifier.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x2a")]
+    pub nullifier: String,
+    /// The credential does not expire before this time, in Unix seconds.
+    #[schema(minimum = 0, example = 1_796_000_000)]
+    pub expires_at_min: u64,
+    /// The credential was not issued for the first time before this time, in Unix seconds; 0 by
+    /// default.
+    #[schema(minimum = 0, example = 0)]
+    pub credential_genesis_issued_at_min: Option<u64>,
+    /// The hash of the signal; 0 by default.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x0")]
+    pub signal_hash: Option<String>,
+    /// Four words of the proof and the root.
+    #[schema(schema_with = current_proof)]
+    pub proof: Vec<String>,
+}
+
+/// A request with proofs of a session.
+#[derive(ToSchema)]
+pub struct SessionRequest {
+    /// The protocol version of the proofs.
+    pub protocol_version: CurrentVersion,
+    /// The nonce, a public input of the proofs.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
+    pub nonce: String,
+    /// The session: its commitment, and a seed whose first byte is 01. Both are below the modulus of
+    /// BN254's scalar field.
+    #[schema(
+        pattern = "^session_([0-2][0-9a-fA-F]{63}|30[0-5][0-9a-fA-F]{61}|306[0-3][0-9a-fA-F]{60}|3064[0-4][0-9a-fA-F]{59})01[0-9a-fA-F]{62}$",
+        example = "session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000"
+    )]
+    pub session_id: String,
+    /// A request with an action is of another type.
+    #[schema(schema_with = nothing)]
+    pub action: Option<()>,
+    /// The environment of the proofs; production by default.
+    pub environment: Option<EnvironmentName>,
+    /// The lowest protocol version that the application accepts.
+    pub min_protocol_version: Option<AnyVersion>,
+    /// Whether the person's app completed a check of presence; it is recorded.
+    pub user_presence_completed: Option<bool>,
+    /// The proofs, one for each credential.
+    #[schema(min_items = 1, max_items = 16)]
+    pub responses: Vec<SessionEntry>,
+}
+
+/// A proof in a session.
+#[derive(ToSchema)]
+pub struct SessionEntry {
+    /// The kind of credential, one of the issuer's identifiers.
+    #[schema(max_length = 2048, example = "proof_of_human")]
+    pub identifier: String,
+    /// The issuer: a number of 64 bits, or its text.
+    #[schema(schema_with = issuer_schema_id)]
+    pub issuer_schema_id: u64,
+    /// The nullifier and the action.
+    #[schema(schema_with = session_nullifier)]
+    pub session_nullifier: Vec<String>,
+    /// The credential does not expire before this time, in Unix seconds.
+    #[schema(minimum = 0, example = 1_796_000_000)]
+    pub expires_at_min: u64,
+    /// The credential was not issued for the first time before this time, in Unix seconds; 0 by
+    /// default.
+    #[schema(minimum = 0, example = 0)]
+    pub credential_genesis_issued_at_min: Option<u64>,
+    /// The hash of the signal; 0 by default.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x0")]
+    pub signal_hash: Option<String>,
+    /// Four words of the proof and the root.
+    #[schema(schema_with = current_proof)]
+    pub proof: Vec<String>,
+}
+
+/// The version of legacy proofs.
+#[derive(ToSchema)]
+pub enum LegacyVersion {
+    /// Legacy proofs.
+    #[serde(rename = "3.0")]
+    Legacy,
+}
+
+/// The version of current proofs.
+#[derive(ToSchema)]
+pub enum CurrentVersion {
+    /// Uniqueness and session proofs.
+    #[serde(rename = "4.0")]
+    Current,
+}
+
+/// A protocol version.
+#[derive(ToSchema)]
+#[schema(as = ProtocolVersion)]
+pub enum AnyVersion {
+    /// Legacy proofs.
+    #[serde(rename = "3.0")]
+    Legacy,
+    /// Uniqueness and session proofs.
+    #[serde(rename = "4.0")]
+    Current,
+}
+
+/// An environment.
+#[derive(ToSchema)]
+#[schema(as = RequestedEnvironment)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentName {
+    /// Proofs of persons.
+    Production,
+    /// Proofs for tests.
+    Staging,
+    /// Staging under another name.
+    Sandbox,
+}
+
+/// A credential of legacy proofs.
+#[derive(ToSchema)]
+#[schema(as = LegacyIdentifier)]
+#[serde(rename_all = "snake_case")]
+pub enum LegacyIdentifierName {
+    /// The strongest credential.
+    Orb,
+    /// A document that was read electronically and checked.
+    SecureDocument,
+    /// A document that was read electronically.
+    Document,
+    /// A device.
+    Device,
+    /// A face.
+    Face,
+    /// A picture.
+    Selfie,
+}
+
+fn text(pattern: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
+}
+
+fn number() -> ObjectBuilder {
+    text("^(0x[0-9a-fA-F]+|[0-9]+)$")
+}
+
+fn nothing() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Null)
+}
+
+fn legacy_proof() -> ObjectBuilder {
+    text(r"^(0x[0-9a-fA-F]{512}|\s*\[[\s\S]*\]\s*)$").examples([serde_json::json!(format!("0x{}", "0".repeat(512)))])
+}
+
+fn issuer_schema_id() -> utoipa::openapi::schema::OneOfBuilder {
+    utoipa::openapi::schema::OneOfBuilder::new()
+        .item(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u64::MAX)))
+        .item(text("^(0x0*[0-9a-fA-F]{1,16}|0*[0-9]{1,19})$"))
+        .examples([serde_json::json!(1)])
+}
+
+fn numbers(count: usize) -> utoipa::openapi::schema::ArrayBuilder {
+    utoipa::openapi::schema::ArrayBuilder::new().items(number()).min_items(Some(count)).max_items(Some(count))
+}
+
+fn session_nullifier() -> utoipa::openapi::schema::ArrayBuilder {
+    numbers(2)
+        .examples([serde_json::json!(["0x2a", "0x0200000000000000000000000000000000000000000000000000000000000007"])])
+}
+
+fn current_proof() -> utoipa::openapi::schema::ArrayBuilder {
+    numbers(5).examples([serde_json::json!(["0x1", "0x2", "0x3", "0x4", "0x5"])])
+}
