@@ -8,7 +8,7 @@ use crate::number;
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
-use crate::{B256, U256};
+use crate::{Address, B256, U256, address};
 
 /// Name of the file in the data folder that holds the operator token. Every call needs it but those
 /// for probes, `GET /metrics`, `GET /simulator` and the page.
@@ -51,6 +51,10 @@ pub struct SimulatedRelyingParty {
     pub rp_id: RelyingPartyId,
     /// The configured OPRF key; null when there is none, and current proofs are then refused.
     pub oprf_public_key: Option<Coordinates>,
+    /// The address of the key that its requests for proofs are signed with; the zero address, and
+    /// null on the wire, when it is not configured.
+    #[serde(default, with = "address::or_none")]
+    pub signing_key: Address,
 }
 
 /// The cluster that a daemon is a replica of, as that one sees it.

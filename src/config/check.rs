@@ -446,6 +446,13 @@ fn check_relying_parties(config: &Config) -> Vec<InvalidSetting> {
             let message = format!("{} is the id of {owner} already; ids are unique", party.rp_id());
             found.push(invalid_setting(key("rp_id"), message));
         }
+        if party.signing_key == Some(Address::ZERO) {
+            found.push(invalid_setting(key("signing_key"), "is the zero address, which belongs to no key".to_owned()));
+        }
+        if party.require_signed_requests && party.signing_key.is_none() {
+            let message = "needs signing_key, the address of the key that signs the requests";
+            found.push(invalid_setting(key("require_signed_requests"), message.to_owned()));
+        }
     }
     found
 }

@@ -28,6 +28,11 @@ pub(super) struct SocketAddress(String);
 #[schemars(extend("pattern" = "^(0x)?[0-9A-Fa-f]{40}$"))]
 pub(super) struct ContractAddress(String);
 
+/// The address of a key: `0x` and 40 hex digits.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^(0x)?[0-9A-Fa-f]{40}$"))]
+pub(super) struct AccountAddress(String);
+
 /// A number below the modulus of the BN254 scalar field, as text: decimal digits, or `0x` and hex
 /// digits.
 #[derive(JsonSchema)]

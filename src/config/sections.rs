@@ -177,7 +177,7 @@ pub struct Limits {
     /// address may have begun a quarter of them.
     pub open_sign_ins: usize,
     /// Sign-ins that one source address follows at a time: event streams and held answers. As many
-    /// answers of the message bridge may it wait for.
+    /// answers of the message bridge may be held for it.
     pub followers_per_source: usize,
     /// The proxies that name their clients in `forwarded_header`.
     pub trusted_proxies: Vec<Network>,
@@ -438,6 +438,10 @@ pub struct App {
     /// The name that people see when they sign in; the id by default.
     #[serde(default)]
     pub(super) name: Option<String>,
+    /// A page of the application, which authenticators show beside its name.
+    #[serde(default, deserialize_with = "urls::optional_page", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "formats::RedirectUri")]
+    pub integration_url: Option<String>,
     /// Salted hash of the secret of a confidential client.
     #[serde(default)]
     pub client_secret_hash: Option<SecretHash>,
@@ -530,7 +534,7 @@ pub struct Action {
     /// The environment; the application must accept it.
     #[serde(default)]
     pub environment: Environment,
-    /// A note for readers of the file; the daemon does not use it.
+    /// What authenticators show of the action; by default what its first proof came with.
     #[serde(default)]
     pub description: String,
     /// How often one nullifier may be verified; 0 is no limit.
@@ -617,6 +621,13 @@ pub struct RelyingParty {
     )]
     #[schemars(with = "values::Point")]
     pub oprf_public_key: Option<PublicKey>,
+    /// The address of the key that its servers sign requests for proofs with.
+    #[serde(default, deserialize_with = "values::optional_address", serialize_with = "written::optional_address")]
+    #[schemars(with = "formats::AccountAddress")]
+    pub signing_key: Option<Address>,
+    /// Whether verification takes only requests that are signed with that key, each nonce once.
+    #[serde(default)]
+    pub require_signed_requests: bool,
     /// Whether the relying party is served.
     #[serde(default)]
     pub status: Status,
@@ -625,7 +636,14 @@ pub struct RelyingParty {
 impl RelyingParty {
     /// An active relying party with an id of its own and without an OPRF key.
     pub fn new(app_id: &str, rp_id: RelyingPartyId) -> Self {
-        Self { app_id: app_id.to_owned(), rp_id: Some(rp_id), oprf_public_key: None, status: Status::Active }
+        Self {
+            app_id: app_id.to_owned(),
+            rp_id: Some(rp_id),
+            oprf_public_key: None,
+            signing_key: None,
+            require_signed_requests: false,
+            status: Status::Active,
+        }
     }
 
     /// The id, by default the one derived from the application.

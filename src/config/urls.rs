@@ -25,6 +25,13 @@ pub(super) fn redirect_uris<'de, D: Deserializer<'de>>(deserializer: D) -> Resul
     Ok(Vec::<RedirectUri>::deserialize(deserializer)?.into_iter().map(|uri| uri.0).collect())
 }
 
+/// Reads the URL of a page for people; the same rules as for redirect URIs.
+pub(super) fn optional_page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    check_redirect_uri(&text).map_err(D::Error::custom)?;
+    Ok(Some(text))
+}
+
 /// An origin exactly as a browser sends it, because origins are compared as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin(HeaderValue);

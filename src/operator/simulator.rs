@@ -32,6 +32,7 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
             app_id: app.id.clone(),
             rp_id: config.relying_party_id(&app.id),
             oprf_public_key: entry.and_then(|party| party.oprf_public_key.as_ref()).map(Coordinates::from),
+            signing_key: entry.and_then(|party| party.signing_key).unwrap_or_default(),
         }
     };
     Simulation {

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use selfsame_actors::{SeenNullifier, Verification, VerificationError};
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
+use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::verification::answer::{
     SESSION_VERIFIED, VERIFIED, VERIFIED_AGAIN, VerificationErrorBody, VerificationResponse,
 };
@@ -17,7 +18,7 @@ use serde_json::Value;
 use super::error::VerifyError;
 use super::schema::RequestBody;
 use super::state::Endpoint;
-use crate::http::{Request, Response, json};
+use crate::http::{AuditNotes, Request, Response, json};
 
 /// The longest body of a request, in bytes.
 pub const BODY_LIMIT: usize = 256 * 1024;
@@ -38,7 +39,7 @@ pub const BODY_LIMIT: usize = 256 * 1024;
     )),
     responses(
         (status = 200, description = "At least one proof verified", body = VerificationResponse, example = json!({"success":true,"protocol_version":"3.0","action":"verify-user","nullifier":"0x22de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d","created_at":"2026-07-01T00:00:00.000Z","environment":"staging","results":[{"identifier":"orb","success":true,"nullifier":"0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"}],"message":"Proof verified successfully"})),
-        (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
+        (status = 400, description = "Malformed, not acceptable, or no proof verified: `validation_error`, `invalid_request`, `app_not_migrated`, `rp_not_active`, `configuration_error`, `legacy_proofs_not_accepted`, `rp_signature_required`, `invalid_rp_signature`, `invalid_timestamp`, `timestamp_too_far_in_future`, `rp_signature_expired`, `duplicate_nonce`, `all_verifications_failed`, `max_verifications_reached`", body = VerificationErrorBody, example = json!({"success":false,"code":"all_verifications_failed","detail":"no proof of the request verified; results says why for each","attribute":null,"app_id":"app_staging_169e21f6afc84b304749830067809632","results":[{"identifier":"orb","success":false,"code":"invalid_merkle_root","detail":"merkle_root is not a known root of staging; ask for a new proof"}]})),
         (status = 404, description = "The application is not active: `not_found`", body = VerificationErrorBody),
         (status = 429, description = "Rate limit exceeded, see Retry-After: `rate_limit_exceeded`", body = VerificationErrorBody),
     ),
@@ -70,15 +71,9 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
     let rp_id = request.param("rp_id").map_err(malformed).map_err(VerificationError::from)?.into_owned();
     let audit = request.audit();
     audit.concerns(rp_id.as_str());
-    let Verification { app_id, protocol_version, results, nullifier, is_reuse } =
-        endpoint.verification.verify(Some(source), &rp_id, asked, deadline).await?;
-    audit.client(&app_id);
-    if let Some(seen) = &nullifier {
-        audit.person(seen.nullifier.0.to_be_bytes());
-    }
-    if is_reuse {
-        audit.outcome("success_again");
-    }
+    let verification = endpoint.verification.verify(Some(source), &rp_id, asked, deadline).await?;
+    tell(audit, &verification);
+    let Verification { protocol_version, results, nullifier, is_reuse, .. } = verification;
     let message = match (&session_id, is_reuse) {
         (Some(_), _) => SESSION_VERIFIED,
         (None, false) => VERIFIED,
@@ -90,12 +85,26 @@ pub async fn verify(endpoint: Arc<Endpoint>, mut request: Request) -> Result<Res
         session_id,
         action,
         nullifier: nullifier.map(|seen| number::canonical(seen.nullifier.0)),
-        created_at: nullifier.map(|SeenNullifier { created_at, .. }| {
-            humantime::format_rfc3339_millis(UNIX_EPOCH + created_at.since_epoch()).to_string()
-        }),
+        created_at: nullifier.map(|SeenNullifier { created_at, .. }| time_text(created_at)),
         environment,
         results,
         message,
     };
     Ok(json(StatusCode::OK, &answer))
+}
+
+/// Tells the audit trail whose proof verified.
+pub(super) fn tell(audit: &AuditNotes, verification: &Verification) {
+    audit.client(&verification.app_id);
+    if let Some(seen) = &verification.nullifier {
+        audit.person(seen.nullifier.0.to_be_bytes());
+    }
+    if verification.is_reuse {
+        audit.outcome("success_again");
+    }
+}
+
+/// A time as the answers have it (ISO 8601).
+pub(super) fn time_text(time: UnixMillis) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + time.since_epoch()).to_string()
 }

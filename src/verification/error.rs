@@ -7,6 +7,8 @@ use selfsame_protocol::time::RetryAfter;
 use selfsame_protocol::verification::answer::{ItemResult, VerificationErrorBody};
 use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::request::ValidationError;
+use selfsame_protocol::verification::rp_signature::{RequestTimeError, RpSignatureError};
+use selfsame_protocol::verification::version_2::Version2Error;
 use selfsame_storage::StoreError;
 
 use crate::http::{InterfaceError, Rejection, Response, json};
@@ -27,9 +29,53 @@ pub enum VerifyError {
     /// The body is not a verification request.
     #[error(transparent)]
     Validation(#[from] ValidationError),
+    /// The body is not a request of version 2.
+    #[error(transparent)]
+    Version2(#[from] Version2Error),
+    /// A request of version 2 is for an application that does not exist.
+    #[error("there is no application {app_id:?}; register it, or use the id that it was given")]
+    NoSuchApplication {
+        /// The id in the request's path.
+        app_id: String,
+    },
+    /// The proof of a request of version 2 did not verify.
+    #[error("{}", .results.iter().find_map(|result| result.detail.as_deref()).unwrap_or("the proof did not verify"))]
+    ProofFailed {
+        /// Id of the application.
+        app_id: String,
+        /// The result of its only proof.
+        results: Vec<ItemResult>,
+    },
+    /// No relying party has the id that a question is about.
+    #[error("{error}")]
+    Lookup {
+        /// The question.
+        lookup: Lookup,
+        /// What is wrong with the id.
+        error: AdmissionError,
+    },
     /// The relying party may not ask, no proof verified, or the verifier failed.
     #[error(transparent)]
     Verification(#[from] VerificationError),
+}
+
+/// The questions about relying parties. Each has codes of its own for an id that is no relying
+/// party's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// `POST /api/v4/proof-context/{id}`.
+    ProofContext,
+    /// `GET /api/v4/rp-status/{rp_id}`.
+    RpStatus,
+    /// `GET /api/v4/app-status/{id}`.
+    AppStatus,
+}
+
+impl Lookup {
+    /// The error of a question about an id that no relying party has.
+    pub fn failed(self, error: AdmissionError) -> VerifyError {
+        VerifyError::Lookup { lookup: self, error }
+    }
 }
 
 impl InterfaceError for VerifyError {
@@ -45,7 +91,17 @@ impl InterfaceError for VerifyError {
                 let codes: Vec<&str> = results.iter().filter_map(|result| result.code).collect();
                 format!("no proof verified: {}", codes.join(", "))
             }
-            Self::TooMany(_) | Self::Verification(_) => self.to_string(),
+            Self::Version2(error) => {
+                let (Version2Error::Validation(error)
+                | Version2Error::Format(error)
+                | Version2Error::SignInAction(error)) = error;
+                format!("{} is missing or malformed", error.attribute.as_deref().unwrap_or("the body"))
+            }
+            Self::TooMany(_)
+            | Self::Verification(_)
+            | Self::NoSuchApplication { .. }
+            | Self::ProofFailed { .. }
+            | Self::Lookup { .. } => self.to_string(),
         }
     }
 
@@ -58,11 +114,32 @@ impl InterfaceError for VerifyError {
             }
             Self::Body(BodyError::NotAnObject) => bad_request(body("validation_error", detail)),
             Self::Body(_) => bad_request(body("invalid_request", detail)),
-            Self::Validation(error) => {
+            Self::Validation(error) | Self::Version2(Version2Error::Validation(error)) => {
                 bad_request(VerificationErrorBody { attribute: error.attribute, ..body("validation_error", detail) })
             }
+            Self::Version2(Version2Error::Format(error)) => {
+                bad_request(VerificationErrorBody { attribute: error.attribute, ..body("invalid_format", detail) })
+            }
+            Self::Version2(Version2Error::SignInAction(error)) => {
+                bad_request(VerificationErrorBody { attribute: error.attribute, ..body("invalid_action", detail) })
+            }
+            Self::NoSuchApplication { .. } => json(StatusCode::NOT_FOUND, &body("not_found", detail)),
+            Self::ProofFailed { app_id, results } => {
+                let code = results.iter().find_map(|result| result.code).unwrap_or("invalid_proof");
+                bad_request(VerificationErrorBody { app_id: Some(app_id), ..body(code, detail) })
+            }
+            Self::Lookup { lookup, error } => lookup_response(lookup, error, detail),
             Self::Verification(error) => match error {
                 VerificationError::Admission(error) => admission_response(error, detail),
+                VerificationError::RpSignature { app_id, error } => signature_response(app_id, error, detail),
+                VerificationError::UsedNonce { app_id } => {
+                    let attribute = Some("nonce".to_owned());
+                    bad_request(VerificationErrorBody {
+                        attribute,
+                        app_id: Some(app_id),
+                        ..body("duplicate_nonce", detail)
+                    })
+                }
                 VerificationError::AllFailed { app_id, results } => all_failed_response(app_id, results, detail),
                 VerificationError::MaxVerifications { app_id, .. } => {
                     let attribute = Some("action".to_owned());
@@ -129,6 +206,36 @@ fn admission_response(error: AdmissionError, detail: String) -> Response {
     };
     let attribute = attribute.map(str::to_owned);
     json(status, &VerificationErrorBody { attribute, app_id, ..body(code, detail) })
+}
+
+fn lookup_response(lookup: Lookup, error: AdmissionError, detail: String) -> Response {
+    let is_malformed = matches!(error, AdmissionError::InvalidRelyingPartyId { .. });
+    let (status, code, attribute) = match (lookup, is_malformed) {
+        (Lookup::ProofContext, true) => (StatusCode::BAD_REQUEST, "invalid_request", Some("id")),
+        (Lookup::ProofContext, false) => (StatusCode::BAD_REQUEST, "not_registered", None),
+        (Lookup::RpStatus, true) => (StatusCode::BAD_REQUEST, "invalid_rp_id", Some("rp_id")),
+        (Lookup::RpStatus, false) => (StatusCode::NOT_FOUND, "not_found", Some("rp_id")),
+        (Lookup::AppStatus, true) => (StatusCode::BAD_REQUEST, "invalid_id", Some("id")),
+        (Lookup::AppStatus, false) => (StatusCode::NOT_FOUND, "not_found", Some("id")),
+    };
+    let attribute = attribute.map(str::to_owned);
+    json(status, &VerificationErrorBody { attribute, ..body(code, detail) })
+}
+
+/// The codes are those with which the public client kits name the same reasons, where they do.
+fn signature_response(app_id: String, error: RpSignatureError, detail: String) -> Response {
+    let code = match error {
+        RpSignatureError::Missing => "rp_signature_required",
+        RpSignatureError::NoKey => "configuration_error",
+        RpSignatureError::NotOne(_) | RpSignatureError::OtherSigner { .. } => "invalid_rp_signature",
+        RpSignatureError::Time(RequestTimeError::NoLifetime { .. }) | RpSignatureError::TooLong { .. } => {
+            "invalid_timestamp"
+        }
+        RpSignatureError::Time(RequestTimeError::InFuture { .. }) => "timestamp_too_far_in_future",
+        RpSignatureError::Time(RequestTimeError::Expired { .. }) => "rp_signature_expired",
+    };
+    let attribute = Some("rp_signature".to_owned());
+    bad_request(VerificationErrorBody { attribute, app_id: Some(app_id), ..body(code, detail) })
 }
 
 fn all_failed_response(app_id: String, results: Vec<ItemResult>, detail: String) -> Response {

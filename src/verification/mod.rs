@@ -3,15 +3,23 @@
 //! | file | what it is |
 //! |---|---|
 //! | `endpoint.rs` | `POST /api/v4/verify/{rp_id}` |
-//! | `schema.rs` | the body of a request, as the description has it |
+//! | `version_2.rs` | `POST /api/v2/verify/{app_id}` |
+//! | `proof_context.rs` | `POST /api/v4/proof-context/{id}` |
+//! | `rp_status.rs` | `GET /api/v4/rp-status/{rp_id}` |
+//! | `app_status.rs` | `GET /api/v4/app-status/{id}` |
+//! | `schema.rs` | the bodies of requests, as the description has them |
 //! | `error.rs` | the errors, as status and body |
 //! | `setup.rs` | from the configuration to keys, relying parties and issuers |
 
+mod app_status;
 mod endpoint;
 mod error;
+mod proof_context;
+mod rp_status;
 mod schema;
 pub mod setup;
 mod state;
+mod version_2;
 
 use std::sync::Arc;
 
@@ -32,6 +40,11 @@ pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors
         .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)
         .audited("proofs_verified")
+        .route(Method::POST, "/api/v2/verify/{app_id}", version_2::verify)
+        .audited("proofs_verified")
+        .route(Method::POST, "/api/v4/proof-context/{id}", proof_context::proof_context)
+        .route(Method::GET, "/api/v4/rp-status/{rp_id}", rp_status::rp_status)
+        .route(Method::GET, "/api/v4/app-status/{id}", app_status::app_status)
         .route(Method::GET, "/health", |_, _| health::health())
         .route(Method::GET, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
@@ -46,7 +59,10 @@ pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors
         description = "Checks proofs of personhood for relying parties: legacy proofs (protocol version 3.0), uniqueness proofs \
             and session proofs (4.0). Errors say in `code` what is wrong, in `attribute` where, and in `detail` what would be right."
     ),
-    paths(endpoint::verify, health::health, openapi::answer),
+    paths(
+        endpoint::verify, version_2::verify, proof_context::proof_context, rp_status::rp_status, app_status::app_status,
+        health::health, openapi::answer
+    ),
     modifiers(&Shared)
 )]
 pub struct Description;

@@ -1,5 +1,5 @@
-//! The body of a verification request as `/openapi.json` describes it. The reader is
-//! `protocol/src/verification/request.rs`; nothing has these types.
+//! The bodies of requests as `/openapi.json` describes them. The readers are in
+//! `protocol/src/verification`; nothing has these types.
 
 #![expect(dead_code, reason = "describes what the reader takes")]
 
@@ -45,9 +45,78 @@ pub struct LegacyRequest {
     pub min_protocol_version: Option<LegacyVersion>,
     /// Whether the person's app completed a check of presence; it is recorded.
     pub user_presence_completed: Option<bool>,
+    /// The relying party's signature of the nonce and of what follows from the request.
+    pub rp_signature: Option<SignatureEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<LegacyEntry>,
+}
+
+/// A relying party's signature (EIP-191, secp256k1) over byte 01, the nonce (32 bytes), `created_at`
+/// and `expires_at` (8 bytes each) and, unless the request is for a session, the hash of the action's
+/// text (32 bytes), all big-endian.
+#[derive(ToSchema)]
+#[schema(as = RpSignature)]
+pub struct SignatureEntry {
+    /// r, s and v: 65 bytes.
+    #[schema(
+        pattern = "^(0x)?[0-9a-fA-F]{130}$",
+        example = "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c"
+    )]
+    pub signature: String,
+    /// When it was signed, in Unix seconds.
+    #[schema(minimum = 0, example = 1_790_000_000)]
+    pub created_at: u64,
+    /// Until when it is good, in Unix seconds: at most a day after `created_at`.
+    #[schema(minimum = 0, example = 1_790_000_300)]
+    pub expires_at: u64,
+    /// The nonce; if it is there, that of the request.
+    #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
+    pub nonce: Option<String>,
+}
+
+/// A request of version 2: one legacy proof.
+#[derive(ToSchema)]
+#[schema(as = VerificationRequest2)]
+pub struct RequestBody2 {
+    /// The action that the proof is for, at most 2048 bytes; not that of sign-ins.
+    #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
+    pub action: String,
+    /// The credential that the proof is for.
+    pub verification_level: LegacyIdentifierName,
+    /// The root of the identity tree: 1 to 64 hex digits.
+    #[schema(example = "0x05ef13d87fbc71b618d65906be465af463bfedff9561282901de2de9f78bc777")]
+    pub merkle_root: String,
+    /// The nullifier.
+    #[schema(
+        pattern = "^(0x)?[0-9a-fA-F]{1,64}$",
+        example = "0x022de8edbfa1fbb8148fee9c613079d43c6b8c1a1c6b19ba41b67e79a313054d"
+    )]
+    pub nullifier_hash: String,
+    /// Eight words: 512 hex digits, or JSON text of `[[a,a],[[b,b],[b,b]],[c,c]]` with the words as
+    /// strings.
+    #[schema(schema_with = legacy_proof)]
+    pub proof: String,
+    /// The hash of the signal; that of the empty text by default.
+    #[schema(
+        pattern = "^0x[0-9a-f]{1,64}$",
+        example = "0x00c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a4"
+    )]
+    pub signal_hash: Option<String>,
+    /// The greatest age of the root in seconds; 604,800 by default.
+    #[schema(minimum = 3600, maximum = 604_800, example = 604_800)]
+    pub max_age: Option<u64>,
+}
+
+/// What an authenticator was asked to prove.
+#[derive(ToSchema)]
+#[schema(as = ProofContextRequest)]
+pub struct ContextBody {
+    /// The action; none for a session.
+    #[schema(max_length = 2048, example = "vote")]
+    pub action: Option<String>,
+    /// The environment of the proof; production by default.
+    pub environment: Option<EnvironmentName>,
 }
 
 /// A legacy proof.
@@ -105,6 +174,8 @@ pub struct UniquenessRequest {
     pub min_protocol_version: Option<AnyVersion>,
     /// Whether the person's app completed a check of presence; it is recorded.
     pub user_presence_completed: Option<bool>,
+    /// The relying party's signature of the nonce and of what follows from the request.
+    pub rp_signature: Option<SignatureEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<UniquenessEntry>,
@@ -161,6 +232,8 @@ pub struct SessionRequest {
     pub min_protocol_version: Option<AnyVersion>,
     /// Whether the person's app completed a check of presence; it is recorded.
     pub user_presence_completed: Option<bool>,
+    /// The relying party's signature of the nonce and of what follows from the request.
+    pub rp_signature: Option<SignatureEntry>,
     /// The proofs, one for each credential.
     #[schema(min_items = 1, max_items = 16)]
     pub responses: Vec<SessionEntry>,

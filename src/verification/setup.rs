@@ -11,6 +11,7 @@ use selfsame_protocol::groth16::{KeyError, PreparedKey, VerificationKey};
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::{Action, Directory, Issuer, RelyingParty};
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot, is_ahead};
+use selfsame_protocol::verification::rp_signature::SigningRule;
 use selfsame_protocol::verification::{Environment, ProofKind};
 
 use crate::config::{self, Config, ProductionKey, StagingKey, Status};
@@ -114,6 +115,7 @@ pub fn directory(config: &Config) -> Directory {
         app_id: action.app_id.clone(),
         environment: action.environment,
         action: action.action.clone(),
+        description: action.description.clone(),
         max_verifications: action.max_verifications,
         accept_legacy: action.accept_legacy,
         accepted_identifiers: action.accepted_identifiers.clone(),
@@ -132,6 +134,8 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
     RelyingParty {
         rp_id: config.relying_party_id(&app.id),
         app_id: app.id.clone(),
+        name: app.name().to_owned(),
+        integration_url: app.integration_url.clone(),
         is_active: entry.is_none_or(|party| party.status == Status::Active),
         has_active_application: app.status == Status::Active,
         environments: app.environments().to_vec(),
@@ -139,6 +143,10 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         accepted_identifiers: app.accepted_identifiers.clone(),
         oprf_public_key: config.oprf_public_key(&app.id),
         follows_oprf_key_in: config.follows_oprf_key_in(app),
+        signing: entry.and_then(|party| {
+            let is_required = party.require_signed_requests;
+            party.signing_key.map(|signer| SigningRule { signer, is_required })
+        }),
     }
 }
 

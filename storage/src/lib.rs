@@ -97,4 +97,4 @@ pub use snapshot::Snapshot;
 #[cfg(feature = "fault-injection")]
 pub use store::MemoryDisk;
 pub use store::{OpenOptions, Store};
-pub use verification::{NullifierWrite, VerificationRecords};
+pub use verification::{VerificationRecords, VerificationWrite};

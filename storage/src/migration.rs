@@ -23,6 +23,7 @@ mod mark;
 #[cfg(test)]
 mod tests;
 mod to_5;
+mod to_6;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -45,7 +46,7 @@ use mark::Mark;
 pub const OLDEST_MIGRATABLE: u32 = 4;
 
 /// The migrations in their order, the first one from [`OLDEST_MIGRATABLE`].
-const MIGRATIONS: [&[FamilyChange]; 1] = [&to_5::CHANGES];
+const MIGRATIONS: [&[FamilyChange]; 2] = [&to_5::CHANGES, &to_6::CHANGES];
 
 const _: () = assert!(
     OLDEST_MIGRATABLE as usize + MIGRATIONS.len() == SCHEMA_VERSION as usize,

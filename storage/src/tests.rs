@@ -454,7 +454,8 @@ fn record(verifications: u64) -> NullifierRecord {
 
 /// Queues a change of a nullifier's record that was read as `before`.
 fn change(records: &VerificationRecords, before: Option<NullifierRecord>, after: u64) -> Receiver<Decision> {
-    let write = NullifierWrite { nullifiers: vec![(nullifier(1), before, record(after))], new_action: None };
+    let nullifiers = vec![(nullifier(1), before, record(after))];
+    let write = VerificationWrite { nullifiers, ..VerificationWrite::default() };
     let (decided, decision) = channel();
     let decided = move |result: Result<Decision, StoreError>| {
         decided.send(result.expect("no fault")).expect("the test receives the decision")

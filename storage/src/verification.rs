@@ -1,23 +1,29 @@
-//! The records of the verification endpoint: nullifiers, actions that their first proof made, and
-//! the operator's decisions about trusted roots.
+//! The records of the verification endpoint: nullifiers, actions that their first proof made, nonces
+//! that relying parties signed, and the operator's decisions about trusted roots.
 
+use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey};
+use selfsame_protocol::verification::rp_signature::SignedNonce;
 
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{Conditions, GroupCommit, OnDecided, OnDurable};
 use crate::schema::family;
+use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::store::Store;
 
 /// What a verified request writes if the records are still as they were when it was decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NullifierWrite {
+pub struct VerificationWrite {
     /// Each nullifier with its record as it was read, and its new record.
     pub nullifiers: Vec<(NullifierKey, Option<NullifierRecord>, NullifierRecord)>,
     /// The action, when there was no record of it.
     pub new_action: Option<(ActionKey, ActionRecord)>,
+    /// The signed nonce of the request, of which there was no record, and the time from which its
+    /// record may be deleted.
+    pub used_nonce: Option<(SignedNonce, UnixSeconds)>,
 }
 
 /// Reads and writes the verification endpoint's records.
@@ -42,9 +48,14 @@ impl VerificationRecords {
         self.store.database().get(&family::ACTIONS, key)
     }
 
-    /// Writes nullifiers, and their action if it is new, when every record is still as it was read;
-    /// otherwise writes nothing. `decided` gets the outcome.
-    pub fn write(&self, write: &NullifierWrite, decided: OnDecided) {
+    /// Whether a request with a signed nonce was answered with success.
+    pub fn is_used(&self, nonce: &SignedNonce) -> Result<bool, StoreError> {
+        Ok(self.store.database().get(&family::RECORDS, &nonce_key(nonce))?.is_some())
+    }
+
+    /// Writes nullifiers, their action if it is new, and the used nonce, when every record is still
+    /// as it was read; otherwise writes nothing. `decided` gets the outcome.
+    pub fn write(&self, write: &VerificationWrite, decided: OnDecided) {
         let (mut conditions, mut changes) = (Conditions::default(), Changes::default());
         for (key, before, after) in &write.nullifiers {
             conditions.expect(&family::NULLIFIERS, key, before.as_ref());
@@ -53,6 +64,12 @@ impl VerificationRecords {
         if let Some((key, record)) = &write.new_action {
             conditions.expect(&family::ACTIONS, key, None);
             changes.put(&family::ACTIONS, key, record);
+        }
+        if let Some((nonce, expires_at)) = &write.used_nonce {
+            let key = nonce_key(nonce);
+            conditions.expect(&family::RECORDS, &key, None);
+            changes.put(&family::RECORDS, &key, &StoredRecord { expires_at: *expires_at, value: Vec::new() });
+            changes.put(&family::RECORD_EXPIRIES, &(*expires_at, key), &());
         }
         self.group_commit.commit_if(conditions, changes, decided);
     }
@@ -72,4 +89,8 @@ impl VerificationRecords {
         changes.put(&family::TRUSTED_ROOTS, key, decision);
         self.group_commit.commit_if(Conditions::default(), changes, Box::new(|decided| durable(decided.map(drop))));
     }
+}
+
+fn nonce_key(nonce: &SignedNonce) -> RecordKey {
+    RecordKey { kind: RecordKind::SignedNonce, id: nonce.record_id() }
 }

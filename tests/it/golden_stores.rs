@@ -27,6 +27,8 @@ use tempfile::TempDir;
 use crate::fake_node::{BlockContent, FakeNode, GENESIS_TIME};
 use crate::harness::{folder, operator_token, run};
 use crate::sign_in_client::{SignInTestClient, accept_current_proofs, browser};
+use crate::signed_requests::SIGNER;
+use crate::test_accounts::key;
 use crate::verification_client::DEV_APP;
 use asking::{Expected, answers, wait_until_followed};
 use making::{VERIFIER, chain, start};
@@ -51,6 +53,8 @@ fn configure(config: &mut Config, node: &str) {
     ];
     let chain: Chain = toml::from_str(&text.concat()).expect("a chain");
     config.chains = vec![chain];
+    let party = config.relying_parties.iter_mut().find(|party| party.app_id == DEV_APP).expect("an entry");
+    party.signing_key = Some(key(SIGNER).address());
 }
 
 /// A file of the golden store of a schema.
@@ -117,6 +121,12 @@ async fn every_golden_store_answers_as_when_it_was_made() {
         let again = client.http.post(url).json(&notes.proof).send().await.expect("an answer");
         let again: Value = again.json().await.expect("JSON");
         assert!(again["message"] == "Proof verified successfully (nullifier reuse)", "schema {schema}: {again}");
+        if let Some(signed) = &notes.signed_proof {
+            let url = client.daemon.verify(&format!("/api/v4/verify/{DEV_APP}"));
+            let again = client.http.post(url).json(signed).send().await.expect("an answer");
+            let again: Value = again.json().await.expect("JSON");
+            assert!(again["code"] == "duplicate_nonce", "schema {schema}: {again}");
+        }
         for id in &notes.open_requests {
             crate::backup::expect_final(&client.http, &client.daemon.gateway(""), id).await;
         }

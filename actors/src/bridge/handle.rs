@@ -99,7 +99,7 @@ impl BridgeHandle {
         self.ask(Question { id, source, kind: QuestionKind::Answer { message } }).await.map(drop)
     }
 
-    /// Takes a request, once; `None` when there is none, or it was taken.
+    /// Takes a request, once; `None` when no such request waits.
     ///
     /// # Errors
     /// [`BridgeError::Unavailable`].
@@ -110,7 +110,7 @@ impl BridgeHandle {
         }
     }
 
-    /// How far a request is, without taking anything; `None` when there is none.
+    /// How far a request is, without taking anything; `None` for an id that has no request.
     ///
     /// # Errors
     /// [`BridgeError::Unavailable`].

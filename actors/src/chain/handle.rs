@@ -7,10 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{FollowedRoots, KeyOwner, RootJudgement, Unavailable};
+use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::roots::{RootAge, UntrustedRoot};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use tokio::time::Instant;
 
 use super::contract::Contract;
@@ -213,6 +214,21 @@ impl ChainHandle {
             }
             source.slot.cast(FollowerMessage::Poll);
         }
+    }
+
+    /// What the registry of relying parties of an environment said last about one: the inner `None`
+    /// when it is not registered, the outer one when no registry was asked about it.
+    pub(crate) fn relying_party(
+        &self,
+        environment: Environment,
+        rp_id: RelyingPartyId,
+    ) -> Option<Option<RegisteredParty>> {
+        self.state.sources().find_map(|source| match &source.contract {
+            Contract::RelyingParties(parties) if parties.settings.environment == environment => {
+                parties.published().parties.iter().find(|(asked, _)| *asked == rp_id).map(|(_, found)| *found)
+            }
+            _ => None,
+        })
     }
 
     /// Whether nothing is followed.

@@ -3,6 +3,7 @@
 use selfsame_protocol::verification::answer::ItemResult;
 use selfsame_protocol::verification::directory::AdmissionError;
 use selfsame_protocol::verification::nullifiers::MaxVerificationsReached;
+use selfsame_protocol::verification::rp_signature::RpSignatureError;
 use selfsame_storage::StoreError;
 
 /// Why a verification request is not answered with success.
@@ -11,6 +12,20 @@ pub enum VerificationError {
     /// The request is refused before its proofs are checked.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
+    /// The relying party's signature is missing or not accepted.
+    #[error("{error}")]
+    RpSignature {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+        /// What is wrong with the signature.
+        error: RpSignatureError,
+    },
+    /// A request with the same signed nonce was answered with success.
+    #[error("the nonce was used already; sign another one for each request")]
+    UsedNonce {
+        /// Id of the application, also when the request named its relying party.
+        app_id: String,
+    },
     /// No proof verified.
     #[error("no proof of the request verified; results says why for each")]
     AllFailed {

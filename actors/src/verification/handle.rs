@@ -14,15 +14,19 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use selfsame_protocol::chain::contracts::FollowedKey;
 use selfsame_protocol::chain::followed::{KeyOwner, Unavailable};
+use selfsame_protocol::chain::relying_parties::RegisteredParty;
 use selfsame_protocol::groth16::{Claim, PreparedKey};
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::net::network_of;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::answer::ItemResult;
-use selfsame_protocol::verification::directory::{ActionKey, AdmissionError, Admitted, Directory, RelyingParty};
+use selfsame_protocol::verification::directory::{
+    ActionKey, AdmissionError, Admitted, Directory, PartyStanding, RelyingParty,
+};
 use selfsame_protocol::verification::items::{ItemError, check_items};
 use selfsame_protocol::verification::request::{MOST_RESPONSES, NullifierText, Proofs, VerificationRequest};
 use selfsame_protocol::verification::roots::{RootKey, TrustedRoot, TrustedRoots};
+use selfsame_protocol::verification::rp_signature::{RpSignature, check_signature};
 use selfsame_protocol::verification::{Environment, ProofKind};
 use selfsame_storage::{HistogramSnapshot, StoreError, VerificationRecords};
 use serde::Serialize;
@@ -32,7 +36,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::VerificationError;
 use super::messages::{Job, VerifierPoolMessage};
 use super::permits::{Origin, Permits, ProofPermit};
-use super::recording::{NullifierRecorder, ProvedAction, RecordingResult, SeenNullifier};
+use super::recording::{NullifierRecorder, ProvedAction, Recorded, RecordingResult, SeenNullifier};
 use super::roots::{RootList, TrustedDataAt, TrustedDataError};
 use super::settings::{ConfiguredKey, VerificationLimits, VerificationSettings};
 use super::state::{Measured, VerifierState};
@@ -56,6 +60,8 @@ pub struct Verification {
     pub nullifier: Option<SeenNullifier>,
     /// Whether any verified nullifier was seen before.
     pub is_reuse: bool,
+    /// In how many requests the action lets a nullifier be verified; 0 for any number.
+    pub max_verifications: u64,
 }
 
 /// Statistics of the verifier.
@@ -226,6 +232,7 @@ impl VerificationHandle {
     ) -> Result<Verification, VerificationError> {
         let directory = self.inner.directory.load_full();
         let admitted = self.with_followed_key(directory.admit(path, &request)?, request.proofs.kind())?;
+        self.check_signature(&admitted.relying_party, request.rp_signature).await?;
         let request = Arc::new(request);
         let origin = Origin { is_sign_in: false, network: source.map(network_of) };
         let verdicts = self.check(&request, &admitted, directory, origin, deadline).await?;
@@ -236,21 +243,18 @@ impl VerificationHandle {
         if results.iter().all(|result| !result.success) {
             return Err(VerificationError::AllFailed { app_id, results });
         }
-        let RecordingResult { first, is_reuse } = match request.proofs.action() {
-            None => RecordingResult { first: None, is_reuse: false },
-            Some(text) => {
-                let proved = ProvedAction {
-                    app_id: &app_id,
-                    key: ActionKey::new(&app_id, *environment, text),
-                    text,
-                    description: &request.action_description,
-                    configured: configured.as_deref(),
-                    user_presence_completed: request.user_presence_completed,
-                    nullifiers: verified_nullifiers(&request.proofs, &results),
-                };
-                self.inner.recorder.record(&proved, deadline).await?
-            }
-        };
+        let proved = request.proofs.action().map(|text| ProvedAction {
+            key: ActionKey::new(&app_id, *environment, text),
+            text,
+            description: &request.action_description,
+            configured: configured.as_deref(),
+            user_presence_completed: request.user_presence_completed,
+            nullifiers: verified_nullifiers(&request.proofs, &results),
+        });
+        let signed = request.rp_signature.as_ref().map(|signature| &signature.request);
+        let recorded = Recorded { app_id: &app_id, action: proved, signed };
+        let RecordingResult { first, is_reuse } = self.inner.recorder.record(&recorded, deadline).await?;
+        let max_verifications = configured.as_ref().map_or(0, |action| action.max_verifications);
         tracing::info!(
             app_id,
             environment = environment.name(),
@@ -258,7 +262,33 @@ impl VerificationHandle {
             user_presence_completed = request.user_presence_completed,
             "verified a proof"
         );
-        Ok(Verification { app_id, protocol_version, results, nullifier: first, is_reuse })
+        Ok(Verification { app_id, protocol_version, results, nullifier: first, is_reuse, max_verifications })
+    }
+
+    /// Checks the relying party's signature of a request, and whether its nonce was used. That is
+    /// decided when the request is recorded; here it saves the pairings.
+    async fn check_signature(
+        &self,
+        party: &Arc<RelyingParty>,
+        given: Option<RpSignature>,
+    ) -> Result<(), VerificationError> {
+        let (inner, party) = (Arc::clone(&self.inner), Arc::clone(party));
+        let work = move || {
+            let app_id = || party.app_id.clone();
+            let failed = |error| VerificationError::RpSignature { app_id: app_id(), error };
+            check_signature(party.signing, given.as_ref(), inner.clock.unix_seconds()).map_err(failed)?;
+            match given {
+                Some(RpSignature { request, .. }) if inner.recorder.is_used(&party.app_id, request.nonce)? => {
+                    Err(VerificationError::UsedNonce { app_id: app_id() })
+                }
+                _ => Ok(()),
+            }
+        };
+        if given.is_none() {
+            return work();
+        }
+        let failed = |_| Err(VerificationError::unavailable("checking the signature failed"));
+        self.inner.blocking.run(work).await.unwrap_or_else(failed)
     }
 
     /// Checks the first proof of a request, for the sign-in of an application. Records nothing.
@@ -274,6 +304,51 @@ impl VerificationHandle {
         let origin = Origin { is_sign_in: true, network: source.map(network_of) };
         let verdicts = self.check(&Arc::new(request), &admitted, directory, origin, deadline).await?;
         verdicts.into_iter().next().ok_or_else(|| VerificationError::unavailable("the request has no proof"))
+    }
+
+    /// The relying party that an id names: its own, or that of its application.
+    ///
+    /// # Errors
+    /// The id is malformed, or no relying party has it.
+    pub fn relying_party(&self, id: &str) -> Result<Arc<RelyingParty>, AdmissionError> {
+        self.inner.directory.load().relying_party(id).cloned()
+    }
+
+    /// The relying party of an application; `None` when no application has the id.
+    pub fn application(&self, app_id: &str) -> Option<Arc<RelyingParty>> {
+        self.inner.directory.load().application(app_id).cloned()
+    }
+
+    /// How a relying party stands in an environment: as the configuration says, and where a registry
+    /// of relying parties is followed, as it says.
+    pub fn standing(&self, party: &RelyingParty, environment: Environment) -> PartyStanding {
+        if !party.environments.contains(&environment) {
+            return PartyStanding::Pending;
+        }
+        if !party.is_active || !party.has_active_application {
+            return PartyStanding::Deactivated;
+        }
+        match self.inner.chain.relying_party(environment, party.rp_id) {
+            Some(None) => PartyStanding::Pending,
+            Some(Some(RegisteredParty { is_active: false, .. })) => PartyStanding::Deactivated,
+            Some(Some(RegisteredParty { is_active: true, .. })) | None => PartyStanding::Registered,
+        }
+    }
+
+    /// The description of an action: the configured one, else what its first proof came with; empty
+    /// without either.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn action_description(&self, key: ActionKey) -> Result<String, StoreError> {
+        let directory = self.inner.directory.load();
+        let configured = directory.action(&key).map(|action| action.description.clone());
+        if let Some(description) = configured.filter(|description| !description.is_empty()) {
+            return Ok(description);
+        }
+        let inner = Arc::clone(&self.inner);
+        let read = self.inner.blocking.run(move || inner.recorder.action(&key)).await;
+        Ok(read.unwrap_or(Err(StoreError::Closing))?.map(|action| action.description).unwrap_or_default())
     }
 
     /// An admitted request with the OPRF key of its relying party, which a chain has when the

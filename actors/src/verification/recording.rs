@@ -1,16 +1,18 @@
-//! Recording of nullifiers: each verification of a nullifier is counted exactly once, even when
-//! many requests with the same nullifier race.
+//! Recording of nullifiers and signed nonces: each verification of a nullifier is counted exactly
+//! once and each nonce is used once, even when many requests with the same ones race.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use selfsame_protocol::U256;
 use selfsame_protocol::ids::Nullifier;
 use selfsame_protocol::time::UnixMillis;
 use selfsame_protocol::verification::directory::{Action, ActionKey};
 use selfsame_protocol::verification::nullifiers::{
     ActionRecord, MaxVerificationsReached, NullifierKey, count_verification,
 };
-use selfsame_storage::{Decision, NullifierWrite, StoreError, VerificationRecords};
+use selfsame_protocol::verification::rp_signature::{CLOCK_TOLERANCE, SignedNonce, SignedRequest};
+use selfsame_storage::{Decision, StoreError, VerificationRecords, VerificationWrite};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -20,9 +22,17 @@ use crate::clock::Clock;
 /// Number of locks that nullifiers share: enough that two unrelated nullifiers rarely share one.
 const LOCKS: usize = 1024;
 
+/// What is recorded of a request with at least one verified proof.
+pub(super) struct Recorded<'a> {
+    pub app_id: &'a str,
+    /// `None` for a session.
+    pub action: Option<ProvedAction<'a>>,
+    /// What the relying party signed, if the request has its signature.
+    pub signed: Option<&'a SignedRequest>,
+}
+
 /// What a request has proved for its action.
 pub(super) struct ProvedAction<'a> {
-    pub app_id: &'a str,
     pub key: ActionKey,
     pub text: &'a str,
     pub description: &'a str,
@@ -40,6 +50,8 @@ pub struct SeenNullifier {
     pub nullifier: Nullifier,
     /// When it was first recorded, in Unix milliseconds.
     pub created_at: UnixMillis,
+    /// In how many requests it was verified, with this one.
+    pub verifications: u64,
 }
 
 /// The outcome of recording.
@@ -59,10 +71,11 @@ pub(super) struct NullifierRecorder {
     locks: Vec<Mutex<()>>,
 }
 
-/// Why nullifiers cannot be recorded.
+/// Why a request cannot be recorded.
 enum RecordError {
     Store(StoreError),
     Limit(MaxVerificationsReached),
+    UsedNonce,
 }
 
 impl From<StoreError> for RecordError {
@@ -76,24 +89,40 @@ impl NullifierRecorder {
         Self { records, clock, locks: (0..LOCKS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Records the nullifiers of a request. When this returns success, they are durable.
+    /// The record of an action; `None` when no proof has made it.
+    pub fn action(&self, key: &ActionKey) -> Result<Option<ActionRecord>, StoreError> {
+        self.records.action(key)
+    }
+
+    /// Whether a nonce of an application was used.
+    pub fn is_used(&self, app_id: &str, nonce: U256) -> Result<bool, StoreError> {
+        self.records.is_used(&SignedNonce::new(app_id, nonce))
+    }
+
+    /// Records the nullifiers and the nonce of a request. When this returns success, they are
+    /// durable.
     pub async fn record(
         &self,
-        proved: &ProvedAction<'_>,
+        recorded: &Recorded<'_>,
         deadline: Instant,
     ) -> Result<RecordingResult, VerificationError> {
+        if recorded.action.is_none() && recorded.signed.is_none() {
+            return Ok(RecordingResult { first: None, is_reuse: false });
+        }
         let too_long = |_| {
             let reason = "recording the nullifiers took too long; they may have been recorded all the same";
             VerificationError::unavailable(reason)
         };
         let now = self.clock.unix_millis();
-        let _locked = timeout_at(deadline, self.lock(&proved.nullifiers)).await.map_err(too_long)?;
+        let nullifiers = recorded.action.as_ref().map_or(&[][..], |action| &action.nullifiers);
+        let _locked = timeout_at(deadline, self.lock(nullifiers)).await.map_err(too_long)?;
         loop {
-            let write = self.write(proved, now).map_err(|error| match error {
+            let write = self.write(recorded, now).map_err(|error| match error {
                 RecordError::Store(error) => error.into(),
                 RecordError::Limit(limit) => {
-                    VerificationError::MaxVerifications { app_id: proved.app_id.to_owned(), limit }
+                    VerificationError::MaxVerifications { app_id: recorded.app_id.to_owned(), limit }
                 }
+                RecordError::UsedNonce => VerificationError::UsedNonce { app_id: recorded.app_id.to_owned() },
             })?;
             fault_point!(NullifierWrite);
             let (decided, decision) = oneshot::channel();
@@ -101,7 +130,7 @@ impl NullifierRecorder {
             let decision = timeout_at(deadline, decision).await.map_err(too_long)?;
             match decision.unwrap_or(Err(StoreError::Closing))? {
                 Decision::Written => return Ok(recording_result(&write)),
-                // Another request has recorded the same nullifier or action in the meantime.
+                // Another request has recorded the same nullifier, action or nonce in the meantime.
                 Decision::Changed if Instant::now() < deadline => {}
                 Decision::Changed => {
                     return Err(VerificationError::unavailable("many requests record the nullifier at the same time"));
@@ -124,7 +153,23 @@ impl NullifierRecorder {
     }
 
     /// The write that changes the records from what they are now to what they become.
-    fn write(&self, proved: &ProvedAction<'_>, now: UnixMillis) -> Result<NullifierWrite, RecordError> {
+    fn write(&self, recorded: &Recorded<'_>, now: UnixMillis) -> Result<VerificationWrite, RecordError> {
+        let mut write = match &recorded.action {
+            Some(proved) => self.nullifier_write(proved, now)?,
+            None => VerificationWrite::default(),
+        };
+        if let Some(signed) = recorded.signed {
+            let nonce = SignedNonce::new(recorded.app_id, signed.nonce);
+            if self.records.is_used(&nonce)? {
+                return Err(RecordError::UsedNonce);
+            }
+            // Another replica may take the signature for good a while longer.
+            write.used_nonce = Some((nonce, signed.expires_at.plus(CLOCK_TOLERANCE)));
+        }
+        Ok(write)
+    }
+
+    fn nullifier_write(&self, proved: &ProvedAction<'_>, now: UnixMillis) -> Result<VerificationWrite, RecordError> {
         let max_verifications = proved.configured.map_or(0, |action| action.max_verifications);
         let verified = |nullifier: &Nullifier| {
             let key = NullifierKey { action: proved.key, nullifier: *nullifier };
@@ -135,14 +180,18 @@ impl NullifierRecorder {
         let nullifiers = proved.nullifiers.iter().map(verified).collect::<Result<_, RecordError>>()?;
         let is_known = proved.configured.is_some() || self.records.action(&proved.key)?.is_some();
         let new_action = (!is_known).then(|| (proved.key, ActionRecord::new(proved.text, proved.description, now)));
-        Ok(NullifierWrite { nullifiers, new_action })
+        Ok(VerificationWrite { nullifiers, new_action, used_nonce: None })
     }
 }
 
-fn recording_result(write: &NullifierWrite) -> RecordingResult {
+fn recording_result(write: &VerificationWrite) -> RecordingResult {
     let first = write.nullifiers.first();
     RecordingResult {
-        first: first.map(|(key, _, after)| SeenNullifier { nullifier: key.nullifier, created_at: after.created_at }),
+        first: first.map(|(key, _, after)| SeenNullifier {
+            nullifier: key.nullifier,
+            created_at: after.created_at,
+            verifications: after.verifications,
+        }),
         is_reuse: write.nullifiers.iter().any(|(_, before, _)| before.is_some()),
     }
 }

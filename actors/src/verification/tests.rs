@@ -106,6 +106,8 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
     let relying_party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
+        name: "Example".to_owned(),
+        integration_url: None,
         is_active: true,
         has_active_application: true,
         environments: vec![Environment::Staging],
@@ -113,6 +115,7 @@ async fn start(instance: &str, change: impl FnOnce(&mut VerificationSettings)) -
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
+        signing: None,
     };
     let mut verification = VerificationSettings {
         workers: 2,
@@ -411,6 +414,7 @@ async fn a_limited_action_counts_racing_proofs_exactly() {
         app_id: APP.to_owned(),
         environment: HERE.0,
         action: "a".to_owned(),
+        description: String::new(),
         max_verifications: 3,
         accept_legacy: true,
         accepted_identifiers: None,

@@ -56,6 +56,8 @@ pub fn configure_verification(settings: &mut Settings) {
     let relying_party = RelyingParty {
         rp_id: RelyingPartyId::derived_from(APP),
         app_id: APP.to_owned(),
+        name: "Example".to_owned(),
+        integration_url: None,
         is_active: true,
         has_active_application: true,
         environments: vec![Environment::Staging],
@@ -63,6 +65,7 @@ pub fn configure_verification(settings: &mut Settings) {
         accepted_identifiers: None,
         oprf_public_key: None,
         follows_oprf_key_in: Vec::new(),
+        signing: None,
     };
     let key = Arc::new(PreparedKey::new(&simulator().verification_key()));
     settings.verification.keys = vec![ConfiguredKey { environment: HERE.0, kind: HERE.1, key }];

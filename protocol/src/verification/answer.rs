@@ -73,6 +73,28 @@ pub const VERIFIED_AGAIN: &str = "Proof verified successfully (nullifier reuse)"
 /// A session proof verified.
 pub const SESSION_VERIFIED: &str = "Session proof verified successfully";
 
+/// The answer of the interface before `protocol_version`, when its proof verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct VerificationResponse2 {
+    /// In how many requests the nullifier was verified, with this one.
+    pub uses: u64,
+    /// Always true.
+    pub success: bool,
+    /// The request's action.
+    pub action: String,
+    /// In how many requests the nullifier may be verified; 0 for any number.
+    pub max_uses: u64,
+    /// The nullifier: `0x` and 64 lower-case hex digits.
+    pub nullifier_hash: String,
+    /// When it was first verified (ISO 8601).
+    pub created_at: String,
+    /// The credential that the proof is for.
+    #[schema(example = "orb")]
+    pub verification_level: &'static str,
+    /// Summary of the answer, for people.
+    pub message: &'static str,
+}
+
 /// The answer when no proof verified, or when the request was refused before its proofs were
 /// checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::hash::hash_text;
 use super::identity::{Environment, ProofKind, RelyingPartyId};
 use super::request::{Proofs, VerificationRequest};
+use super::rp_signature::SigningRule;
 use crate::commitment::PublicKey;
 use crate::{B256, U256, keccak256};
 
@@ -17,6 +18,10 @@ pub struct RelyingParty {
     pub rp_id: RelyingPartyId,
     /// Id of the application, `app_…`. It enters the external nullifier of legacy proofs.
     pub app_id: String,
+    /// The application's name, for people.
+    pub name: String,
+    /// Where people find the application.
+    pub integration_url: Option<String>,
     /// Whether the relying party is active; the proofs of an inactive one are not checked.
     pub is_active: bool,
     /// Whether its application is active.
@@ -32,6 +37,41 @@ pub struct RelyingParty {
     /// The environments in which the OPRF key is followed from a chain when it is not configured.
     /// In other environments current proofs are refused without a configured key.
     pub follows_oprf_key_in: Vec<Environment>,
+    /// The key that signs its requests, if it has one.
+    pub signing: Option<SigningRule>,
+}
+
+impl RelyingParty {
+    /// The environment of requests that name none ([`super::version_2`]): staging for an id that
+    /// begins with `app_staging_`, production for others, unless the application does not have it.
+    pub fn usual_environment(&self) -> Environment {
+        let usual =
+            if self.app_id.starts_with("app_staging_") { Environment::Staging } else { Environment::Production };
+        let accepted = &self.environments;
+        if accepted.contains(&usual) { usual } else { accepted.first().copied().unwrap_or(usual) }
+    }
+}
+
+/// How a relying party stands in an environment, in the words of the public service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartyStanding {
+    /// It is served.
+    Registered,
+    /// It is not served any more.
+    Deactivated,
+    /// It is not served there yet.
+    Pending,
+}
+
+impl PartyStanding {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Registered => "registered",
+            Self::Deactivated => "deactivated",
+            Self::Pending => "pending",
+        }
+    }
 }
 
 /// An action with an entry in the configuration. Other actions are created by their first verified
@@ -44,6 +84,8 @@ pub struct Action {
     pub environment: Environment,
     /// The action's text. Texts with the same hash are one action ([`ActionKey`]).
     pub action: String,
+    /// What authenticators show of it; empty to show what its first proof came with.
+    pub description: String,
     /// The most requests that can verify one nullifier; 0 means no limit.
     pub max_verifications: u64,
     /// Whether the action accepts proofs of protocol version 3.0.
@@ -105,7 +147,7 @@ pub enum AdmissionError {
     /// The id in the request's path has neither form of an id.
     #[error(
         "{} is neither a relying-party id (rp_ and 16 hex digits) nor an application id (app_…)",
-        super::request::quote(path)
+        super::fields::quote(path)
     )]
     InvalidRelyingPartyId {
         /// The id in the request's path.
@@ -114,7 +156,7 @@ pub enum AdmissionError {
     /// No relying party has the id in the request's path, and no application has it.
     #[error(
         "there is no relying party {}; register its application, or use the id it was given",
-        super::request::quote(path)
+        super::fields::quote(path)
     )]
     UnknownRelyingParty {
         /// The id in the request's path.
@@ -323,6 +365,16 @@ impl Directory {
             return Err(AdmissionError::NoOprfKey { app_id: app_id(), rp_id });
         }
         Ok(Admitted { relying_party: Arc::clone(relying_party), environment, oprf_public_key, action: None })
+    }
+
+    /// The configured action with a key.
+    pub fn action(&self, key: &ActionKey) -> Option<&Arc<Action>> {
+        self.actions.get(key)
+    }
+
+    /// The relying party of an application; `None` when no application has the id.
+    pub fn application(&self, app_id: &str) -> Option<&Arc<RelyingParty>> {
+        self.by_application.get(app_id).and_then(|rp_id| self.relying_parties.get(rp_id))
     }
 
     /// The issuer with an id; `None` when no issuer of the environment has it.

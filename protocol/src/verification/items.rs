@@ -6,9 +6,10 @@ use std::sync::Arc;
 use ark_bn254::Fr;
 
 use super::directory::{Admitted, Directory, Issuer, OtherCredential};
+use super::fields::quote;
 use super::hash::external_nullifier;
 use super::identity::{Environment, LegacyIdentifier};
-use super::request::{CurrentItem, LegacyItem, Proofs, quote};
+use super::request::{CurrentItem, LegacyItem, Proofs};
 use super::roots::{RootAge, UntrustedRoot};
 use crate::U256;
 use crate::commitment::PublicKey;

@@ -5,15 +5,17 @@
 //! its path. A number that is too large for the scalar field still has the right pattern: it fails
 //! only its item, when the items are checked ([`super::items`]).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::hash::{hash_text, hash_to_field};
+use super::fields::{Fields, NumberText, quote};
+use super::hash::hash_text;
 use super::identity::{Environment, LegacyIdentifier, ProofKind};
+use super::rp_signature::RpSignature;
 use crate::U256;
 use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
-use crate::tree::{Root, is_below_field};
+use crate::tree::Root;
 
 /// The most items that a request can have.
 pub const MOST_RESPONSES: usize = 16;
@@ -40,6 +42,8 @@ pub struct VerificationRequest {
     pub user_presence_completed: bool,
     /// Whether the body has an `integrity_bundle`, which the verification endpoint refuses.
     pub has_integrity_bundle: bool,
+    /// The relying party's signature of the nonce and the action, if the body has one.
+    pub rp_signature: Option<RpSignature>,
     /// The type of the request, and its proofs.
     pub proofs: Proofs,
 }
@@ -53,6 +57,15 @@ pub enum RequestedEnvironment {
     Staging,
     /// Staging under another name.
     Sandbox,
+}
+
+impl From<Environment> for RequestedEnvironment {
+    fn from(environment: Environment) -> Self {
+        match environment {
+            Environment::Production => Self::Production,
+            Environment::Staging => Self::Staging,
+        }
+    }
 }
 
 impl RequestedEnvironment {
@@ -138,14 +151,6 @@ impl Proofs {
             Self::Session { .. } => None,
         }
     }
-}
-
-/// A number with its text in the body. A text beyond 256 bits reads as the greatest 256-bit number,
-/// which is above the modulus of the scalar field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct NumberText {
-    text: String,
-    value: U256,
 }
 
 /// A nullifier with its text in the body.
@@ -277,6 +282,7 @@ impl VerificationRequest {
         body.check_minimum(version)?;
         let nonce = body.text("nonce")?;
         let action = body.bounded_text("action")?.filter(|action| !action.is_empty());
+        let rp_signature = RpSignature::read(&body, nonce, action)?;
         if action.is_some_and(|action| hash_text(action) == hash_text(SIGN_IN_ACTION)) {
             let detail =
                 format!("must not be {SIGN_IN_ACTION:?}, which is the action of sign-ins; choose another text");
@@ -305,7 +311,7 @@ impl VerificationRequest {
                 Proofs::Uniqueness { action, nonce: body.as_number("nonce", nonce)?.value, items }
             }
         };
-        Self::with_proofs(&body, body.environment()?, proofs)
+        Ok(Self { rp_signature, ..Self::with_proofs(&body, body.environment()?, proofs)? })
     }
 
     /// Reads the answer to a sign-in: a body with exactly one proof, of the kind that `bound`
@@ -336,11 +342,7 @@ impl VerificationRequest {
                 (identifier, nullifier, Proofs::Uniqueness { action, nonce: bound.nonce, items: vec![item] })
             }
         };
-        let environment = match bound.environment {
-            Environment::Production => RequestedEnvironment::Production,
-            Environment::Staging => RequestedEnvironment::Staging,
-        };
-        let request = Self::with_proofs(&body, environment, proofs)?;
+        let request = Self::with_proofs(&body, bound.environment.into(), proofs)?;
         Ok(BoundRequest { request, identifier, nullifier })
     }
 
@@ -355,6 +357,7 @@ impl VerificationRequest {
             // Any value but `true` counts as false and does not make the request invalid.
             user_presence_completed: body.optional("user_presence_completed") == Some(&Value::Bool(true)),
             has_integrity_bundle: body.optional("integrity_bundle").is_some(),
+            rp_signature: None,
             proofs,
         })
     }
@@ -362,10 +365,7 @@ impl VerificationRequest {
 
 fn legacy_item(item: &Fields<'_>, bound: Option<&Bound<'_>>) -> Result<LegacyItem, ValidationError> {
     let name = item.text("identifier")?;
-    let identifier = LegacyIdentifier::from_name(name).ok_or_else(|| {
-        let known = LegacyIdentifier::names(&LegacyIdentifier::ALL);
-        item.wrong("identifier", format!("must be one of {known}, not {}", quote(name)))
-    })?;
+    let identifier = LegacyIdentifier::from_name(name).ok_or_else(|| item.unknown_identifier("identifier", name))?;
     let max_age = bound.map_or_else(|| item.max_age(), |bound| Ok(bound.max_age))?;
     Ok(LegacyItem {
         identifier,
@@ -414,274 +414,4 @@ fn current_item(
         proof: [a, b1, b0, c],
         root: Root::from_number(root),
     })
-}
-
-/// An object of the body with its path, which errors put before the names of its fields.
-struct Fields<'a> {
-    object: &'a Map<String, Value>,
-    path: String,
-}
-
-impl<'a> Fields<'a> {
-    fn of_body(body: &'a Value) -> Result<Self, ValidationError> {
-        let object = body.as_object().ok_or_else(|| ValidationError {
-            attribute: None,
-            detail: format!("the body must be a JSON object, not {}", kind_of(body)),
-        })?;
-        Ok(Self { object, path: String::new() })
-    }
-
-    fn wrong(&self, name: &str, detail: impl Into<String>) -> ValidationError {
-        ValidationError { attribute: Some(format!("{}{name}", self.path)), detail: format!("{name} {}", detail.into()) }
-    }
-
-    fn wrong_type(&self, name: &str, expected: &str, found: &Value) -> ValidationError {
-        self.wrong(name, format!("must be {expected}, not {}", kind_of(found)))
-    }
-
-    /// A field of the object; null counts as absent.
-    fn optional(&self, name: &str) -> Option<&'a Value> {
-        self.object.get(name).filter(|value| !value.is_null())
-    }
-
-    fn required(&self, name: &str) -> Result<&'a Value, ValidationError> {
-        self.optional(name).ok_or_else(|| self.wrong(name, "is missing"))
-    }
-
-    fn optional_text(&self, name: &str) -> Result<Option<&'a str>, ValidationError> {
-        let Some(value) = self.optional(name) else { return Ok(None) };
-        value.as_str().map(Some).ok_or_else(|| self.wrong_type(name, "a string", value))
-    }
-
-    fn text(&self, name: &str) -> Result<&'a str, ValidationError> {
-        self.required(name)?;
-        Ok(self.optional_text(name)?.unwrap_or_default())
-    }
-
-    /// A text that the daemon stores or repeats in an answer: at most [`LONGEST_TEXT`] bytes.
-    fn bounded_text(&self, name: &str) -> Result<Option<&'a str>, ValidationError> {
-        let text = self.optional_text(name)?;
-        match text.map(str::len) {
-            Some(length) if length > LONGEST_TEXT => {
-                Err(self.wrong(name, format!("has {length} bytes, it must have at most {LONGEST_TEXT}")))
-            }
-            _ => Ok(text),
-        }
-    }
-
-    fn optional_integer(&self, name: &str) -> Result<Option<u64>, ValidationError> {
-        let Some(value) = self.optional(name) else { return Ok(None) };
-        value.as_u64().map(Some).ok_or_else(|| self.wrong_type(name, "an integer from 0 to 2^64 - 1", value))
-    }
-
-    fn integer(&self, name: &str) -> Result<u64, ValidationError> {
-        self.required(name)?;
-        Ok(self.optional_integer(name)?.unwrap_or_default())
-    }
-
-    fn max_age(&self) -> Result<u64, ValidationError> {
-        let max_age = self.optional_integer("max_age")?.unwrap_or(*MAX_AGE.end());
-        if MAX_AGE.contains(&max_age) {
-            return Ok(max_age);
-        }
-        let detail = format!("must be {} to {} seconds, not {max_age}", MAX_AGE.start(), MAX_AGE.end());
-        Err(self.wrong("max_age", detail))
-    }
-
-    /// A 64-bit number, as a JSON number or as a number in a string.
-    fn issuer_schema_id(&self, name: &str) -> Result<u64, ValidationError> {
-        let text = match self.required(name)? {
-            Value::String(text) => text,
-            _ => return self.integer(name),
-        };
-        let number = self.as_number(name, text)?;
-        number.value.try_into().map_err(|_| self.wrong(name, "does not fit 64 bits"))
-    }
-
-    fn as_number(&self, name: &str, text: &str) -> Result<NumberText, ValidationError> {
-        let value = number(text).ok_or_else(|| {
-            self.wrong(name, format!("must be 0x and hex digits, or decimal digits, not {}", quote(text)))
-        })?;
-        Ok(NumberText { text: text.to_owned(), value })
-    }
-
-    /// An array of exactly `N` numbers as strings.
-    fn numbers<const N: usize>(&self, name: &str, what: &str) -> Result<[NumberText; N], ValidationError> {
-        let value = self.required(name)?;
-        let texts = value.as_array().ok_or_else(|| self.wrong_type(name, "an array of strings", value))?;
-        if texts.len() != N {
-            return Err(self.wrong(name, format!("must have {N} strings ({what}), not {}", texts.len())));
-        }
-        let read = |(index, value): (usize, &Value)| {
-            let name = format!("{name}[{index}]");
-            let text = value.as_str().ok_or_else(|| self.wrong_type(&name, "a string", value))?;
-            self.as_number(&name, text)
-        };
-        let numbers: Vec<_> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        numbers.try_into().map_err(|_| self.wrong(name, format!("must have {N} strings")))
-    }
-
-    /// 1 to 64 hex digits, with or without `0x`.
-    fn hex(&self, name: &str) -> Result<NumberText, ValidationError> {
-        let text = self.text(name)?;
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        let value = (digits.len() <= 64).then(|| from_digits(digits, 16)).flatten();
-        let value =
-            value.ok_or_else(|| self.wrong(name, format!("must be 0x and 1 to 64 hex digits, not {}", quote(text))))?;
-        Ok(NumberText { text: text.to_owned(), value })
-    }
-
-    /// The hash of a legacy proof's signal, in lower-case hex digits; by default the hash of the
-    /// empty signal.
-    fn signal_hash(&self, name: &str) -> Result<U256, ValidationError> {
-        let Some(text) = self.optional_text(name)? else { return Ok(hash_to_field(&[])) };
-        let digits = text.strip_prefix("0x").filter(|digits| digits.len() <= 64);
-        let digits = digits.filter(|digits| !digits.bytes().any(|digit| digit.is_ascii_uppercase()));
-        digits.and_then(|digits| from_digits(digits, 16)).ok_or_else(|| {
-            self.wrong(name, format!("must be 0x and 1 to 64 lower-case hex digits, not {}", quote(text)))
-        })
-    }
-
-    /// The eight words of a legacy proof: `0x` and 512 hex digits, or JSON text of the same
-    /// numbers.
-    fn legacy_proof(&self, name: &str) -> Result<[U256; LEGACY_WORDS], ValidationError> {
-        let text = self.text(name)?;
-        let words = match text.strip_prefix("0x") {
-            Some(digits) => packed_words(digits),
-            None => nested_words(text),
-        };
-        words.ok_or_else(|| {
-            let right = "0x and 512 hex digits, or JSON text of [[a,a],[[b,b],[b,b]],[c,c]] with numbers as strings";
-            self.wrong(name, format!("must be {right}; it has {} characters", text.chars().count()))
-        })
-    }
-
-    fn session_id(&self) -> Result<SessionId, ValidationError> {
-        let text = self.text("session_id")?;
-        let digits = text.strip_prefix("session_").filter(|digits| digits.len() == 128 && digits.is_ascii());
-        let halves = digits.map(|digits| digits.split_at(64));
-        let halves = halves.and_then(|(one, two)| Some((from_digits(one, 16)?, from_digits(two, 16)?)));
-        let (commitment, seed) =
-            halves.ok_or_else(|| self.wrong("session_id", "must be session_ and 128 hex digits"))?;
-        if !is_below_field(&commitment) || !is_below_field(&seed) {
-            return Err(self.wrong("session_id", "has a half that is not below the modulus of the scalar field"));
-        }
-        if seed.byte(31) != 1 {
-            return Err(self.wrong("session_id", "must have 01 as the first byte of its second half"));
-        }
-        Ok(SessionId { text: text.to_owned(), commitment })
-    }
-
-    fn environment(&self) -> Result<RequestedEnvironment, ValidationError> {
-        match self.optional_text("environment")? {
-            None | Some("production") => Ok(RequestedEnvironment::Production),
-            Some("staging") => Ok(RequestedEnvironment::Staging),
-            Some("sandbox") => Ok(RequestedEnvironment::Sandbox),
-            Some(other) => {
-                let detail = format!("must be production, staging or sandbox, not {}", quote(other));
-                Err(self.wrong("environment", detail))
-            }
-        }
-    }
-
-    /// Checks `min_protocol_version`. A legacy proof does not bind the nonce, so without a minimum
-    /// it can take the place of the current proof that was asked for.
-    fn check_minimum(&self, version: &str) -> Result<(), ValidationError> {
-        match self.optional_text("min_protocol_version")? {
-            Some("4.0") if version == "3.0" => {
-                let detail = "must be \"4.0\", not \"3.0\": min_protocol_version is \"4.0\"; ask for a proof of 4.0";
-                Err(self.wrong("protocol_version", detail))
-            }
-            None | Some("3.0" | "4.0") => Ok(()),
-            Some(other) => {
-                let detail = format!("must be \"3.0\" or \"4.0\", not {}", quote(other));
-                Err(self.wrong("min_protocol_version", detail))
-            }
-        }
-    }
-
-    fn required_action(&self, action: Option<&str>) -> Result<String, ValidationError> {
-        let missing = || self.wrong("action", "is missing or empty; only a request with a session_id has none");
-        action.map(str::to_owned).ok_or_else(missing)
-    }
-
-    /// The single entry of `responses` in the answer to a sign-in.
-    fn single_response(&self) -> Result<Fields<'a>, ValidationError> {
-        match self.optional("responses").and_then(Value::as_array).map(Vec::as_slice) {
-            Some([Value::Object(object)]) => Ok(Fields { object, path: "responses[0].".to_owned() }),
-            _ => Err(self.wrong("responses", "must have exactly one entry, an object")),
-        }
-    }
-
-    fn responses(&self) -> Result<Vec<Fields<'a>>, ValidationError> {
-        let value = self.required("responses")?;
-        let items = value.as_array().ok_or_else(|| self.wrong_type("responses", "an array of objects", value))?;
-        if !(1..=MOST_RESPONSES).contains(&items.len()) {
-            let detail = format!("must have 1 to {MOST_RESPONSES} entries, not {}", items.len());
-            return Err(self.wrong("responses", detail));
-        }
-        let read = |(index, item): (usize, &'a Value)| {
-            let name = format!("responses[{index}]");
-            let object = item.as_object().ok_or_else(|| self.wrong_type(&name, "an object", item))?;
-            Ok(Fields { object, path: format!("{name}.") })
-        };
-        items.iter().enumerate().map(read).collect()
-    }
-}
-
-/// Reads `0x` and hex digits, or decimal digits. A number beyond 256 bits becomes the greatest
-/// 256-bit number.
-fn number(text: &str) -> Option<U256> {
-    match text.strip_prefix("0x") {
-        Some(digits) => from_digits(digits, 16),
-        None => from_digits(text, 10),
-    }
-}
-
-fn from_digits(digits: &str, radix: u32) -> Option<U256> {
-    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        return None;
-    }
-    Some(U256::from_str_radix(digits, radix.into()).unwrap_or(U256::MAX))
-}
-
-fn packed_words(digits: &str) -> Option<[U256; LEGACY_WORDS]> {
-    if digits.len() != LEGACY_WORDS * 64 || !digits.is_ascii() {
-        return None;
-    }
-    let mut words = [U256::ZERO; LEGACY_WORDS];
-    for (word, digits) in words.iter_mut().zip(digits.as_bytes().chunks_exact(64)) {
-        *word = from_digits(std::str::from_utf8(digits).ok()?, 16)?;
-    }
-    Some(words)
-}
-
-fn nested_words(text: &str) -> Option<[U256; LEGACY_WORDS]> {
-    type Nested<'a> = ([&'a str; 2], [[&'a str; 2]; 2], [&'a str; 2]);
-    let (a, b, c): Nested = serde_json::from_str(text).ok()?;
-    let mut words = [U256::ZERO; LEGACY_WORDS];
-    for (word, text) in words.iter_mut().zip([a, b[0], b[1], c].as_flattened()) {
-        *word = number(text)?;
-    }
-    Some(words)
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "this number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// The text in quotes for a message, cut to 80 characters.
-pub(super) fn quote(text: &str) -> String {
-    const LONGEST: usize = 80;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
-    }
 }

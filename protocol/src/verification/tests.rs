@@ -220,6 +220,8 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
     RelyingParty {
         rp_id: rp_id.parse().expect("an id"),
         app_id: app_id.to_owned(),
+        name: "Example".to_owned(),
+        integration_url: None,
         is_active: true,
         has_active_application: true,
         environments: Environment::ALL.to_vec(),
@@ -227,6 +229,7 @@ fn relying_party(app_id: &str, rp_id: &str) -> RelyingParty {
         accepted_identifiers: None,
         oprf_public_key: Some(key(&named["oprf_pubkey_x"], &named["oprf_pubkey_y"])),
         follows_oprf_key_in: Vec::new(),
+        signing: None,
     }
 }
 
@@ -321,6 +324,7 @@ fn an_action_is_identified_by_the_bytes_of_its_text() {
         app_id: APP.to_owned(),
         environment: Environment::Staging,
         action: action.to_owned(),
+        description: String::new(),
         max_verifications,
         accept_legacy: max_verifications != 2,
         accepted_identifiers: None,
@@ -461,6 +465,7 @@ fn only_accepted_credentials_count() {
             app_id: APP.to_owned(),
             environment: Environment::Staging,
             action: legacy()["action"].as_str().expect("text").to_owned(),
+            description: String::new(),
             max_verifications: 0,
             accept_legacy: true,
             accepted_identifiers: of_action.clone(),

@@ -185,6 +185,8 @@ fn directory() -> &'static Directory {
         let relying_party = |app_id: &str, rp_id: RelyingPartyId| RelyingParty {
             rp_id,
             app_id: app_id.to_owned(),
+            name: "Example".to_owned(),
+            integration_url: None,
             is_active: true,
             has_active_application: true,
             environments: Environment::ALL.to_vec(),
@@ -192,6 +194,7 @@ fn directory() -> &'static Directory {
             accepted_identifiers: None,
             oprf_public_key: Some(key("oprf")),
             follows_oprf_key_in: Vec::new(),
+            signing: None,
         };
         let issuer = Issuer {
             id: 1,

@@ -89,7 +89,7 @@ pub(crate) const ACTIONS: Family<ActionKey, ActionRecord> = Family::new("actions
 /// Root → what the operator decided about it.
 pub(crate) const TRUSTED_ROOTS: Family<RootKey, RootDecision> = Family::new("trusted_roots");
 
-/// Sign-in's records and the registry's key, each with an expiry.
+/// Sign-in's records, the registry's key and used nonces, each with an expiry.
 pub(crate) const RECORDS: Family<RecordKey, StoredRecord> = Family::new("records");
 /// Expiry and key of each record, in the order of expiry.
 pub(crate) const RECORD_EXPIRIES: Family<(UnixSeconds, RecordKey), ()> = Family::new("record_expiries");

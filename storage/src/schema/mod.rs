@@ -7,7 +7,7 @@
 //! | [`family`] | the column families with the types of their keys and values |
 //! | [`requests`] | requests in the queue, their states, idempotency keys |
 //! | [`registry`] | applied blocks, and where a request stands in the ledger |
-//! | [`records`] | sign-in's records and the registry's key, each with an expiry |
+//! | [`records`] | sign-in's records, the registry's key and used nonces, each with an expiry |
 //! | [`chain`] | what is followed from chains, and how far |
 //! | [`journal`] | what an entry of the journal says |
 //! | [`restoration`] | that a store was restored from a backup |

@@ -18,6 +18,9 @@ pub enum RecordKind {
     SigningKeys,
     /// The key that the heads of the registry are signed with.
     RegistryKey,
+    /// A nonce that a relying party signed and that was used, by the hash of its application and
+    /// itself. Its value is empty.
+    SignedNonce,
 }
 
 encode_enum!(RecordKind {
@@ -27,6 +30,7 @@ encode_enum!(RecordKind {
     BrowserSession = 3,
     SigningKeys = 4,
     RegistryKey = 5,
+    SignedNonce = 6,
 } of "a kind of record");
 
 /// Key of a record.

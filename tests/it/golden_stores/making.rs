@@ -14,7 +14,7 @@ use selfsame_wallet::operator::Operator;
 use selfsame_wallet::prove;
 use selfsame_wallet::sign_in::SignInSession;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::asking::{Expected, answers, wait_until_followed};
 use super::{NOW, configure};
@@ -24,8 +24,9 @@ use crate::fake_contracts::{FakeOprfKey, deployment, issuer_key, oprf_key, regis
 use crate::fake_node::{FakeChain, FakeNode, GENESIS_TIME};
 use crate::harness::{TestDaemon, folder};
 use crate::sign_in_client::{CALLBACK, SignInTestClient, browser, pair};
+use crate::signed_requests;
 use crate::test_accounts::{carry_out, create, creation, key, registry};
-use crate::verification_client::DEV_APP;
+use crate::verification_client::{DEV_APP, with};
 
 /// The contract that names the others, as the configuration has it.
 pub const VERIFIER: Address = Address::repeat_byte(0x55);
@@ -42,6 +43,9 @@ pub struct Notes {
     pub session: String,
     /// A proof whose nullifier is recorded.
     pub proof: Value,
+    /// The same proof in a request with a signed nonce, which is used; from schema 6 on.
+    #[serde(default)]
+    pub signed_proof: Option<Value>,
     /// Leaf indexes of the accounts: 1 up to this one, inclusive.
     pub accounts: u64,
 }
@@ -118,6 +122,12 @@ async fn a_golden_store_of_the_present_schema_is_made() {
     let url = daemon.verify(&format!("/api/v4/verify/{DEV_APP}"));
     let verified = http.post(url).json(&proof).send().await.expect("an answer");
     assert_eq!(verified.status(), 200, "{:?}", verified.text().await);
+    let signature = signed_requests::signature(7, NOW.as_secs(), NOW.as_secs() + 300, proof["action"].as_str());
+    let signed = with(with(proof.clone(), "/nonce", json!("0x7")), "/rp_signature", signature);
+    let url = daemon.verify(&format!("/api/v4/verify/{DEV_APP}"));
+    let verified = http.post(url).json(&signed).send().await.expect("an answer");
+    assert_eq!(verified.status(), 200, "{:?}", verified.text().await);
+    notes.signed_proof = Some(signed);
     notes.proof = proof;
     wait_until_followed(&daemon, &data, head).await;
 

@@ -5,7 +5,6 @@
 //! | [`connector`] | reads the connector URI that the page shows |
 //! | [`cipher`] | encrypts and decrypts messages |
 //! | [`request`], [`constraint`] | reads what the application asks for |
-//! | [`rp_signature`] | recovers who signed the request |
 //! | [`rejection`] | refusals, with the codes that the client kits know |
 //! | [`answer`] | chooses the credentials, makes the proofs, builds the answer |
 //! | [`return_url`] | checks the URL that leads back to the application |
@@ -20,7 +19,6 @@ pub mod constraint;
 pub mod rejection;
 pub mod request;
 pub mod return_url;
-pub mod rp_signature;
 #[cfg(test)]
 mod tests;
 

@@ -10,18 +10,15 @@ use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment};
+use selfsame_protocol::verification::rp_signature::{RequestTimeError, SignedRequest};
 use selfsame_protocol::verification::{LegacyIdentifier, RelyingPartyId};
 use serde::Deserialize;
 
 use super::constraint::Constraint;
 use super::rejection::{CodeSet, Rejection, RejectionCode};
-use super::rp_signature::SignedRequest;
 
 /// The longest request, in bytes. The largest useful one has some kilobytes.
 pub const LONGEST_REQUEST: usize = 256 * 1024;
-
-/// How far in the future a request may be created, in seconds, inclusive: clocks differ.
-const CLOCK_TOLERANCE: u64 = 300;
 
 /// The first part of the ids of applications in the staging environment.
 const STAGING_PREFIX: &str = "app_staging_";
@@ -227,23 +224,14 @@ impl CurrentAsked {
     /// # Errors
     /// The [`Rejection`] of a request that must not be answered now.
     pub fn check_time(&self, now: UnixSeconds) -> Result<(), Rejection> {
-        let (created_at, expires_at) = (self.created_at, self.expires_at);
-        if expires_at <= created_at {
-            let reason = format!("the request expires at {expires_at}, not after it was made ({created_at})");
-            return Err(Rejection::new(RejectionCode::InvalidTimestamp, reason));
-        }
-        if created_at > now.plus(CLOCK_TOLERANCE) {
-            let reason = format!(
-                "the request was made at {created_at}, more than {CLOCK_TOLERANCE} seconds after now ({now}); compare the \
-                 clocks"
-            );
-            return Err(Rejection::new(RejectionCode::TimestampTooFarInFuture, reason));
-        }
-        if expires_at < now {
-            let reason = format!("the request expired {} seconds ago; begin again on the page", now.since(expires_at));
-            return Err(Rejection::new(RejectionCode::RpSignatureExpired, reason));
-        }
-        Ok(())
+        self.signed().check_time(now).map_err(|error| {
+            let code = match error {
+                RequestTimeError::NoLifetime { .. } => RejectionCode::InvalidTimestamp,
+                RequestTimeError::InFuture { .. } => RejectionCode::TimestampTooFarInFuture,
+                RequestTimeError::Expired { .. } => RejectionCode::RpSignatureExpired,
+            };
+            Rejection::new(code, error)
+        })
     }
 
     /// What the relying party has signed.

@@ -1,6 +1,5 @@
 //! What the wallet answers requests of the public client kits with.
 
-use selfsame_protocol::U256;
 use selfsame_protocol::groth16::Claim;
 use selfsame_protocol::groth16::key::{CURRENT_INPUTS, PreparedKey};
 use selfsame_protocol::groth16::proof::Proof;
@@ -10,6 +9,7 @@ use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelying
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::tree::Root;
 use selfsame_protocol::verification::items::{CurrentInputs, current_inputs};
+use selfsame_protocol::{Address, U256};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -48,6 +48,7 @@ fn simulation() -> Simulation {
             app_id: APP.to_owned(),
             rp_id: "rp_6765160973bf7042".parse().expect("an id"),
             oprf_public_key: Some(point),
+            signing_key: Address::ZERO,
         }],
     }
 }
