@@ -53,7 +53,7 @@ pub struct Answer {
     daemon: DaemonOptions,
 }
 
-/// Answers the request with a proof, or tells the application why there is none.
+/// Answers the request with a proof, or tells the application the reason for having none.
 pub async fn answer(
     options: &Options,
     command: Answer,
@@ -127,6 +127,10 @@ impl Task<'_> {
             Some(_) => self.simulation().await?,
             None => None,
         };
+        let signing_key = self.signing_key(request, simulation.as_ref());
+        if let Some(expected) = signing_key {
+            check_signer(request.current.as_ref(), expected)?;
+        }
         let credentials = Credentials::only(self.command.credential.clone());
         let chooser = Chooser {
             key: &self.wallet.key,
@@ -136,7 +140,7 @@ impl Task<'_> {
         };
         let choice = chooser.choose(request, random)?;
         let description = choice.describe();
-        self.describe(request, &description, out)?;
+        self.describe(request, signing_key, &description, out)?;
         if !self.command.yes && !ask("Answer with a proof?", out)? {
             return Ok(None);
         }
@@ -163,19 +167,26 @@ impl Task<'_> {
         Ok(Some(MadeAnswer { body, description }))
     }
 
-    /// Checks what does not depend on the daemon: the time, the signature, the person's presence.
+    /// Checks what does not depend on the daemon: the time and the person's presence.
     fn check(&self, request: &BridgeRequest) -> Result<(), Rejection> {
         if let Some(asked) = &request.current {
             asked.check_time((self.now)())?;
-        }
-        if let Some(expected) = self.command.rp_key {
-            check_signer(request.current.as_ref(), expected)?;
         }
         if request.requires_presence && self.command.yes && !self.command.present {
             let reason = "the request asks that a person be present; answer at a terminal, or give --present";
             return Err(Rejection::new(RejectionCode::UserPresenceFailed, reason));
         }
         Ok(())
+    }
+
+    /// The key that the request has to be signed with: that of the command line, else that of the
+    /// daemon's configuration; `None` when neither knows one.
+    fn signing_key(&self, request: &BridgeRequest, simulation: Option<&Simulation>) -> Option<Address> {
+        let asked = request.current.as_ref().map(|asked| asked.rp_id);
+        let parties = simulation.map(|simulation| &*simulation.relying_parties).unwrap_or_default();
+        let party = parties.iter().find(|party| Some(party.rp_id) == asked);
+        let configured = party.map(|party| party.signing_key).filter(|key| !key.is_zero());
+        self.command.rp_key.or(configured)
     }
 
     /// The daemon's simulation; `None` when the daemon has none.
@@ -187,7 +198,13 @@ impl Task<'_> {
     }
 
     /// Shows who asks for what. Every text is the page's, and any page can name any application.
-    fn describe(&self, request: &BridgeRequest, choice: &str, out: &mut dyn Write) -> Result<(), CommandError> {
+    fn describe(
+        &self,
+        request: &BridgeRequest,
+        signing_key: Option<Address>,
+        choice: &str,
+        out: &mut dyn Write,
+    ) -> Result<(), CommandError> {
         let BridgeRequest { app_id, action, action_description, environment, .. } = request;
         writeln!(out, "{:?} asks for a proof", to_printable(app_id))?;
         match request.current.as_ref().map(|asked| &asked.purpose) {
@@ -200,7 +217,7 @@ impl Task<'_> {
         }
         match &request.current {
             Some(asked) => {
-                writeln!(out, "relying party {}, {}", asked.rp_id, self.describe_signer(asked))?;
+                writeln!(out, "relying party {}, {}", asked.rp_id, describe_signer(asked, signing_key))?;
                 for item in &asked.items {
                     if let Some(signal) = &item.signal {
                         writeln!(out, "bound to {}", describe_signal(signal))?;
@@ -217,16 +234,6 @@ impl Task<'_> {
             writeln!(out, "the proof of this development wallet is not one of a real person")?;
         }
         Ok(writeln!(out, "the answer would be {}", to_printable(choice))?)
-    }
-
-    fn describe_signer(&self, asked: &CurrentAsked) -> String {
-        match (asked.signed().signer(&asked.signature), self.command.rp_key) {
-            (Ok(signer), Some(_)) => format!("signed with its key {}", address::text(&signer)),
-            (Ok(signer), None) => {
-                format!("signed with the key {}, which was not checked (--rp-key)", address::text(&signer))
-            }
-            (Err(_), _) => "with a signature that is not valid".to_owned(),
-        }
     }
 
     fn show_return_url(&self, request: &BridgeRequest, out: &mut dyn Write) -> Result<(), CommandError> {
@@ -269,6 +276,16 @@ impl Task<'_> {
             Err(untold) => writeln!(out, "the application could not be told: {untold}")?,
         }
         Err(error)
+    }
+}
+
+fn describe_signer(asked: &CurrentAsked, signing_key: Option<Address>) -> String {
+    match (asked.signed().signer(&asked.signature), signing_key) {
+        (Ok(signer), Some(_)) => format!("signed with its key {}", address::text(&signer)),
+        (Ok(signer), None) => {
+            format!("signed with the key {}, which was not checked (--rp-key)", address::text(&signer))
+        }
+        (Err(_), _) => "with a signature that is not valid".to_owned(),
     }
 }
 
