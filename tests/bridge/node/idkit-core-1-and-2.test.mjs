@@ -4,14 +4,19 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import * as core1 from "idkit-core-1.5";
+import { verifyCloudProof as verifyCloudProof1 } from "idkit-core-1.5/backend";
 import { solidityEncode } from "idkit-core-1.5/hashing";
 import * as core2 from "idkit-core-2.1";
+import { verifyCloudProof as verifyCloudProof2 } from "idkit-core-2.1/backend";
 import { generateSignal } from "idkit-core-2.1/hashing";
 
 import { start } from "../../relying_parties/node/daemon.mjs";
 import { APP, verify } from "./clients.mjs";
 
-const KITS = { "1.5.0": core1, "2.1.0": core2 };
+const KITS = {
+  "1.5.0": { kit: core1, verifyCloudProof: verifyCloudProof1 },
+  "2.1.0": { kit: core2, verifyCloudProof: verifyCloudProof2 },
+};
 
 let daemon;
 
@@ -34,7 +39,7 @@ function legacyRequest({ verification_level, merkle_root, nullifier_hash, proof 
   return { protocol_version: "3.0", nonce: "0x1", action, environment: "staging", responses: [item] };
 }
 
-for (const [version, kit] of Object.entries(KITS)) {
+for (const [version, { kit, verifyCloudProof }] of Object.entries(KITS)) {
   test(`${version}: legacy proofs are verified`, async () => {
     const table = [
       [{}, "orb"],
@@ -59,6 +64,12 @@ for (const [version, kit] of Object.entries(KITS)) {
       assert.equal(verdict.success, true, JSON.stringify(verdict));
       const other = await verify(daemon, legacyRequest(result, "vote", "another signal"));
       assert.equal(other.code, "all_verifications_failed");
+
+      // As an application's server that was written with this client kit verifies it.
+      const endpoint = `${daemon.urls.verification}/api/v2/verify/${APP}`;
+      assert.deepEqual(await verifyCloudProof(result, APP, "vote", more.signal, endpoint), { success: true });
+      const refused = await verifyCloudProof(result, APP, "vote", "another signal", endpoint);
+      assert.deepEqual([refused.success, refused.code, refused.app_id], [false, "invalid_proof", APP]);
     }
   });
 
