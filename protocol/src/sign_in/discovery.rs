@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::claims::Scopes;
+use super::languages::Language;
 use super::response::{ResponseMode, ResponseType};
 
 /// The discovery document.
@@ -50,6 +51,8 @@ pub struct Discovery {
     pub code_challenge_methods_supported: [&'static str; 1],
     /// The claims that ID tokens and user-info can have.
     pub claims_supported: Vec<String>,
+    /// The languages of the pages that end users see.
+    pub ui_locales_supported: [&'static str; 6],
     /// Always true: authorization responses carry `iss` (RFC 9207).
     pub authorization_response_iss_parameter_supported: bool,
     /// Always false: request objects (`request`) are refused.
@@ -102,6 +105,7 @@ impl Discovery {
             revocation_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post", "none"],
             code_challenge_methods_supported: ["S256"],
             claims_supported: claims.into_iter().map(str::to_owned).chain(own).collect(),
+            ui_locales_supported: Language::SUPPORTED,
             authorization_response_iss_parameter_supported: true,
             request_parameter_supported: false,
             request_uri_parameter_supported: false,

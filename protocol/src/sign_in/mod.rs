@@ -12,12 +12,14 @@
 //! | [`pkce`] | code challenges (RFC 7636) |
 //! | [`claims`] | the claims of ID tokens and of user-info |
 //! | [`discovery`] | the discovery document |
+//! | [`languages`] | the languages of the pages, and which of them a page is in |
 //! | [`error`] | the error codes and the body that all of them have |
 
 pub mod authorize;
 pub mod claims;
 pub mod discovery;
 pub mod error;
+pub mod languages;
 pub mod logout;
 pub mod parameters;
 pub mod pkce;
@@ -29,5 +31,6 @@ mod tests;
 
 pub use authorize::{AuthorizationRequest, AuthorizeRejection, Client};
 pub use error::{ErrorBody, SignInRejection};
+pub use languages::Language;
 pub use parameters::Parameters;
 pub use response::{ResponseMode, ResponseType};
