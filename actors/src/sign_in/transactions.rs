@@ -222,6 +222,35 @@ impl SignInHandle {
         }
     }
 
+    /// Ends a transaction for the browser or program that began it, which has the transaction's
+    /// secret. Returns the response `access_denied` to the application, once: of a cancellation and
+    /// an answer that race, the first one counts. Every answer that comes later is rejected.
+    ///
+    /// # Errors
+    /// The transaction was answered or completed before, or does not exist for this caller.
+    pub async fn cancel(&self, id: TransactionId, secret: &str) -> Result<Delivery, SignInError> {
+        self.await_given(Given::Transaction(id)).await?;
+        loop {
+            let ReadRecord { value, stored } = self.transaction(id)?;
+            check_secret(&value, secret)?;
+            self.check_redirect_uri(&value)?;
+            if value.is_done {
+                return Err(SignInError::no_transaction("it was completed before"));
+            }
+            check_unanswered(&value)?;
+            let target = value.request.target.clone();
+            let cancelled = Transaction { answer: Some(Answer::Refused), is_done: true, ..value };
+            let written = self.state.write(vec![write(id.key(), Some(&stored), &cancelled, stored.expires_at)]).await?;
+            if written == Decision::Written {
+                self.state.unanswered.remove(id, stored.expires_at);
+                self.state.session_registry.cast(SessionRegistryMessage::Changed(id));
+                let fields = error_fields("access_denied", "the person cancelled the sign-in");
+                return Ok(target.deliver(fields, &self.provider().issuer));
+            }
+            // An authenticator opened the request, or an answer came first.
+        }
+    }
+
     /// Returns the response to an answered transaction, once. Unless the caller is a program, the
     /// browser's session then holds the person for this client. An answer from the browser's own
     /// device needs the secret of its return URL too.
@@ -242,11 +271,7 @@ impl SignInHandle {
         }
         let ReadRecord { mut value, stored } = self.transaction(id)?;
         check_secret(&value, secret)?;
-        // The configuration may have changed since the transaction began.
-        let client = self.client_of(&value)?;
-        if !client.client.redirect_uris.contains(&value.request.target.redirect_uri) {
-            return Err(SignInError::no_transaction("its redirect URI is no longer registered"));
-        }
+        self.check_redirect_uri(&value)?;
         let answer = match value.answer {
             Some(Answer::Proved(person)) if self.state.has_ended(&person) => {
                 return Err(SignInError::no_transaction("the sign-in was ended by the operator"));
@@ -262,15 +287,12 @@ impl SignInHandle {
         value.is_done = true;
         let mut writes = vec![write(id.key(), Some(&stored), &value, stored.expires_at)];
         let target = value.request.target.clone();
-        let error = |code: &str, description: &str| {
-            vec![("error", code.to_owned()), ("error_description", description.to_owned())]
-        };
         let mut new_session = None;
         let expected = value.request.expected_subject.as_deref();
         let fields = match answer {
-            Answer::Refused => error("access_denied", "the person refused"),
+            Answer::Refused => error_fields("access_denied", "the person refused"),
             Answer::Proved(person) if expected.is_some_and(|expected| person.subject() != expected) => {
-                error("login_required", "the person who signed in is not the one that id_token_hint names")
+                error_fields("login_required", "the person who signed in is not the one that id_token_hint names")
             }
             Answer::Proved(person) => {
                 new_session = self.add_session_writes(&value.request, person, session, &mut writes)?;
@@ -295,10 +317,23 @@ impl SignInHandle {
         self.state.get::<Transaction>(&id.key())?.ok_or_else(missing)
     }
 
+    /// Checks that the response of a transaction may still be sent: the configuration may have
+    /// changed since the transaction began.
+    fn check_redirect_uri(&self, transaction: &Transaction) -> Result<(), SignInError> {
+        match self.client_of(transaction)?.client.redirect_uris.contains(&transaction.request.target.redirect_uri) {
+            true => Ok(()),
+            false => Err(SignInError::no_transaction("its redirect URI is no longer registered")),
+        }
+    }
+
     fn client_of(&self, transaction: &Transaction) -> Result<Arc<SignInClient>, SignInError> {
         let missing = || SignInError::no_transaction("its client is no longer configured");
         self.client(&transaction.request.client_id).ok_or_else(missing)
     }
+}
+
+fn error_fields(code: &str, description: &str) -> Vec<(&'static str, String)> {
+    vec![("error", code.to_owned()), ("error_description", description.to_owned())]
 }
 
 fn check_unanswered(transaction: &Transaction) -> Result<(), SignInError> {
