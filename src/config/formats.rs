@@ -104,6 +104,31 @@ pub(super) struct RedirectUri(String);
 #[schemars(extend("pattern" = "^https?://[^/?#]+$"))]
 pub(super) struct Origin(String);
 
+/// A name of one line, 1 to 100 characters.
+#[derive(JsonSchema)]
+#[schemars(extend("minLength" = 1, "maxLength" = 100))]
+pub(super) struct ServiceName(String);
+
+/// An `https` URL.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^https://."))]
+pub(super) struct PageUrl(String);
+
+/// `mailto:` and an address, or an `https` URL.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^(https://.|mailto:.+@.)", "examples" = ["mailto:help@example.org"]))]
+pub(super) struct ContactUrl(String);
+
+/// A colour: `#` and six hex digits.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "^#[0-9A-Fa-f]{6}$", "examples" = ["#14507d"]))]
+pub(super) struct Colour(String);
+
+/// A URL that contains `{request}` once, such as `wallet://open?request={request}`.
+#[derive(JsonSchema)]
+#[schemars(extend("pattern" = "\\{request\\}|^bridge$", "examples" = ["wallet://open?request={request}"]))]
+pub(super) struct WalletLink(String);
+
 /// 1 to 63 lower-case letters, digits and hyphens.
 #[derive(JsonSchema)]
 #[schemars(extend("pattern" = "^[a-z0-9-]{1,63}$"))]

@@ -8,6 +8,7 @@
 //! | [`chains`] | `[[chains]]`: what is followed from public contracts, with presets |
 //! | [`values`], `urls`, `per_interface` | formats: values, URLs, sections with a key for each interface |
 //! | `cluster` | `[cluster]`: the replicas that this daemon is one of |
+//! | `pages` | `[sign_in.page]`: whose pages end users see, and the links to authenticators |
 //! | `traces` | `[traces]`: where traces of requests are sent |
 //! | `tree` | the settings of file and variables, before they have types |
 //! | `load` | from file and variables to a [`Config`] |
@@ -27,6 +28,7 @@ mod dump;
 mod error;
 mod formats;
 mod load;
+mod pages;
 mod per_interface;
 mod schema;
 pub mod sections;
@@ -44,6 +46,7 @@ pub use cluster::{Cluster, ReplicaName};
 pub use dump::Dump;
 pub use error::{ConfigError, Position, SettingError, Source};
 pub use load::{Loaded, Origins, settings_of_this_process};
+pub use pages::{Colour, ContactUrl, PageUrl, ServiceName, SignInPage, WalletLink};
 pub use schema::schema;
 pub use sections::*;
 pub use traces::{CollectorUrl, Traces};

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::formats;
+use super::pages::{Colour, ContactUrl, PageUrl, ServiceName, WalletLink};
 use super::traces::CollectorUrl;
 use super::urls::Origin;
 use super::values::{InactiveStatus, Network, OperatorSocket, ProductionKey, SecretHash, StagingKey};
@@ -109,12 +110,17 @@ macro_rules! schema_of_format {
 
 schema_of_format!(
     CollectorUrl,
+    Colour,
+    ContactUrl,
     InactiveStatus,
     Network,
     NodeUrl,
     OperatorSocket,
     Origin,
+    PageUrl,
     ProductionKey,
     SecretHash,
+    ServiceName,
     StagingKey,
+    WalletLink,
 );

@@ -18,6 +18,7 @@ pub use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKi
 use serde::{Deserialize, Serialize};
 
 use super::formats;
+use super::pages::{SignInPage, WalletLink};
 use super::urls::{self, Origin};
 use super::values::{
     self, InactiveStatus, Network, OperatorSocket, ProductionKey, RelyingPartyId, SecretHash, StagingKey,
@@ -322,6 +323,11 @@ pub struct SignIn {
     pub given_name: String,
     /// The claim `family_name`.
     pub family_name: String,
+    /// The link that opens an authenticator, with the URL of the proof request in the place of
+    /// `{request}`; by default that URL itself.
+    pub wallet_link: Option<WalletLink>,
+    /// Whose pages end users see.
+    pub page: SignInPage,
 }
 
 impl Default for SignIn {
@@ -339,6 +345,8 @@ impl Default for SignIn {
             name: provider.name,
             given_name: provider.given_name,
             family_name: provider.family_name,
+            wallet_link: None,
+            page: SignInPage::default(),
         }
     }
 }
@@ -490,6 +498,13 @@ pub struct App {
     /// Whether people may answer with an authenticator on another device than their browser.
     #[serde(default)]
     pub cross_device: CrossDevice,
+    /// The link that opens an authenticator for this application, in place of
+    /// `sign_in.wallet_link`.
+    #[serde(default)]
+    pub wallet_link: Option<WalletLink>,
+    /// The file of the application's logo: PNG, WebP or SVG.
+    #[serde(default)]
+    pub logo_file: Option<PathBuf>,
     /// Whether the application is served.
     #[serde(default)]
     pub status: Status,

@@ -54,6 +54,8 @@ pub(super) fn everything() -> String {
         key_encryption_key_file = "key"
         introspection_inactive_status = 200
         name = "A \"name\"\n"
+        wallet_link = "wallet://open?request={{request}}"
+        page = {{ service_name = "Example", contact = "mailto:help@a.example", privacy_url = "https://a.example/privacy", terms_url = "https://a.example/terms", logo_file = "logo.svg", accent_colour = "#14507D" }}
         [verifier]
         workers = 3
         keys = {{ production = {{ legacy = "a.json", current = "b.json" }}, staging = {{ legacy = "c.json", current = "simulator" }} }}
@@ -70,6 +72,8 @@ pub(super) fn everything() -> String {
         response_types = ["code", "code id_token"]
         require_pkce = true
         cross_device = "deny"
+        wallet_link = "https://wallet.example/open#{{request}}"
+        logo_file = "a.png"
         status = "inactive"
         [[apps]]
         id = "app_b"

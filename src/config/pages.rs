@@ -1,0 +1,325 @@
+//! `[sign_in.page]`: whose pages end users see at sign-in, and the link that opens their
+//! authenticator.
+
+use std::fmt::{self, Display};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::urls::web_url;
+
+/// `[sign_in.page]`: whose pages end users see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SignInPage {
+    /// The name of the service, or of the organization that runs it.
+    pub service_name: Option<ServiceName>,
+    /// Where people get help: a `mailto:` address or an `https` URL.
+    pub contact: Option<ContactUrl>,
+    /// The `https` URL of the statement on privacy.
+    pub privacy_url: Option<PageUrl>,
+    /// The `https` URL of the terms of use.
+    pub terms_url: Option<PageUrl>,
+    /// The file of the logo: PNG, WebP or SVG.
+    pub logo_file: Option<PathBuf>,
+    /// The colour of buttons and links, `#rrggbb`.
+    pub accent_colour: Option<Colour>,
+}
+
+/// The name of a service, as its pages show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceName(String);
+
+impl ServiceName {
+    /// The most characters of a name.
+    const LONGEST: usize = 100;
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ServiceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let length = text.chars().count();
+        if text.trim() != text || text.is_empty() || length > Self::LONGEST || text.contains(char::is_control) {
+            let most = Self::LONGEST;
+            return Err(format!(
+                "{text:?} is not a name: 1 to {most} characters in one line, without spaces at its ends"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A page of the operator, which people open from a page of sign-in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageUrl(String);
+
+impl PageUrl {
+    /// The URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PageUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A fragment leads to a part of a page.
+        let uri = web_url(text.split('#').next().unwrap_or_default())?;
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        match uri.scheme_str() {
+            Some("https") if is_plain => Ok(Self(text.to_owned())),
+            _ => Err(format!("{text:?} is not an https URL, like https://example.org/privacy")),
+        }
+    }
+}
+
+/// Where people get help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContactUrl(String);
+
+impl ContactUrl {
+    /// The URL.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ContactUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is neither mailto: and an address nor an https URL");
+        match text.strip_prefix("mailto:") {
+            Some(address) => {
+                let (local, host) = address.split_once('@').ok_or_else(wrong)?;
+                let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"@<>\"\\,;".contains(&byte);
+                let is_address = !local.is_empty() && !host.is_empty() && local.bytes().chain(host.bytes()).all(is_plain);
+                if is_address { Ok(Self(text.to_owned())) } else { Err(wrong()) }
+            }
+            None => text.parse::<PageUrl>().map(|url| Self(url.0)).map_err(|_| wrong()),
+        }
+    }
+}
+
+/// A colour of sRGB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colour {
+    /// Red, green and blue.
+    pub channels: [u8; 3],
+}
+
+impl FromStr for Colour {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a colour: # and six hex digits, such as \"#14507d\"");
+        let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6).ok_or_else(wrong)?;
+        let channels = alloy_primitives::hex::decode_to_array(digits).map_err(|_| wrong())?;
+        Ok(Self { channels })
+    }
+}
+
+impl Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [red, green, blue] = self.channels;
+        write!(f, "#{red:02x}{green:02x}{blue:02x}")
+    }
+}
+
+/// The link that opens an authenticator: a template of a URL, in which the URL of the proof request
+/// stands for `{request}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalletLink {
+    /// What stands before the URL of the request.
+    before: String,
+    /// What stands behind it.
+    after: String,
+}
+
+/// What the URL of the proof request stands for.
+const PLACEHOLDER: &str = "{request}";
+
+/// A value that a later version gives a meaning.
+const RESERVED: &str = "bridge";
+
+/// The schemes whose links would run a script, or show a file, on the page's behalf.
+const REFUSED_SCHEMES: [&str; 5] = ["javascript", "data", "vbscript", "file", "blob"];
+
+/// The characters that a part of a URL has in percent-encoding (RFC 3986, section 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl WalletLink {
+    /// The link for the proof request at a URL.
+    pub fn to_request(&self, request_url: &str) -> String {
+        let Self { before, after } = self;
+        format!("{before}{}{after}", utf8_percent_encode(request_url, ENCODED))
+    }
+}
+
+impl FromStr for WalletLink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXAMPLE: &str = "write it like \"wallet://open?request={request}\"";
+        if text == RESERVED {
+            return Err(format!("{text:?} is reserved for a later version; {EXAMPLE}"));
+        }
+        let wrong = |reason: &str| format!("{text:?} {reason}; {EXAMPLE}");
+        let (before, after) = text.split_once(PLACEHOLDER).ok_or_else(|| wrong("does not contain {request}"))?;
+        if after.contains(PLACEHOLDER) {
+            return Err(wrong("contains {request} more than once"));
+        }
+        let is_of_url = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte);
+        if !before.bytes().chain(after.bytes()).all(is_of_url) {
+            return Err(wrong("has characters that a URL does not have"));
+        }
+        let (scheme, rest) =
+            before.split_once(':').filter(|(scheme, _)| is_scheme(scheme)).ok_or_else(|| wrong("does not begin with a scheme"))?;
+        if REFUSED_SCHEMES.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
+            return Err(wrong("has a scheme that opens no authenticator"));
+        }
+        if ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web)) {
+            // The request is no part of the host.
+            let host = rest.strip_prefix("//").and_then(|rest| rest.split_once(['/', '?', '#'])).map(|(host, _)| host);
+            if host.is_none_or(|host| web_url(&format!("https://{host}")).is_err()) {
+                return Err(wrong("has no proper host before {request}"));
+            }
+        }
+        Ok(Self { before: before.to_owned(), after: after.to_owned() })
+    }
+}
+
+/// Whether a text is a scheme of a URL (RFC 3986, section 3.1).
+fn is_scheme(text: &str) -> bool {
+    let is_scheme_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.bytes().all(is_scheme_byte)
+}
+
+impl Display for WalletLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{PLACEHOLDER}{}", self.before, self.after)
+    }
+}
+
+/// Reads and writes these types as texts.
+macro_rules! as_text {
+    ($($type:ident: $text:expr),* $(,)?) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let text: fn(&$type) -> String = $text;
+                serializer.serialize_str(&text(self))
+            }
+        }
+    )*};
+}
+
+as_text!(
+    ServiceName: |name| name.0.clone(),
+    PageUrl: |url| url.0.clone(),
+    ContactUrl: |url| url.0.clone(),
+    Colour: Colour::to_string,
+    WalletLink: WalletLink::to_string,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_carries_the_encoded_url_of_the_request() {
+        let url = "https://id.example/authorize/ab/request";
+        let encoded = "https%3A%2F%2Fid.example%2Fauthorize%2Fab%2Frequest";
+        for (template, expected) in [
+            ("wallet://open?request={request}", format!("wallet://open?request={encoded}")),
+            ("openid4vp:{request}", format!("openid4vp:{encoded}")),
+            ("https://wallet.example/open?u={request}&v=1#x", format!("https://wallet.example/open?u={encoded}&v=1#x")),
+            ("HTTPS://wallet.example:8443#{request}", format!("HTTPS://wallet.example:8443#{encoded}")),
+            ("http://127.0.0.1:3000/?{request}", format!("http://127.0.0.1:3000/?{encoded}")),
+        ] {
+            let link: WalletLink = template.parse().unwrap();
+            assert_eq!(link.to_request(url), expected);
+            assert_eq!(link.to_string(), template);
+        }
+        let link: WalletLink = "a:{request}".parse().unwrap();
+        assert_eq!(link.to_request("é \"<>&?#%'+~._-"), "a:%C3%A9%20%22%3C%3E%26%3F%23%25%27%2B~._-");
+    }
+
+    #[test]
+    fn templates_that_are_no_link_are_refused() {
+        for (template, reason) in [
+            ("bridge", "is reserved"),
+            ("", "does not contain {request}"),
+            ("wallet://open", "does not contain {request}"),
+            ("wallet://open?a={request}&b={request}", "more than once"),
+            ("{request}", "begin with a scheme"),
+            ("/open?{request}", "begin with a scheme"),
+            ("wallet?{request}:", "begin with a scheme"),
+            ("1a:{request}", "begin with a scheme"),
+            (":{request}", "begin with a scheme"),
+            ("javascript:alert('{request}')", "opens no authenticator"),
+            ("JavaScript://x/%0aalert({request})", "opens no authenticator"),
+            ("data:text/html,{request}", "opens no authenticator"),
+            ("vbscript:{request}", "opens no authenticator"),
+            ("file:///{request}", "opens no authenticator"),
+            ("blob:https://a.example/{request}", "opens no authenticator"),
+            (" javascript:{request}", "characters that a URL"),
+            ("java\tscript:{request}", "characters that a URL"),
+            ("wallet:{ request}{request}", "characters that a URL"),
+            ("wallet:\"{request}", "characters that a URL"),
+            ("walleté:{request}", "characters that a URL"),
+            ("https://{request}", "no proper host"),
+            ("https://{request}.example/", "no proper host"),
+            ("https:///{request}", "no proper host"),
+            ("https:{request}", "no proper host"),
+            ("https://user@wallet.example/{request}", "no proper host"),
+        ] {
+            let error = template.parse::<WalletLink>().expect_err(template);
+            assert!(error.contains(reason), "{template:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn links_of_the_footer_open_mail_or_https() {
+        for text in ["https://a.example", "https://a.example/privacy?x=1#part", "https://a.example:8443/"] {
+            assert_eq!(text.parse::<PageUrl>().unwrap().as_str(), text);
+            assert_eq!(text.parse::<ContactUrl>().unwrap().as_str(), text);
+        }
+        assert_eq!("mailto:help@a.example".parse::<ContactUrl>().unwrap().as_str(), "mailto:help@a.example");
+        for text in ["http://a.example", "javascript:alert(1)", "https://", "https://a.example/#\u{e9}", "//a.example", ""] {
+            assert!(text.parse::<PageUrl>().is_err(), "{text:?}");
+            assert!(text.parse::<ContactUrl>().is_err(), "{text:?}");
+        }
+        for text in ["mailto:", "mailto:help", "mailto:@a", "mailto:a@", "mailto:a@b@c", "mailto:a b@c", "help@a.example"] {
+            assert!(text.parse::<ContactUrl>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn colours_and_names_are_read_strictly() {
+        assert_eq!("#14507D".parse::<Colour>().unwrap().to_string(), "#14507d");
+        for text in ["14507d", "#14507", "#14507d0", "#14507g", "red", "#", "# 14507d", "#1234é"] {
+            assert!(text.parse::<Colour>().is_err(), "{text:?}");
+        }
+        assert_eq!("Bürgeramt 24".parse::<ServiceName>().unwrap().as_str(), "Bürgeramt 24");
+        for text in [String::new(), " a".to_owned(), "a\nb".to_owned(), "a".repeat(101)] {
+            assert!(text.parse::<ServiceName>().is_err(), "{text:?}");
+        }
+    }
+}
