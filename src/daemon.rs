@@ -185,7 +185,7 @@ impl Daemon {
         random: Arc<dyn Random>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, DaemonError> {
-        let Prepared { tls, keys, key_cipher, chains: followed, cluster } = prepared;
+        let Prepared { tls, keys, key_cipher, appearance, chains: followed, cluster } = prepared;
         check_data_folder(&config.data_dir)?;
         make_folders(&config.data_dir)
             .map_err(|error| DaemonError::DataFolder { path: config.data_dir.clone(), error })?;
@@ -238,7 +238,8 @@ impl Daemon {
         }
         let (shutdown, when_shutdown) = shutdown();
         let (certificate, tls) = tls.unzip();
-        let reloading = Reloading::new(config, &service, simulator_seed, certificate, clock.unix_seconds());
+        let now = clock.unix_seconds();
+        let reloading = Reloading::new(config, &service, simulator_seed, certificate, appearance, now);
         let (reloads, reload_requests) = mpsc::channel(WAITING_RELOADS);
         let schedule = backup_schedule(config, domain);
         let scheduled_backups = schedule

@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, Loaded, StagingKey, settings_of_this_pr
 use crate::http::{Certificate, TlsError};
 use crate::logging::{self, InvalidFilter};
 use crate::secret_file::{AUDIT_KEY, SIMULATOR_SEED, SecretFileError, existing_secret};
+use crate::sign_in::appearance::Appearance;
 use crate::sign_in::setup::unprotected_clients;
 use crate::verification::setup::LoadedKeys;
 use crate::{sign_in, verification};
@@ -78,6 +79,8 @@ pub struct Prepared {
     pub keys: LoadedKeys,
     /// The key that encrypts the signing keys.
     pub key_cipher: Option<Arc<KeyCipher>>,
+    /// Whose pages end users see at sign-in.
+    pub appearance: Appearance,
     /// The chains that are followed. Their nodes are not asked yet.
     pub chains: Vec<FollowedChain>,
     /// How the cluster is reached; `None` for a daemon that is alone.
@@ -116,11 +119,17 @@ impl Prepared {
         });
         problems.extend(verification::setup::check_roots(config, now).into_iter().map(Problem::Verifier));
         let key_cipher = take(sign_in::setup::key_cipher(config).map_err(Problem::SignIn), &mut problems).flatten();
+        let appearance = sign_in::setup::appearance(config)
+            .map_err(|errors| problems.extend(errors.into_iter().map(Problem::SignIn)))
+            .unwrap_or_default();
         let chains = config.chains.iter().map(|chain| followed_chain(config, chain).map_err(Problem::Chain));
         let chains = chains.filter_map(|chain| take(chain, &mut problems)).collect();
         let cluster = config.cluster.as_ref().map(PreparedCluster::read).transpose();
         let cluster = take(cluster.map_err(Problem::Cluster), &mut problems).flatten();
-        if problems.is_empty() { Ok(Self { tls, keys, key_cipher, chains, cluster }) } else { Err(Problems(problems)) }
+        match problems.is_empty() {
+            true => Ok(Self { tls, keys, key_cipher, appearance, chains, cluster }),
+            false => Err(Problems(problems)),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use selfsame_storage::StoreError;
 use crate::config::{Config, Network, Origin, RateLimit};
 use crate::http::{AllowedOrigins, Certificate, Limits, TlsError};
 use crate::operator::ReloadStatus;
+use crate::sign_in::appearance::Appearance;
 use crate::{bridge, chains, operator, sign_in, verification};
 
 /// The settings that can change while the daemon runs.
@@ -29,6 +30,7 @@ pub struct Reloading {
     pub(crate) trusted_proxies: Arc<ArcSwap<Vec<Network>>>,
     pub(crate) origins: AllowedOrigins,
     pub(crate) certificate: Option<Arc<Certificate>>,
+    pub(crate) appearance: Arc<Appearance>,
     pub(crate) status: ReloadStatus,
 }
 
@@ -39,6 +41,7 @@ impl Reloading {
         service: &Service,
         simulator_seed: Option<String>,
         certificate: Option<Arc<Certificate>>,
+        appearance: Appearance,
         now: UnixSeconds,
     ) -> Self {
         let origins = AllowedOrigins::default();
@@ -55,6 +58,7 @@ impl Reloading {
             trusted_proxies: Arc::new(ArcSwap::from_pointee(config.limits.trusted_proxies.clone())),
             origins,
             certificate,
+            appearance: Arc::new(appearance),
             status: ReloadStatus::started_at(now),
         }
     }
@@ -86,6 +90,11 @@ impl Reloading {
     /// whether it is another one.
     pub fn replace_certificate(&self, new: Option<&Certificate>) -> bool {
         self.certificate.as_ref().zip(new).is_some_and(|(current, new)| current.replace(new))
+    }
+
+    /// Takes over the logos and the links of a new configuration's applications.
+    pub fn replace_appearance_of_apps(&self, new: &Appearance) {
+        self.appearance.replace_apps(new);
     }
 
     /// What came of the last reload, for the operator interface.

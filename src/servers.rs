@@ -20,6 +20,7 @@ use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteErr
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
+use crate::sign_in::appearance::Appearance;
 use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// What the names of all metrics begin with.
@@ -91,7 +92,7 @@ pub(crate) fn servers(
     let history = History::new(sources);
     let operator = Arc::new(Operator::new(operator, registry, &metrics, history.clone()));
     let cors = Cors::Origins(reloading.origins.clone());
-    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator);
+    let mut routes = routes(config, &urls, &cors, (&service, &clock), &operator, &reloading.appearance);
     let server = |site, tls| {
         let trusted = Arc::clone(&reloading.trusted_proxies);
         let random = Arc::clone(&random);
@@ -132,12 +133,15 @@ fn routes(
     cors: &Cors,
     (service, clock): (&Service, &Arc<dyn Clock>),
     operator: &Arc<Operator>,
+    appearance: &Arc<Appearance>,
 ) -> Vec<(Interface, Routes)> {
     let cors = || Some(cors.clone());
     let routes = |interface| {
         let description = || openapi_document(&config.listen, config.listen[interface]);
+        let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
         let routes = match interface {
-            Interface::SignIn => sign_in::routes(service.sign_in()),
+            // The operator's page is at `/` of an address that both share.
+            Interface::SignIn => sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator),
             Interface::Verification => verification::routes(service.verification(), description(), cors()),
             Interface::Gateway => {
                 let gateway = Gateway {
@@ -151,7 +155,6 @@ fn routes(
             Interface::Bridge => bridge::routes(service.bridge(), description()),
             Interface::Operator => operator::routes(Arc::clone(operator)),
         };
-        let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
         let routes = match config.operator.ready_everywhere && !shares_operator {
             true => {
                 let operator = Arc::clone(operator);

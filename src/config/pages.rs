@@ -104,7 +104,8 @@ impl FromStr for ContactUrl {
             Some(address) => {
                 let (local, host) = address.split_once('@').ok_or_else(wrong)?;
                 let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"@<>\"\\,;".contains(&byte);
-                let is_address = !local.is_empty() && !host.is_empty() && local.bytes().chain(host.bytes()).all(is_plain);
+                let is_address =
+                    !local.is_empty() && !host.is_empty() && local.bytes().chain(host.bytes()).all(is_plain);
                 if is_address { Ok(Self(text.to_owned())) } else { Err(wrong()) }
             }
             None => text.parse::<PageUrl>().map(|url| Self(url.0)).map_err(|_| wrong()),
@@ -184,8 +185,10 @@ impl FromStr for WalletLink {
         if !before.bytes().chain(after.bytes()).all(is_of_url) {
             return Err(wrong("has characters that a URL does not have"));
         }
-        let (scheme, rest) =
-            before.split_once(':').filter(|(scheme, _)| is_scheme(scheme)).ok_or_else(|| wrong("does not begin with a scheme"))?;
+        let (scheme, rest) = before
+            .split_once(':')
+            .filter(|(scheme, _)| is_scheme(scheme))
+            .ok_or_else(|| wrong("does not begin with a scheme"))?;
         if REFUSED_SCHEMES.iter().any(|refused| scheme.eq_ignore_ascii_case(refused)) {
             return Err(wrong("has a scheme that opens no authenticator"));
         }
@@ -302,11 +305,15 @@ mod tests {
             assert_eq!(text.parse::<ContactUrl>().unwrap().as_str(), text);
         }
         assert_eq!("mailto:help@a.example".parse::<ContactUrl>().unwrap().as_str(), "mailto:help@a.example");
-        for text in ["http://a.example", "javascript:alert(1)", "https://", "https://a.example/#\u{e9}", "//a.example", ""] {
+        for text in
+            ["http://a.example", "javascript:alert(1)", "https://", "https://a.example/#\u{e9}", "//a.example", ""]
+        {
             assert!(text.parse::<PageUrl>().is_err(), "{text:?}");
             assert!(text.parse::<ContactUrl>().is_err(), "{text:?}");
         }
-        for text in ["mailto:", "mailto:help", "mailto:@a", "mailto:a@", "mailto:a@b@c", "mailto:a b@c", "help@a.example"] {
+        for text in
+            ["mailto:", "mailto:help", "mailto:@a", "mailto:a@", "mailto:a@b@c", "mailto:a b@c", "help@a.example"]
+        {
             assert!(text.parse::<ContactUrl>().is_err(), "{text:?}");
         }
     }

@@ -15,7 +15,7 @@ use super::accept::accepts_json;
 use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
 use super::error::SignInEndpointError;
 use super::form::read_form;
-use super::page;
+use super::page::{self, Frame};
 use super::redirect::{redirect_error, respond_delivery};
 use super::state::SignIn;
 use crate::http::{AuditNotes, Request, Response, json};
@@ -28,6 +28,7 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     let user_agent =
         request.headers().get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let surplus = surplus_transactions(&sign_in, &request);
+    let mut frame = sign_in.frame(&request);
     let outcome = match sign_in.handle.charge_source(source) {
         Err(too_many) => Err(BeginError::Page(too_many.into())),
         Ok(()) => {
@@ -35,6 +36,7 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
                 true => read_form(&mut request, &[]).await?,
                 false => request.query().map(|(name, value)| (name.into_owned(), value.into_owned())).collect(),
             };
+            frame = sign_in.frame_in(&request, parameters.get("ui_locales"));
             // A program has no session.
             let session = if wants_json { None } else { session_secret(&sign_in, &request) };
             if let Some(client) = parameters.get("client_id").and_then(|id| sign_in.handle.client(id)) {
@@ -49,14 +51,14 @@ pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Res
     match outcome {
         Ok(Outcome::ProofRequested { begun, .. }) if wants_json => Ok(transaction_json(&sign_in, &begun)),
         Ok(Outcome::ProofRequested { begun, client_name }) => {
-            transaction_page(&sign_in, &begun, &client_name, &surplus)
+            transaction_page(&sign_in, &frame, &begun, &client_name, &surplus)
         }
         Ok(Outcome::SessionUsed(delivery)) => {
             audit.outcome("granted_from_session");
-            Ok(respond_delivery(&sign_in, delivery))
+            Ok(respond_delivery(&frame, delivery))
         }
         Err(error) if wants_json => Err(error.error().into()),
-        Err(error) => Ok(error.render(&sign_in, &audit)),
+        Err(error) => Ok(error.render(&frame, &audit)),
     }
 }
 
@@ -85,7 +87,7 @@ impl BeginError {
     }
 
     /// The answer for a browser, after the reason is logged.
-    fn render(self, sign_in: &SignIn, audit: &AuditNotes) -> Response {
+    fn render(self, frame: &Frame<'_>, audit: &AuditNotes) -> Response {
         let (target, error) = match self {
             Self::Redirect { target, error } => (Some(target), error),
             Self::Page(error) => (None, error),
@@ -94,10 +96,10 @@ impl BeginError {
         audit.rejected(&error);
         match (target, error) {
             (_, SignInEndpointError::Failed(SignInError::TooMany(too_many))) => {
-                page::too_many(sign_in.root(), too_many.retry_after)
+                page::too_many(frame, too_many.retry_after)
             }
-            (Some(target), error) => redirect_error(sign_in, &target, &error.to_client_error()),
-            (None, error) => page::error(sign_in.root(), StatusCode::BAD_REQUEST, &error.to_client_error()),
+            (Some(target), error) => redirect_error(frame, &target, &error.to_client_error()),
+            (None, error) => page::error(frame, StatusCode::BAD_REQUEST, &error.to_client_error()),
         }
     }
 }
@@ -169,22 +171,25 @@ fn transaction_json(sign_in: &SignIn, begun: &NewTransaction) -> Response {
 
 fn transaction_page(
     sign_in: &SignIn,
+    frame: &Frame<'_>,
     begun: &NewTransaction,
     client_name: &str,
     surplus: &[TransactionId],
 ) -> Result<Response, SignInEndpointError> {
     let proof_request = sign_in.handle.proof_request(begun.id)?;
-    let request_url = request_url(sign_in, begun);
+    let wallet_link = sign_in.appearance.wallet_link(&proof_request.app_id, &request_url(sign_in, begun));
     let lifetime = sign_in.handle.transaction_lifetime();
     let shown = page::SignInPage {
         begun,
-        request_url: &request_url,
+        wallet_link: &wallet_link,
+        client_id: &proof_request.app_id,
         client_name,
         scopes: proof_request.scopes,
+        claimed_name: &sign_in.handle.provider().name,
         lifetime,
         allows_cross_device: proof_request.allows_cross_device,
     };
-    let mut response = page::sign_in(sign_in.root(), &shown);
+    let mut response = page::sign_in(frame, &shown);
     set_transaction(sign_in, &mut response, begun.id, &begun.secret, lifetime.as_secs());
     surplus.iter().for_each(|id| remove_transaction(sign_in, &mut response, *id));
     Ok(response)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, LOCATION, ORIGIN};
+use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
@@ -21,7 +21,8 @@ use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_session, session_secret};
 use super::error::SignInEndpointError;
 use super::form::read_form;
-use super::page;
+use super::origin::is_same_origin;
+use super::page::{self, Frame};
 use super::state::SignIn;
 use crate::http::{Request, Response, empty};
 
@@ -30,8 +31,6 @@ const CONFIRMATION: &str = "confirmation";
 
 /// The parameters that the page's form repeats.
 const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Ends the session of the browser, or asks the person first.
 pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
@@ -53,7 +52,7 @@ pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respon
         Err(error) if wants_json => Err(error),
         Err(error) => {
             request.audit().rejected(&error);
-            Ok(page::sign_out_error(sign_in.root(), &error.to_client_error()))
+            Ok(page::sign_out_error(&frame(&sign_in, &request, &parameters), &error.to_client_error()))
         }
     }
 }
@@ -71,14 +70,14 @@ async fn end_session_or_ask(
             return Ok(render_question(sign_in, request, parameters, None));
         }
         request.audit().outcome("no_session");
-        return Ok(signed_out(sign_in, request, redirect.as_deref()));
+        return Ok(signed_out(sign_in, request, parameters, redirect.as_deref()));
     };
     let is_known = |hint: &IdTokenHint| {
         sign_ins.iter().any(|known| known.client_id == hint.client_id && known.subject == hint.subject)
     };
     if is_confirmed(sign_in, request, parameters, secret) || hint.as_ref().is_some_and(is_known) {
         sign_in.handle.end_session(secret).await?;
-        return Ok(signed_out(sign_in, request, redirect.as_deref()));
+        return Ok(signed_out(sign_in, request, parameters, redirect.as_deref()));
     }
     Ok(render_question(sign_in, request, parameters, Some(secret)))
 }
@@ -102,7 +101,7 @@ pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response,
 async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response, SignInEndpointError> {
     let live = live_session(sign_in, request).await?;
     let (secret, sign_ins) = live.unwrap_or_default();
-    Ok(page::session(sign_in.root(), &sign_ins, &confirmation(secret)))
+    Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret)))
 }
 
 /// Ends the session from the button of that page.
@@ -117,7 +116,7 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
     };
     if is_confirmed(&sign_in, &request, &form, secret) {
         sign_in.handle.end_session(secret).await?;
-        return Ok(signed_out(&sign_in, &request, None));
+        return Ok(signed_out(&sign_in, &request, &form, None));
     }
     // The form is of another session, or of another site: the person sees the present state.
     request.audit().outcome("asked");
@@ -129,7 +128,9 @@ pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<R
 fn charge(sign_in: &SignIn, request: &Request) -> Result<Option<Response>, SignInEndpointError> {
     match sign_in.handle.charge_source(request.source()) {
         Ok(()) => Ok(None),
-        Err(too_many) if accepts_html(request) => Ok(Some(page::too_many(sign_in.root(), too_many.retry_after))),
+        Err(too_many) if accepts_html(request) => {
+            Ok(Some(page::too_many(&sign_in.frame(request), too_many.retry_after)))
+        }
         Err(too_many) => Err(too_many.into()),
     }
 }
@@ -148,14 +149,12 @@ fn confirmation(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(hash)
 }
 
-/// Whether a page of this service sent the request, as far as the browser says. A client that says
-/// nothing counts as the same origin: only browsers carry the requests of other sites.
-fn is_same_origin(sign_in: &SignIn, request: &Request) -> bool {
-    let text = |name: &HeaderName| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
-    match (text(&SEC_FETCH_SITE), text(&ORIGIN)) {
-        (Some(site), _) => site == "same-origin",
-        (None, Some(origin)) => origin == sign_in.origin(),
-        (None, None) => true,
+/// What the pages for a request have in common. The language is that of `ui_locales` (RP-Initiated
+/// Logout 1.0, section 2).
+fn frame<'s>(sign_in: &'s SignIn, request: &Request, parameters: &Parameters) -> Frame<'s> {
+    match parameters.get("ui_locales") {
+        Some(wished) => sign_in.frame_in(request, Some(wished)),
+        None => sign_in.frame(request),
     }
 }
 
@@ -165,15 +164,16 @@ fn render_question(sign_in: &SignIn, request: &Request, parameters: &Parameters,
     request.audit().outcome("asked");
     let mut fields: Vec<(&str, &str)> =
         REPEATED.into_iter().filter_map(|name| Some((name, parameters.get(name)?))).collect();
-    let Some(secret) = secret else { return page::sign_out_from_elsewhere(sign_in.root(), &fields) };
+    let frame = frame(sign_in, request, parameters);
+    let Some(secret) = secret else { return page::sign_out_from_elsewhere(&frame, &fields) };
     let confirmation = confirmation(secret);
     fields.push((CONFIRMATION, &confirmation));
-    page::sign_out(sign_in.root(), &fields)
+    page::sign_out(&frame, &fields)
 }
 
 /// Sends the browser on, or says that it is signed out. Removes the cookie that the request
 /// brought.
-fn signed_out(sign_in: &SignIn, request: &Request, redirect: Option<&str>) -> Response {
+fn signed_out(sign_in: &SignIn, request: &Request, parameters: &Parameters, redirect: Option<&str>) -> Response {
     let mut response = match redirect.map(HeaderValue::from_str) {
         // Registered URIs are printable ASCII, and the state behind them is encoded.
         Some(Ok(location)) => {
@@ -182,7 +182,7 @@ fn signed_out(sign_in: &SignIn, request: &Request, redirect: Option<&str>) -> Re
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response
         }
-        _ => page::signed_out(sign_in.root()),
+        _ => page::signed_out(&frame(sign_in, request, parameters)),
     };
     if session_secret(sign_in, request).is_some() {
         remove_session(sign_in, &mut response);

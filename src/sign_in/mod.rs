@@ -5,31 +5,41 @@
 //! | `discovery.rs` | `GET /.well-known/openid-configuration`, `GET /.well-known/oauth-authorization-server`, `GET /jwks` |
 //! | `authorize.rs` | `GET` and `POST /authorize` |
 //! | `transaction.rs` | `/authorize/{transaction}/…`: the proof request, its answer, progress, completion |
+//! | `cancel.rs` | `POST /authorize/{transaction}/cancel` |
 //! | `events.rs` | `GET /authorize/{transaction}/events`: its progress, as a stream |
 //! | `token.rs` | `POST /token` |
 //! | `introspect.rs` | `POST /introspect` |
 //! | `userinfo.rs` | `GET` and `POST /userinfo` |
 //! | `revoke.rs` | `POST /revoke` |
 //! | `logout.rs` | `GET` and `POST /logout`, `GET` and `POST /session` |
+//! | `front.rs` | `GET /`, a page for browsers |
+//! | `files.rs` | `GET /sign-in.css` and the other files of the pages |
 //! | `page.rs` | the pages that end users see |
+//! | `appearance.rs` | whose pages they are, from the configuration |
 //! | `form.rs` | forms, and the credentials of clients |
 //! | `accept.rs` | whether a client wants a page or JSON |
 //! | `cookies.rs` | the secrets of transactions and of the session, in the browser |
+//! | `origin.rs` | whether a page of this service sent a form |
 //! | `redirect.rs` | how a response travels to the application |
 //! | `brute_force.rs` | slows down sources that guess secrets |
 //! | `error.rs` | the errors, as status, headers and body |
 //! | `setup.rs` | from the configuration to clients |
 
 mod accept;
+pub mod appearance;
 mod authorize;
 mod brute_force;
+mod cancel;
 mod cookies;
 mod discovery;
 mod error;
 mod events;
+mod files;
 mod form;
+mod front;
 mod introspect;
 mod logout;
+mod origin;
 mod page;
 mod redirect;
 mod revoke;
@@ -41,6 +51,7 @@ mod userinfo;
 
 use std::sync::Arc;
 
+use appearance::Appearance;
 use error::SignInEndpointError;
 use hyper::Method;
 use selfsame_actors::SignInHandle;
@@ -63,10 +74,14 @@ static RESERVED: [&str; 9] = [
     "/health",
 ];
 
-/// The routes of the sign-in interface.
-pub fn routes(handle: SignInHandle) -> Routes {
+/// The routes of the sign-in interface. Without `has_front_page` another interface at the same
+/// address has `/`.
+pub fn routes(handle: SignInHandle, appearance: Arc<Appearance>, has_front_page: bool) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
-    Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), Arc::new(SignIn { handle }))
+    let state = Arc::new(SignIn { handle, appearance });
+    let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
+    let router = if has_front_page { router.route(get.clone(), "/", front::front) } else { router };
+    router
         .open_to_all(&[
             "/.well-known/openid-configuration",
             "/.well-known/oauth-authorization-server",
@@ -91,12 +106,17 @@ pub fn routes(handle: SignInHandle) -> Routes {
         .route(get.clone(), "/authorize/{transaction}/request", transaction::request)
         .route(post.clone(), "/authorize/{transaction}/proof", transaction::proof)
         .audited("sign_in_answered")
+        .route(post.clone(), "/authorize/{transaction}/cancel", cancel::cancel)
+        .audited("sign_in_answered")
         .route_within(transaction::TIME_LIMIT, get.clone(), "/authorize/{transaction}/progress", transaction::progress)
         .route(get.clone(), "/authorize/{transaction}/events", events::events)
         .route(get.clone(), "/authorize/{transaction}/complete", transaction::complete)
         .audited("sign_in_completed")
-        .route(get.clone(), "/sign-in.css", |_, _| page::style())
-        .route(get.clone(), "/sign-in.js", |_, _| page::script())
+        .route(get.clone(), "/sign-in.css", files::style)
+        .route(get.clone(), "/sign-in.js", |_, _| files::script())
+        .route(get.clone(), "/sign-in-address.js", |_, _| files::address_script())
+        .route(get.clone(), "/sign-in-logo", files::logo)
+        .route(get.clone(), "/sign-in-logo/{app}", files::app_logo)
         .route(post.clone(), "/token", token::token)
         .audited("tokens_issued")
         .route(post.clone(), "/introspect", introspect::introspect)

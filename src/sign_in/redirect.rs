@@ -5,12 +5,11 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use selfsame_protocol::sign_in::error::SignInRejection;
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 
-use super::page;
-use super::state::SignIn;
+use super::page::{self, Frame};
 use crate::http::{Response, empty};
 
 /// Sends the browser to the application with a response.
-pub fn respond_delivery(sign_in: &SignIn, delivery: Delivery) -> Response {
+pub fn respond_delivery(frame: &Frame<'_>, delivery: Delivery) -> Response {
     match delivery {
         Delivery::Redirect { location } => {
             let mut response = empty(StatusCode::SEE_OTHER);
@@ -22,13 +21,13 @@ pub fn respond_delivery(sign_in: &SignIn, delivery: Delivery) -> Response {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response
         }
-        Delivery::Post { action, fields } => page::form_post(sign_in.root(), &action, &fields),
+        Delivery::Post { action, fields } => page::form_post(frame, &action, &fields),
     }
 }
 
 /// Sends the browser to the application with an error.
-pub fn redirect_error(sign_in: &SignIn, target: &Target, rejection: &SignInRejection) -> Response {
+pub fn redirect_error(frame: &Frame<'_>, target: &Target, rejection: &SignInRejection) -> Response {
     let fields =
         vec![("error", rejection.kind.standard_code().to_owned()), ("error_description", rejection.detail.clone())];
-    respond_delivery(sign_in, target.deliver(fields, &sign_in.handle.provider().issuer))
+    respond_delivery(frame, target.deliver(fields, frame.issuer))
 }

@@ -10,6 +10,7 @@ use selfsame_protocol::sign_in::{Client, ResponseType};
 use selfsame_protocol::verification::Environment;
 use zeroize::Zeroizing;
 
+use super::appearance::{Appearance, LogoError};
 use crate::config::{App, Config, CrossDevice, InactiveStatus, RateLimit, SecretHash, Status};
 use crate::secret_file::{SecretFileError, read_secret};
 
@@ -25,6 +26,9 @@ pub enum SetupError {
         /// The path in the setting.
         path: PathBuf,
     },
+    /// A file cannot be a logo.
+    #[error(transparent)]
+    Logo(#[from] LogoError),
 }
 
 /// The settings of sign-in for a provider at `id_url`, whose signing keys `key_cipher` encrypts.
@@ -46,6 +50,14 @@ pub fn settings(config: &Config, id_url: &str, key_cipher: Option<Arc<KeyCipher>
         answers_inactive_tokens_plainly: sign_in.introspection_inactive_status == InactiveStatus::Ok,
         limits: limits(config),
     }
+}
+
+/// Whose pages end users see, with the logos that the configuration names.
+///
+/// # Errors
+/// All files that cannot be logos.
+pub fn appearance(config: &Config) -> Result<Appearance, Vec<SetupError>> {
+    Appearance::read(config).map_err(|errors| errors.into_iter().map(SetupError::from).collect())
 }
 
 /// The key that encrypts the signing keys; `None` when the configuration has none.

@@ -1,14 +1,44 @@
 //! What the handlers of the sign-in interface share.
 
+use std::sync::Arc;
+
+use hyper::header::ACCEPT_LANGUAGE;
 use selfsame_actors::SignInHandle;
+use selfsame_protocol::sign_in::Language;
+
+use super::appearance::Appearance;
+use super::page::{Frame, Words};
+use crate::http::Request;
 
 /// The provider, as the interface calls it.
 pub struct SignIn {
     /// Transactions, codes, tokens, sessions and keys.
     pub handle: SignInHandle,
+    /// Whose pages end users see.
+    pub appearance: Arc<Appearance>,
 }
 
 impl SignIn {
+    /// What the pages for a request have in common. Its query may name the language.
+    pub fn frame(&self, request: &Request) -> Frame<'_> {
+        let wished = request.query().find(|(name, _)| name == "ui_locales");
+        self.frame_in(request, wished.as_ref().map(|(_, wished)| wished.as_ref()))
+    }
+
+    /// The same for a request whose parameters are read: `ui_locales` is theirs.
+    pub fn frame_in(&self, request: &Request, ui_locales: Option<&str>) -> Frame<'_> {
+        let accepted = request.headers().get_all(ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
+        let accepted = accepted.collect::<Vec<_>>().join(",");
+        let language = Language::choose(ui_locales, Some(&accepted));
+        Frame {
+            root: self.root(),
+            issuer: &self.handle.provider().issuer,
+            appearance: &self.appearance,
+            words: Words::of(language),
+            wished: ui_locales.map(|_| language),
+        }
+    }
+
     /// Whether the issuer is https.
     pub fn is_https(&self) -> bool {
         self.handle.provider().issuer.starts_with("https:")

@@ -41,15 +41,32 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 /// The proof request that the authenticator answers. A browser gets a page that says what the
 /// address is for.
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
-    let id = transaction_id(&request)?;
-    sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
-    let asked = sign_in.handle.proof_request(id)?;
+    let is_person = accepts_html(&request);
+    let (id, asked) = match asked(&sign_in, &request).await {
+        Ok(asked) => asked,
+        Err(error) => {
+            let unknown = error.rejection().filter(|rejection| is_person && rejection.kind == ErrorKind::NotFound);
+            return match unknown {
+                Some(unknown) => Ok(page::unknown_code(&sign_in.frame(&request), unknown)),
+                None => Err(error),
+            };
+        }
+    };
     let base = format!("{}/authorize/{id}", sign_in.handle.provider().issuer);
-    if accepts_html(&request) {
-        return Ok(page::for_authenticators(sign_in.root(), &format!("{base}/request"), asked.allows_cross_device));
+    if is_person {
+        let (url, frame) = (format!("{base}/request"), sign_in.frame(&request));
+        let wallet_link = sign_in.appearance.wallet_link(&asked.app_id, &url);
+        return Ok(page::for_authenticators(&frame, &url, &wallet_link, asked.allows_cross_device));
     }
     let forms = sign_in.handle.open_request(id, sign_in_request(asked, format!("{base}/proof"))).await?;
     Ok(json(StatusCode::OK, &forms))
+}
+
+/// The transaction that the path names, and the proof that it asks for.
+async fn asked(sign_in: &SignIn, request: &Request) -> Result<(TransactionId, ProofRequest), SignInEndpointError> {
+    let id = transaction_id(request)?;
+    sign_in.handle.await_given(Given::Transaction(id)).await.map_err(SignInError::from)?;
+    Ok((id, sign_in.handle.proof_request(id)?))
 }
 
 fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
@@ -152,22 +169,28 @@ pub(super) fn state(progress: Progress) -> Value {
 /// source: there are no more successful ones than sign-ins, which are counted.
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (is_person, audit, source) = (accepts_html(&request), request.audit().clone(), request.source());
-    let path = format!("{}{}", sign_in.root(), request.path());
+    let frame = sign_in.frame(&request);
+    let path = frame.path(request.path());
     let error = match complete_transaction(&sign_in, request).await {
         Ok(response) => return Ok(response),
         Err(error) => error,
     };
     let Some(rejection) = error.rejection() else { return Err(error) };
     match sign_in.handle.charge_source(source) {
-        Err(too_many) if is_person => Ok(page::too_many(sign_in.root(), too_many.retry_after)),
+        Err(too_many) if is_person => Ok(page::too_many(&frame, too_many.retry_after)),
         Err(too_many) => Err(too_many.into()),
         Ok(()) if is_person => {
             audit.rejected(&error);
             let is_early = rejection.kind == ErrorKind::InvalidRequest;
             let status = if is_early { StatusCode::BAD_REQUEST } else { StatusCode::NOT_FOUND };
-            // Without the secret of the return URL this path can never succeed.
-            let can_succeed = is_early && rejection.attribute != Some(RETURN);
-            Ok(page::cannot_continue(sign_in.root(), status, rejection, can_succeed.then_some(path.as_str())))
+            let problem = match rejection.attribute {
+                // Without the secret of the return URL this path can never succeed.
+                Some(RETURN) => "problem-return",
+                _ if is_early => "problem-unanswered",
+                _ => "problem-over",
+            };
+            let again = (problem == "problem-unanswered").then_some(path.as_str());
+            Ok(page::cannot_continue(&frame, status, problem, rejection, again))
         }
         Ok(()) => Err(error),
     }
@@ -181,14 +204,7 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
     let returned = request.query_parameter(RETURN)?;
     let completed = sign_in.handle.complete(id, &secret, returned.as_deref(), session).await?;
     let CompletedTransaction { delivery, new_session } = completed;
-    let mut response = match delivery {
-        Delivery::Post { action, fields } if accepts_json(&request) => {
-            let fields: serde_json::Map<String, Value> =
-                fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-            json(StatusCode::OK, &value!({"action": action, "fields": fields}))
-        }
-        delivery => respond_delivery(sign_in, delivery),
-    };
+    let mut response = deliver(sign_in, &request, delivery);
     if let Some(session) = new_session {
         set_session(sign_in, &mut response, &session);
     }
@@ -196,6 +212,18 @@ async fn complete_transaction(sign_in: &SignIn, request: Request) -> Result<Resp
         remove_transaction(sign_in, &mut response, id);
     }
     Ok(response)
+}
+
+/// Sends the browser back to the application. A program gets what a form would post.
+pub(super) fn deliver(sign_in: &SignIn, request: &Request, delivery: Delivery) -> Response {
+    match delivery {
+        Delivery::Post { action, fields } if accepts_json(request) => {
+            let fields: serde_json::Map<String, Value> =
+                fields.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+            json(StatusCode::OK, &value!({"action": action, "fields": fields}))
+        }
+        delivery => respond_delivery(&sign_in.frame(request), delivery),
+    }
 }
 
 /// The transaction that the path names, also for the audit event.

@@ -18,7 +18,7 @@ pub(super) fn loaded(text: &str, variables: &[(&str, &str)], dev: bool) -> Loade
 /// Every setting that is no secret, each with another value than its default.
 pub(super) fn everything() -> String {
     format!(
-        r#"
+        r##"
         insecure_http = true
         listen = {{ sign_in = "10.0.0.1:1", verify = "[::1]:2", gateway = "127.0.0.1:3", indexer = "127.0.0.1:3", operator = "127.0.0.1:0" }}
         urls = {{ id_url = "https://id.example", portal_url = "https://p.example/a", gateway_url = "http://g.example", indexer_url = "https://i.example" }}
@@ -133,7 +133,7 @@ pub(super) fn everything() -> String {
         address = "0x00000000000000000000000000000000000000Fd"
         environment = "staging"
         proof_verifiers = ["0x00000000000000000000000000000000000000bB"]
-        "#
+        "##
     )
 }
 

@@ -5,18 +5,22 @@ const base = main.dataset.transaction;
 const progress = document.getElementById("progress");
 const countdown = document.getElementById("countdown");
 const expires = Number(main.dataset.expires) * 1000;
+// What the page says is in its language, so its texts come with it.
+const texts = main.dataset;
 
 // In browsers that run no scripts the person follows this link.
 document.getElementById("continue").hidden = true;
 
 function end(text) {
   progress.textContent = text;
+  progress.classList.add("over");
   clearInterval(ticking);
 }
 
 function tick() {
   const left = Math.max(0, Math.round((expires - Date.now()) / 1000));
-  countdown.textContent = Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0") + " minutes";
+  const time = Math.floor(left / 60) + ":" + String(left % 60).padStart(2, "0");
+  countdown.textContent = texts.timeLeft.replace("{time}", time);
 }
 
 const ticking = setInterval(tick, 1000);
@@ -25,15 +29,15 @@ tick();
 function show({ state, opened, same_device }) {
   if (state === "answered" && same_device) {
     // The response is given out only at the address that the authenticator opens.
-    end("Thank you. Your authenticator opens the way back to the application.");
+    end(texts.answeredSameDevice);
   } else if (state === "answered") {
-    end("Thank you. Going back to the application.");
+    end(texts.answered);
     // Replaces this page in the history, so that the button "back" leads to the application.
-    location.replace(base + "/complete");
+    location.replace(texts.complete);
   } else if (state === "over") {
-    end("This sign-in is over. Go back to the application to begin again.");
+    end(texts.over);
   } else if (opened) {
-    progress.textContent = "An authenticator has opened this request. Waiting for your answer there.";
+    progress.textContent = texts.opened;
   }
   return state !== "waiting";
 }

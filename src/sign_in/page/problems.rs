@@ -1,0 +1,97 @@
+//! The pages about what went wrong. They say it in the person's language; the technical detail, for
+//! the people who run the application, stands apart and is in English.
+
+use hyper::StatusCode;
+use hyper::header::RETRY_AFTER;
+use maud::{Markup, html};
+use selfsame_protocol::sign_in::error::SignInRejection;
+use selfsame_protocol::time::RetryAfter;
+
+use super::frame::{Frame, LOADS_WITHOUT_FORM};
+use crate::http::Response;
+
+/// The page for a person whose sign-in cannot begin. The application gets no response.
+pub fn error(frame: &Frame<'_>, status: StatusCode, error: &SignInRejection) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-begin-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("cannot-begin")) }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose sign-in does not continue. `problem` is the key of the text that
+/// says why; `again` is the path for another try.
+pub fn cannot_continue(
+    frame: &Frame<'_>,
+    status: StatusCode,
+    problem: &str,
+    error: &SignInRejection,
+    again: Option<&str>,
+) -> Response {
+    let words = frame.words;
+    let title = words.say("cannot-continue-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say(problem)) }
+            @match again {
+                Some(again) => { p.action { a.button href=(again) { (words.say("try-again")) } } }
+                None => { p { (words.say("begin-again")) } }
+            }
+            (details(frame, error))
+        }
+    };
+    frame.respond(status, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person who opened the address of a sign-in that is not under way.
+pub fn unknown_code(frame: &Frame<'_>, error: &SignInRejection) -> Response {
+    let words = frame.words;
+    let title = words.say("unknown-code-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("unknown-code")) }
+            p { (words.say("begin-again")) }
+            (details(frame, error))
+        }
+    };
+    frame.respond(StatusCode::NOT_FOUND, &title, &body, LOADS_WITHOUT_FORM)
+}
+
+/// The page for a person whose source address is past its limit of sign-ins.
+pub fn too_many(frame: &Frame<'_>, retry_after: RetryAfter) -> Response {
+    let words = frame.words;
+    let title = words.say("wait-title");
+    let body = html! {
+        main {
+            h1 { (title) }
+            p { (words.say("wait")) }
+        }
+    };
+    let mut response = frame.respond(StatusCode::TOO_MANY_REQUESTS, &title, &body, LOADS_WITHOUT_FORM);
+    response.headers_mut().insert(RETRY_AFTER, retry_after.seconds().into());
+    response
+}
+
+/// What is wrong, for the people who run the application.
+pub fn details(frame: &Frame<'_>, error: &SignInRejection) -> Markup {
+    let words = frame.words;
+    html! {
+        section.details {
+            h2 { (words.say("details")) }
+            dl {
+                dt { (words.say("details-problem")) } dd lang="en" { (error.detail) }
+                @if let Some(attribute) = error.attribute {
+                    dt { (words.say("details-parameter")) } dd { code { (attribute) } }
+                }
+                dt { (words.say("details-code")) } dd { code { (error.kind.code()) } }
+            }
+        }
+    }
+}
