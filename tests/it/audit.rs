@@ -209,6 +209,15 @@ async fn a_sign_in_leaves_one_event_for_each_step() {
     let transaction = begun["transaction"].as_str().expect("an id").to_owned();
     let secret = begun["secret"].as_str().expect("a secret").to_owned();
     let of = |path: &str| format!("{base}/authorize/{transaction}/{path}");
+    // Another one that its person cancels on the page.
+    let cancelled = authorize("begun-2", &[]).header("accept", "application/json").send().await.expect("an answer");
+    let cancelled: Value = cancelled.json().await.expect("JSON");
+    let cancel = |secret: &str| {
+        let transaction = cancelled["transaction"].as_str().expect("an id");
+        http.post(format!("{base}/authorize/{transaction}/cancel")).bearer_auth(secret)
+    };
+    let cancelled_secret = cancelled["secret"].as_str().expect("a secret");
+    let about_cancelled = json!({"concerns": cancelled["transaction"]});
     let about = json!({"concerns": transaction});
     let form = |path: &str, pairs: &[(&str, &str)]| http.post(format!("{base}{path}")).form(pairs);
     let code =
@@ -225,6 +234,9 @@ async fn a_sign_in_leaves_one_event_for_each_step() {
             about.clone(),
         ),
         ("complete", http.get(of("complete")).bearer_auth(&secret), "sign_in_completed", "success", about.clone()),
+        ("stranger", cancel("x"), "sign_in_answered", "refused", about_cancelled.clone()),
+        ("cancel", cancel(cancelled_secret), "sign_in_answered", "cancelled_by_person", about_cancelled.clone()),
+        ("cancel-2", cancel(cancelled_secret), "sign_in_answered", "refused", about_cancelled),
         ("page", authorize("page", &[]), "sign_in_begun", "success", json!({"client": DEV_APP})),
         (
             "unknown",

@@ -150,9 +150,17 @@ impl Corpus {
             endpoints.push(FuzzTarget { address, method, path, query, body });
         };
         let none = Vec::new;
-        for path in
-            ["/.well-known/openid-configuration", "/jwks", "/jwks.json", "/sign-in.css", "/sign-in.js", "/health"]
-        {
+        for path in [
+            "/.well-known/openid-configuration",
+            "/jwks",
+            "/jwks.json",
+            "/",
+            "/sign-in.css",
+            "/sign-in.js",
+            "/sign-in-address.js",
+            "/sign-in-logo",
+            "/health",
+        ] {
             add(addresses[Interface::SignIn], "GET", path, none(), GoodBody::None);
         }
         add(addresses[Interface::SignIn], "GET", "/authorize", authorize.clone(), GoodBody::None);
@@ -162,6 +170,7 @@ impl Corpus {
         {
             add(addresses[Interface::SignIn], "GET", path, none(), GoodBody::None);
         }
+        add(addresses[Interface::SignIn], "POST", "/authorize/{}/cancel", none(), GoodBody::Form(none()));
         let proofs = proofs(client).await;
         let refusal = json!({"error": "access_denied"});
         let answers = proofs.iter().cloned().chain([refusal]).collect();

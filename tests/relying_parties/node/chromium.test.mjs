@@ -10,21 +10,10 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
+import { ARGUMENTS, authorizationUrl as authorizationUrlOf } from "./pages.mjs";
 
 const APPLICATION = new URL("/", CALLBACK);
 const DESKTOP = { width: 1280, height: 720 };
-const PHONE = { width: 360, height: 740 };
-
-// The browser makes no requests of its own, and runs for root too.
-const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 
 let daemon;
 let application;
@@ -86,12 +75,7 @@ function browserTest(name, options, scenario) {
   });
 }
 
-function authorizationUrl(more) {
-  const url = new URL("/authorize", daemon.issuer);
-  const request = { client_id: CLIENT_ID, redirect_uri: CALLBACK, response_type: "code", scope: "openid", state: "mine" };
-  url.search = new URLSearchParams({ ...request, ...more });
-  return url.href;
-}
+const authorizationUrl = (more) => authorizationUrlOf(daemon, more);
 
 async function begin(page) {
   await page.goto(APPLICATION.href);
@@ -122,7 +106,7 @@ async function claims(page) {
 browserTest("the page goes on by itself once the wallet has answered", {}, async (page) => {
   await begin(page);
   await page.getByRole("heading", { name: "Sign in to Example application" }).waitFor();
-  await page.locator("figure svg").waitFor();
+  await page.locator("figure svg:visible").waitFor();
   await goOn(page).waitFor({ state: "hidden" });
   daemon.answer(await requestUrl(page));
   const { iss, aud, sub } = await claims(page);
@@ -153,6 +137,41 @@ async function receivePost(page) {
     return fields;
   };
 }
+
+// The person ends the sign-in on its page.
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? "with" : "without";
+  browserTest(`a cancelled sign-in goes to the application, ${scripts} scripts`, { javaScriptEnabled }, async (page) => {
+    await begin(page);
+    const url = await requestUrl(page);
+    await page.getByRole("button", { name: "Cancel" }).click();
+    const answer = await back(page);
+    assert.equal(answer.get("error"), "access_denied");
+    assert.equal(answer.get("iss"), daemon.issuer.origin);
+    assert.throws(() => daemon.answer(url), /this sign-in has been answered/);
+  });
+}
+
+browserTest("a cancelled sign-in is posted to the application", {}, async (page) => {
+  const posted = await receivePost(page);
+  await page.goto(authorizationUrl({ response_mode: "form_post" }));
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const fields = await posted();
+  assert.deepEqual([fields.get("error"), fields.get("state")], ["access_denied", "mine"]);
+});
+
+browserTest("another tab of a cancelled sign-in says that it is over", {}, async (page) => {
+  await begin(page);
+  const other = await page.context().newPage();
+  // The cookie of the transaction goes with it, the page is the same.
+  const html = await page.content();
+  await other.route("**/copy", (route) => route.fulfill({ contentType: "text/html", body: html }));
+  const base = await page.locator("main").getAttribute("data-transaction");
+  await other.goto(new URL(`${base}/copy`, daemon.issuer).href);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await back(page);
+  await other.getByText("This sign-in is over.").waitFor();
+});
 
 browserTest("form_post posts itself", {}, async (page) => {
   const posted = await receivePost(page);
@@ -206,6 +225,19 @@ browserTest("the page says when an authenticator has opened the request", {}, as
   await page.getByText("An authenticator has opened this request.").waitFor();
 });
 
+browserTest("the page says it in the person's language", { locale: "de-AT" }, async (page) => {
+  await begin(page);
+  await page.getByRole("heading", { name: "Anmelden bei Example application" }).waitFor();
+  await fetch(await page.locator("a.button").getAttribute("href"), { headers: { accept: "application/json" } });
+  await page.getByText("Ein Authenticator hat die Anfrage geöffnet.").waitFor();
+  await page.getByText(/^Diese Seite gilt noch [45]:\d\d Minuten\.$/).waitFor();
+  await page.goto(authorizationUrl({ ui_locales: "xx fr-CA de" }));
+  await page.getByRole("heading", { name: "Se connecter à Example application" }).waitFor();
+  // The pages that follow keep the language that the application named.
+  await page.goto(new URL(await page.locator("main").getAttribute("data-complete"), daemon.issuer).href);
+  await page.getByText("Vous n’avez pas encore répondu").waitFor();
+});
+
 browserTest("a person signs out on the page of the session", {}, async (page) => {
   await begin(page);
   daemon.answer(await requestUrl(page));
@@ -241,24 +273,6 @@ browserTest("a redirect URI that is not registered is not followed", {}, async (
   // The page has no link, form or script that could lead to another host.
   assert.equal(await page.locator("a, form, script, meta[http-equiv]").count(), 0);
 });
-
-for (const colorScheme of ["light", "dark"]) {
-  for (const viewport of [DESKTOP, PHONE]) {
-    browserTest(`the pages fit, ${viewport.width} wide and ${colorScheme}`, { viewport, colorScheme }, async (page) => {
-      const bad = authorizationUrl({ redirect_uri: "https://elsewhere.example/callback" });
-      // With all scopes the page is longest.
-      for (const url of [bad, authorizationUrl({ scope: "openid email profile" })]) {
-        await page.goto(url);
-        const [width, ground] = await page.evaluate(() => {
-          return [document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor];
-        });
-        assert.ok(width <= viewport.width, `${width} wide`);
-        const [red] = ground.match(/\d+/g);
-        assert.equal(red < 128, colorScheme === "dark", ground);
-      }
-    });
-  }
-}
 
 browserTest("the page for a keyboard and a screen reader", {}, async (page) => {
   await page.goto(authorizationUrl());

@@ -1,6 +1,8 @@
 // The operator's page in Chromium: what it draws, with the keyboard, and on a phone.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
 import { chromium } from "playwright-core";
@@ -8,6 +10,7 @@ import { chromium } from "playwright-core";
 import { start } from "./daemon.mjs";
 
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const DESKTOP = { width: 1280, height: 900 };
 const PHONE = { width: 360, height: 740 };
 
@@ -26,8 +29,8 @@ after(async () => {
 });
 
 // Opens the page and gives it the token, by the keyboard alone.
-async function open(viewport) {
-  const page = await (await browser.newContext({ viewport })).newPage();
+async function open(viewport, options) {
+  const page = await (await browser.newContext({ viewport, ...options })).newPage();
   const problems = [];
   page.on("console", (message) => problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(error.message));
@@ -75,6 +78,19 @@ test("the page fits on a phone, and its tables can be scrolled with the keyboard
     assert.equal(await region.getAttribute("tabindex"), "0");
   }
 });
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const viewport of [DESKTOP, PHONE]) {
+    test(`axe finds nothing, ${viewport.width} wide and ${colorScheme}`, async () => {
+      const { page } = await open(viewport, { colorScheme, reducedMotion: "reduce" });
+      await page.waitForSelector("#blocks code");
+      await page.waitForSelector("figure svg polygon");
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => globalThis.axe.run());
+      assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`), []);
+    });
+  }
+}
 
 test("the page says when the daemon is gone", async () => {
   const gone = await start();

@@ -1,0 +1,151 @@
+// Every page that end users see at sign-in, for the tests and the pictures of all of them.
+
+import { createHash } from "node:crypto";
+import { fileURLToPath } from "node:url";
+
+import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
+
+// The browser makes no requests of its own, and runs for root too.
+export const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export const LANGUAGES = ["en", "de", "es", "fr", "ja", "pt"];
+
+// An application with a name that is longer than a line of a phone, and a logo.
+const LONG_NAME = "The public participation platform of the municipality of Example-upon-Water and its surroundings";
+const NAMED_APP = "app_staging_5e1f5a3e00000000000000000000000a";
+// An application that takes answers from the browser's own device alone.
+const DENYING_APP = "app_staging_5e1f5a3e00000000000000000000000b";
+
+const logo = fileURLToPath(new URL("logo.svg", import.meta.url));
+
+// A service with a name, a logo, links and a colour of its own.
+const CONFIG = `
+[sign_in.page]
+service_name = "Example Identity"
+contact = "mailto:help@example.org"
+privacy_url = "https://example.org/privacy"
+terms_url = "https://example.org/terms"
+logo_file = ${JSON.stringify(logo)}
+accent_colour = "#5b3fd6"
+
+[[apps]]
+id = "${NAMED_APP}"
+name = "${LONG_NAME}"
+public = true
+redirect_uris = ["${CALLBACK}"]
+logo_file = ${JSON.stringify(logo)}
+
+[[apps]]
+id = "${DENYING_APP}"
+name = "Example bank"
+public = true
+redirect_uris = ["${CALLBACK}"]
+cross_device = "deny"
+wallet_link = "wallet://open?request={request}"
+`;
+
+// A second sign-in of a source is one too many.
+const LIMITED = `limits.sign_ins_per_source = { requests = 1, window = "1h" }`;
+
+export const startNamed = () => start({ config: CONFIG });
+
+export const startLimited = () => start({ config: LIMITED });
+
+export function authorizationUrl(daemon, more) {
+  const url = new URL("/authorize", daemon.issuer);
+  const request = { client_id: CLIENT_ID, redirect_uri: CALLBACK, response_type: "code", scope: "openid", state: "mine" };
+  url.search = new URLSearchParams({ ...request, ...more });
+  return url.href;
+}
+
+const ALL_SCOPES = { scope: "openid email profile" };
+const challenge = createHash("sha256").update("a".repeat(43)).digest("base64url");
+const PKCE = { code_challenge: challenge, code_challenge_method: "S256" };
+
+// The link of the page to the request for an authenticator.
+export async function requestUrl(page) {
+  return page.locator("a.button").getAttribute("href");
+}
+
+// Opens each page in a browser. `plain` is a daemon without settings, `named` one of `startNamed`,
+// `limited` one of `startLimited`; `signedIn` are the cookies of a browser that is signed in.
+export function everyPage({ plain, named, limited, signedIn }) {
+  const at = (daemon, path) => new URL(path, daemon.issuer).href;
+  const begin = (page, daemon, more) => page.goto(authorizationUrl(daemon, { ...ALL_SCOPES, ...more }));
+  const withSession = (page) => page.context().addCookies(signedIn);
+  return {
+    "sign-in": (page) => begin(page, plain),
+    "sign-in-named": (page) => begin(page, named, { client_id: NAMED_APP, ...PKCE }),
+    "sign-in-same-device": (page) => begin(page, named, { client_id: DENYING_APP, ...PKCE }),
+    address: async (page) => {
+      await begin(page, plain);
+      await page.goto(await requestUrl(page));
+    },
+    "address-same-device": async (page) => {
+      await begin(page, named, { client_id: DENYING_APP, ...PKCE });
+      const base = await page.locator("main").getAttribute("data-transaction");
+      await page.goto(at(named, `${base}/request`));
+    },
+    "unknown-code": (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}/request`)),
+    "cannot-begin": (page) => begin(page, plain, { redirect_uri: "https://elsewhere.example/callback" }),
+    "not-answered": async (page) => {
+      await begin(page, plain);
+      const complete = await page.locator("main").getAttribute("data-complete");
+      await page.goto(at(plain, complete));
+    },
+    over: (page) => page.goto(at(plain, `/authorize/${"0".repeat(32)}/complete`)),
+    wait: async (page) => {
+      await begin(page, limited);
+      await begin(page, limited);
+    },
+    "sign-out": async (page) => {
+      await withSession(page);
+      await page.goto(at(plain, "/logout"));
+    },
+    "sign-out-elsewhere": async (page) => {
+      // A page of another site, which posts a form.
+      await page.route("http://elsewhere.example/", (route) => {
+        const body = `<!doctype html><title>-</title><form method="post" action="${at(plain, "/logout")}"><button>Go</button></form>`;
+        return route.fulfill({ contentType: "text/html", body });
+      });
+      await page.goto("http://elsewhere.example/");
+      await page.getByRole("button").click();
+      await page.locator("main").waitFor();
+    },
+    "signed-out": (page) => page.goto(at(plain, "/logout")),
+    "not-signed-out": (page) => page.goto(at(plain, "/logout?client_id=app_none")),
+    session: async (page) => {
+      await withSession(page);
+      await page.goto(at(plain, "/session"));
+    },
+    "session-empty": (page) => page.goto(at(plain, "/session")),
+    front: (page) => page.goto(at(plain, "/")),
+    "front-named": (page) => page.goto(at(named, "/")),
+    "form-post": async (page) => {
+      // The page would post itself.
+      await page.addInitScript(() => (HTMLFormElement.prototype.submit = () => {}));
+      await begin(page, plain, { response_mode: "form_post", prompt: "none" });
+    },
+  };
+}
+
+// The cookies of a browser that has signed in at a daemon.
+export async function signIn(browser, daemon) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.route(CALLBACK + "*", (route) => route.fulfill({ contentType: "text/html", body: "<h1>Received</h1>" }));
+  await page.goto(authorizationUrl(daemon));
+  daemon.answer(await requestUrl(page));
+  await page.getByRole("heading", { name: "Received" }).waitFor();
+  const cookies = await context.cookies();
+  await context.close();
+  return cookies.filter(({ name }) => name.endsWith("selfsame_session"));
+}

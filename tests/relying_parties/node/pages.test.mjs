@@ -1,0 +1,185 @@
+// Every page that end users see at sign-in, in Chromium: it fits, can be read and used by everybody
+// (axe), in every language and both colour schemes; on a phone the button comes first.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+
+import { chromium } from "playwright-core";
+
+import { start } from "./daemon.mjs";
+import { ARGUMENTS, LANGUAGES, everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const DESKTOP = { viewport: { width: 1280, height: 800 } };
+const PHONE = { viewport: { width: 375, height: 667 }, hasTouch: true, isMobile: true };
+const SMALL_PHONE = { viewport: { width: 360, height: 640 }, hasTouch: true, isMobile: true };
+// The narrowest screen that the Web Content Accessibility Guidelines name (1.4.10).
+const NARROW = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true };
+
+let daemons;
+let browser;
+let pages;
+
+before(async () => {
+  daemons = { plain: await start(), named: await startNamed(), limited: await startLimited() };
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  pages = everyPage({ ...daemons, signedIn: await signIn(browser, daemons.plain) });
+});
+
+after(async () => {
+  await browser?.close();
+  for (const daemon of Object.values(daemons ?? {})) daemon.stop();
+});
+
+// Runs `scenario` with a new browser. The console must stay without errors, which include
+// violations of a page's content security policy.
+async function visit(options, scenario) {
+  const context = await browser.newContext(options);
+  const errors = [];
+  context.on("weberror", (error) => errors.push(String(error.error())));
+  context.on("console", (message) => {
+    const isStatus = message.text().startsWith("Failed to load resource: the server responded with a status");
+    if (message.type() === "error" && !isStatus) errors.push(message.text());
+  });
+  try {
+    await scenario(await context.newPage());
+    assert.deepEqual(errors, []);
+  } finally {
+    await context.close();
+  }
+}
+
+async function violations(page) {
+  await page.evaluate(AXE);
+  const { violations, passes } = await page.evaluate(() => globalThis.axe.run());
+  assert.ok(passes.length > 10, `only ${passes.length} rules were checked`);
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
+}
+
+for (const [device, options] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {
+  test(`axe finds nothing on any page, light and dark, on a ${device}`, async () => {
+    for (const [name, open] of Object.entries(pages)) {
+      await visit({ ...options, reducedMotion: "reduce" }, async (page) => {
+        await open(page);
+        for (const colorScheme of ["light", "dark"]) {
+          await page.emulateMedia({ colorScheme });
+          assert.deepEqual(await violations(page), [], `${name}, ${colorScheme}`);
+          const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+          const [red] = ground.match(/\d+/g);
+          assert.equal(red < 128, colorScheme === "dark", `${name}: ${ground}`);
+        }
+      });
+    }
+  });
+}
+
+for (const language of LANGUAGES) {
+  test(`every page fits and is in its language: ${language}`, async () => {
+    for (const [name, open] of Object.entries(pages)) {
+      await visit({ ...NARROW, locale: language }, async (page) => {
+        await open(page);
+        assert.equal(await page.locator("html").getAttribute("lang"), language, name);
+        for (const { viewport } of [NARROW, PHONE, DESKTOP]) {
+          await page.setViewportSize(viewport);
+          const { width, wide } = await page.evaluate(() => {
+            const wide = [...document.querySelectorAll("body *")].filter((element) => {
+              return !element.closest("svg") && element.getBoundingClientRect().right > innerWidth + 0.5;
+            });
+            const { scrollWidth: width } = document.documentElement;
+            return { width, wide: wide.map((element) => element.outerHTML.slice(0, 200)) };
+          });
+          assert.ok(width <= viewport.width, `${name}: ${width} in ${viewport.width}`);
+          assert.deepEqual(wide, [], `${name}, ${viewport.width}`);
+        }
+      });
+    }
+  });
+}
+
+for (const options of [SMALL_PHONE, PHONE]) {
+  const { width, height } = options.viewport;
+  for (const locale of LANGUAGES) {
+    test(`on a phone of ${width}×${height} the button is on the first screen: ${locale}`, async () => {
+      for (const name of ["sign-in", "sign-in-named", "sign-in-same-device"]) {
+        await visit({ ...options, locale }, async (page) => {
+          await pages[name](page);
+          for (const selector of ["a.button", "#progress", "#countdown"]) {
+            const box = await page.locator(selector).boundingBox();
+            assert.ok(box.y >= 0 && box.y + box.height <= height, `${name}: ${selector} ends at ${box.y + box.height}`);
+          }
+          // What the button covers would be there to see.
+          const covered = await page.locator("a.button").evaluate((button) => {
+            const { left, top, width, height } = button.getBoundingClientRect();
+            return !button.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+          });
+          assert.ok(!covered, name);
+          assert.equal(await page.locator("figure svg:visible").count(), 0, name);
+        });
+      }
+    });
+  }
+}
+
+for (const javaScriptEnabled of [true, false]) {
+  const scripts = javaScriptEnabled ? "with" : "without";
+  test(`the code is behind a button on a phone and in sight on a desktop, ${scripts} scripts`, async () => {
+    await visit({ ...PHONE, javaScriptEnabled }, async (page) => {
+      await pages["sign-in"](page);
+      assert.equal(await page.locator("figure svg:visible").count(), 0);
+      await page.getByText("Use another device").click();
+      await page.locator("details figure svg").waitFor();
+    });
+    await visit({ ...DESKTOP, javaScriptEnabled }, async (page) => {
+      await pages["sign-in"](page);
+      assert.equal(await page.locator("figure svg:visible").count(), 1);
+      assert.equal(await page.getByText("Use another device").isVisible(), false);
+    });
+  });
+}
+
+test("the address can be copied, by hand where there are no scripts", async () => {
+  await visit(DESKTOP, async (page) => {
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await pages.address(page);
+    await page.getByRole("button", { name: "Copy the address" }).click();
+    await page.getByText("Copied").waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
+  });
+  await visit(DESKTOP, async (page) => {
+    await page.addInitScript(() => (navigator.clipboard.writeText = () => Promise.reject(new Error("not allowed"))));
+    await pages.address(page);
+    await page.getByRole("button", { name: "Copy the address" }).click();
+    await page.getByText("Copy the marked address by hand.").waitFor();
+    assert.equal(await page.evaluate(() => String(getSelection())), page.url());
+  });
+  await visit({ ...DESKTOP, javaScriptEnabled: false }, async (page) => {
+    await pages.address(page);
+    assert.equal(await page.locator("button:visible").count(), 0);
+    await page.locator("figure svg").waitFor();
+  });
+});
+
+test("a page names its host and who runs it, in the colours of the operator", async () => {
+  await visit(DESKTOP, async (page) => {
+    await pages["sign-in-named"](page);
+    const header = page.getByRole("banner");
+    await header.getByText("Example Identity").waitFor();
+    await header.getByText(daemons.named.issuer.host).waitFor();
+    const footer = page.getByRole("contentinfo");
+    await footer.getByText("Run by Example Identity").waitFor();
+    for (const [name, url] of [
+      ["Privacy", "https://example.org/privacy"],
+      ["Terms", "https://example.org/terms"],
+      ["Contact", "mailto:help@example.org"],
+    ]) {
+      assert.equal(await footer.getByRole("link", { name }).getAttribute("href"), url);
+    }
+    const images = await page.locator("img").evaluateAll((images) => images.map((image) => image.naturalWidth));
+    assert.deepEqual(images, [40, 40]);
+    const button = await page.locator("a.button").evaluate((button) => getComputedStyle(button).backgroundColor);
+    assert.equal(button, "rgb(91, 63, 214)");
+  });
+});
