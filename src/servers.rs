@@ -20,7 +20,7 @@ use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteErr
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
-use crate::sign_in::appearance::Appearance;
+use crate::sign_in::appearance::{Appearance, LogoUrls};
 use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// What the names of all metrics begin with.
@@ -142,7 +142,11 @@ fn routes(
         let routes = match interface {
             // The operator's page is at `/` of an address that both share.
             Interface::SignIn => sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator),
-            Interface::Verification => verification::routes(service.verification(), description(), cors()),
+            Interface::Verification => {
+                let id_url = urls[Interface::SignIn].clone();
+                let logos = LogoUrls { appearance: Arc::clone(appearance), id_url };
+                verification::routes(service.verification(), logos, description(), cors())
+            }
             Interface::Gateway => {
                 let gateway = Gateway {
                     registry: service.registry(),

@@ -77,6 +77,21 @@ impl Appearance {
     }
 }
 
+/// The addresses of the applications' logos.
+pub struct LogoUrls {
+    /// Which applications have one.
+    pub appearance: Arc<Appearance>,
+    /// The base of the sign-in interface, which serves them.
+    pub id_url: String,
+}
+
+impl LogoUrls {
+    /// The URL of an application's logo; `None` when it has none.
+    pub fn of(&self, app_id: &str) -> Option<String> {
+        self.appearance.app(app_id)?.logo.as_ref().map(|_| format!("{}/sign-in-logo/{app_id}", self.id_url))
+    }
+}
+
 /// An image that the service serves itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logo {

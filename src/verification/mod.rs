@@ -31,11 +31,17 @@ use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
+use crate::sign_in::appearance::LogoUrls;
 use crate::{health, openapi};
 
 /// The routes of the verification interface.
-pub fn routes(verification: VerificationHandle, openapi: openapi::Document, cors: Option<Cors>) -> Routes {
-    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification }))
+pub fn routes(
+    verification: VerificationHandle,
+    logos: LogoUrls,
+    openapi: openapi::Document,
+    cors: Option<Cors>,
+) -> Routes {
+    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification, logos }))
         .cors(cors)
         .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)

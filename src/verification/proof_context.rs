@@ -53,13 +53,14 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
             Some(ContextAction { action, description, environment: environment.name() })
         }
     };
+    let logo = endpoint.logos.of(&party.app_id).unwrap_or_default();
     let answer = ContextResponse {
         app_id: app_id(),
         rp_id: party.rp_id.to_string(),
         name: party.name.clone(),
         is_verified: true,
-        verified_app_logo: String::new(),
-        unverified_app_logo: String::new(),
+        verified_app_logo: logo.clone(),
+        unverified_app_logo: logo,
         integration_url: party.integration_url.clone().unwrap_or_default(),
         action,
     };

@@ -4,6 +4,7 @@
 use selfsame::config::{App, Config, Status};
 use serde_json::{Value, json};
 
+use crate::harness::folder;
 use crate::verification_client::{
     DEV_APP, LEGACY_APP, SESSION_PARTY, VerificationAnswer, VerificationClient, legacy, legacy_vector, with,
 };
@@ -111,16 +112,31 @@ async fn errors_of_version_2_have_its_codes() {
 
 #[tokio::test]
 async fn an_authenticator_learns_who_asks() {
+    let files = folder();
+    let logo = files.path().join("logo.svg");
+    std::fs::write(&logo, "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").expect("written");
     let client = VerificationClient::start_with(|config| {
         let app = config.apps.iter_mut().find(|app| app.id == LEGACY_APP).expect("an entry");
         app.rename("Votes & more");
         app.integration_url = Some("https://votes.example/start".to_owned());
+        app.logo_file = Some(logo.clone());
     })
     .await;
     let asked = json!({ "action": "verify-user", "environment": "staging", "unknown": 1 });
     let (status, context) = client.ask_context(LEGACY_APP, &asked).await;
     assert_eq!(status, 200, "{context}");
-    insta::assert_json_snapshot!("proof_context", context);
+    let logo_url = client.daemon.sign_in(&format!("/sign-in-logo/{LEGACY_APP}"));
+    assert_eq!((&context["verified_app_logo"], &context["unverified_app_logo"]), (&json!(logo_url), &json!(logo_url)));
+    let image = client.http.get(&logo_url).send().await.expect("an answer");
+    assert_eq!(
+        (image.status().as_u16(), &image.headers()["content-type"]),
+        (200, &"image/svg+xml".parse().expect("a value"))
+    );
+    let mut shown = context.clone();
+    for name in ["verified_app_logo", "unverified_app_logo"] {
+        shown[name] = json!("the address of its logo");
+    }
+    insta::assert_json_snapshot!("proof_context", shown);
     // By its own id, for a session; and the description that the first proof brought.
     let rp_id = context["rp_id"].as_str().expect("text").to_owned();
     let (status, of_party) = client.ask_context(&rp_id.to_uppercase().replace("RP_", "rp_"), &json!({})).await;
