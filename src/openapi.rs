@@ -9,8 +9,9 @@ use selfsame_protocol::time::RetryAfter;
 use serde_json::Value;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::link::Link;
-use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
 
 use crate::http::{InterfaceError, Rejection, Response, content};
@@ -70,6 +71,39 @@ pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema:
             }
         }
     }
+}
+
+/// Describes that the route of `path` takes by POST, as a form, what it takes by GET in the query, and
+/// `further` fields, each with its description.
+pub fn describe_form(description: &mut OpenApi, path: &str, id: &str, further: &[(&str, &str)]) {
+    let Some(item) = description.paths.paths.get_mut(path) else { return };
+    let Some(mut operation) = item.get.clone() else { return };
+    let mut form = ObjectBuilder::new();
+    let is_in_query =
+        |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(of) if of.parameter_in == ParameterIn::Query);
+    let parameters = operation.parameters.get_or_insert_default();
+    for parameter in parameters.extract_if(.., |parameter| is_in_query(parameter)) {
+        let RefOr::T(Parameter { name, description, required, schema: Some(RefOr::T(mut schema)), .. }) = parameter
+        else {
+            continue;
+        };
+        if let Schema::Object(of) = &mut schema {
+            of.description = description;
+        }
+        if required == Required::True {
+            form = form.required(name.clone());
+        }
+        form = form.property(name, schema);
+    }
+    for (name, about) in further {
+        let field = ObjectBuilder::new().schema_type(Type::String).description(Some(*about));
+        form = form.property(*name, field);
+    }
+    let content = ContentBuilder::new().schema(Some(form)).build();
+    let body = RequestBodyBuilder::new().content("application/x-www-form-urlencoded", content).build();
+    operation.request_body = Some(body.into());
+    operation.operation_id = Some(id.to_owned());
+    item.post = Some(operation);
 }
 
 /// Says that a client finds in the answer of `operation` (its id) with the status 200 or 201 what it

@@ -120,7 +120,8 @@ pub(crate) fn servers(
         servers.push((server(Site::new([routes], &metrics)?, tls), listener.into()));
     }
     if let Some(socket) = socket {
-        let site = Site::new([operator::routes(operator)], &metrics)?;
+        let site =
+            Site::new([operator::routes(operator, openapi::document([operator::Description::openapi()]))], &metrics)?;
         servers.push((server(site, None), socket.into()));
     }
     Ok(Servers { servers, sampling })
@@ -141,7 +142,7 @@ fn routes(
         let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
         let routes = match interface {
             // The operator's page is at `/` of an address that both share.
-            Interface::SignIn => sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator),
+            Interface::SignIn => sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator, description()),
             Interface::Verification => {
                 let id_url = urls[Interface::SignIn].clone();
                 let logos = LogoUrls { appearance: Arc::clone(appearance), id_url };
@@ -157,7 +158,7 @@ fn routes(
             }
             Interface::Indexer => indexer::routes(service.registry(), description(), cors()),
             Interface::Bridge => bridge::routes(service.bridge(), description()),
-            Interface::Operator => operator::routes(Arc::clone(operator)),
+            Interface::Operator => operator::routes(Arc::clone(operator), description()),
         };
         let routes = match config.operator.ready_everywhere && !shares_operator {
             true => {
@@ -194,6 +195,7 @@ fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> o
         Interface::Gateway => Some(gateway::Description::openapi()),
         Interface::Indexer => Some(indexer::Description::openapi()),
         Interface::Bridge => Some(bridge::Description::openapi()),
-        Interface::SignIn | Interface::Operator => None,
+        Interface::SignIn => Some(sign_in::Description::openapi()),
+        Interface::Operator => Some(operator::Description::openapi()),
     }))
 }

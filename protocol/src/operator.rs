@@ -2,6 +2,7 @@
 //! for its commands.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
 use crate::number;
@@ -20,7 +21,7 @@ pub const SOCKET_FILE: &str = "operator.socket";
 
 /// The answer of `GET /simulator`: the simulator's seed, and the public keys that are public inputs
 /// of its proofs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Simulation {
     /// The text that the simulator's secrets are derived from: the setting
     /// `verifier.simulator_seed`, or the one that the daemon made. It is public.
@@ -32,7 +33,7 @@ pub struct Simulation {
 }
 
 /// An issuer in the staging environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedIssuer {
     /// Issuer schema id.
     pub id: u64,
@@ -43,7 +44,7 @@ pub struct SimulatedIssuer {
 }
 
 /// A relying party.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedRelyingParty {
     /// Id of the application, `app_…`.
     pub app_id: String,
@@ -58,7 +59,7 @@ pub struct SimulatedRelyingParty {
 }
 
 /// The cluster that a daemon is a replica of, as that one sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterStatus {
     /// The name of the replica that answers.
     pub name: String,
@@ -78,7 +79,7 @@ pub struct ClusterStatus {
 }
 
 /// A replica as it has published itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Replica {
     /// Its name.
     pub name: String,
@@ -101,7 +102,7 @@ pub struct Replica {
 }
 
 /// The body of `POST /cluster/remove`, and its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplicaRemoval {
     /// The name of the replica.
@@ -109,13 +110,15 @@ pub struct ReplicaRemoval {
 }
 
 /// The affine coordinates of a public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Coordinates {
     /// First coordinate, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub x: U256,
     /// Second coordinate, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub y: U256,
 }
 
@@ -127,10 +130,11 @@ impl From<&PublicKey> for Coordinates {
 }
 
 /// The body of `POST /roots`: a root to trust.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewRoot {
     /// The root, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub root: Root,
     /// The kind of proofs that the root is for: `legacy` or `current`.
     pub kind: ProofKind,
@@ -147,10 +151,11 @@ pub struct NewRoot {
 }
 
 /// The body of `POST /roots/remove`, and of its answer: the root that is taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RootRemoval {
     /// The root, a numeric string.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub root: Root,
     /// The kind of proofs that the root was for: `legacy` or `current`.
     pub kind: ProofKind,
@@ -160,10 +165,11 @@ pub struct RootRemoval {
 
 /// The body of `POST /simulator/roots`: the root of a development wallet's own identity tree, which
 /// has one member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SimulatedRoot {
     /// The root, a numeric string below the modulus of BN254's scalar field.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub root: Root,
     /// The environment whose proofs the root is for.
     pub environment: Environment,
@@ -172,10 +178,11 @@ pub struct SimulatedRoot {
 }
 
 /// A trusted root, in the answers of `/roots`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListedRoot {
     /// The root in canonical hex: `0x` and lower-case digits without leading zeros.
     #[serde(with = "number")]
+    #[schema(value_type = String, pattern = "^(0x0*[0-9a-fA-F]{1,64}|0*[0-9]{1,77})$", example = "0x2a")]
     pub root: Root,
     /// The kind of proofs that the root is for: `legacy` or `current`.
     pub kind: ProofKind,
@@ -198,7 +205,7 @@ impl ListedRoot {
 
 /// What came of reading the configuration again: the answer of `POST /reload`, and `reload` in that
 /// of `GET /status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReloadReport {
     /// Whether the new configuration is in force.
     pub outcome: ReloadOutcome,
@@ -213,7 +220,7 @@ pub struct ReloadReport {
 }
 
 /// Whether a configuration that was read again is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReloadOutcome {
     /// It is in force.
@@ -233,7 +240,7 @@ impl ReloadOutcome {
 }
 
 /// The body of `POST /keys/rotate`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rotate {
     /// Whether to rotate even when clients may not have fetched the next key yet.
     #[serde(default)]
@@ -241,7 +248,7 @@ pub struct Rotate {
 }
 
 /// The body of `POST /keys/revoke`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoke {
     /// Key id of the key that is removed.
     pub kid: String,
@@ -251,7 +258,7 @@ pub struct Revoke {
 }
 
 /// A signing key, in the answers of `/keys`. It contains no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Key {
     /// Key id in the headers of ID tokens and in the key set: base64url of the first 16 bytes of
     /// SHA-256 of the modulus.
@@ -263,15 +270,16 @@ pub struct Key {
 }
 
 /// The body of `POST /backups`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewBackup {
     /// The folder that the backup is made in: an absolute path on the daemon's machine, of a folder
     /// that is missing or empty.
+    #[schema(example = "/var/backups/selfsame/2026-07-01")]
     pub folder: String,
 }
 
 /// A backup, in the answers of `/backups`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Backup {
     /// Its number since the start of the daemon, from 1 on.
     pub id: u64,
@@ -293,7 +301,7 @@ pub struct Backup {
 }
 
 /// How much of a running backup is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackupProgress {
     /// Bytes that were read.
     pub done: u64,
@@ -302,7 +310,7 @@ pub struct BackupProgress {
 }
 
 /// How far a backup is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupState {
     /// It is being made.
@@ -314,11 +322,12 @@ pub enum BackupState {
 }
 
 /// What a complete backup has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackupContent {
     /// Height of its last block; 0 when it has none.
     pub ledger_height: u64,
     /// Hash of that block; zeros before the first block.
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub last_block_hash: B256,
     /// Number of files besides the manifest.
     pub files: u64,
@@ -329,11 +338,12 @@ pub struct BackupContent {
 }
 
 /// That the store of a daemon was restored from a backup, in the answer of `/status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Restored {
     /// Height of the last block of the backup.
     pub height: u64,
     /// Hash of that block.
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{64}$")]
     pub block_hash: B256,
     /// When the backup was made (RFC 3339).
     pub backup_made_at: String,

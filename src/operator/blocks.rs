@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::LedgerBlock;
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::ledger::Tip;
 
 use super::error::OperatorError;
@@ -22,7 +23,17 @@ fn summary(LedgerBlock { block, result }: LedgerBlock) -> Option<Summary> {
     })
 }
 
+/// The newest blocks
+///
 /// The newest applied blocks, the newest first.
+#[utoipa::path(
+    get, path = "/blocks", tag = "operator", operation_id = "blocks", security(("operatorToken" = [])),
+    responses(
+        (status = 200, description = "At most 20 blocks", body = Vec<Summary>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn blocks(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let registry = operator.service.registry();
     let Tip { seal, .. } = *registry.snapshot().tip();

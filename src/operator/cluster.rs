@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{ClusterStatus, Replica, ReplicaRemoval};
 
@@ -13,7 +14,20 @@ use super::state::Operator;
 use crate::cluster::{SILENT_AFTER, SeenReplica};
 use crate::http::{Request, Response, json};
 
+/// Remove a replica
+///
 /// Removes a replica from the cluster. One that runs ends itself.
+#[utoipa::path(
+    post, path = "/cluster/remove", tag = "operator", operation_id = "remove_replica", security(("operatorToken" = [])),
+    request_body = ReplicaRemoval,
+    responses(
+        (status = 200, description = "The replica is removed", body = ReplicaRemoval),
+        (status = 404, description = "The cluster has no such replica, or the daemon is alone: `not_found`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let ReplicaRemoval { name } = from_object(&body)?;

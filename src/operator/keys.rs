@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use hyper::StatusCode;
 use selfsame_actors::KeyState;
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::operator::{Key, Revoke, Rotate};
 
@@ -20,13 +21,35 @@ fn key(KeyState { id, state, published_at }: KeyState) -> Key {
     Key { kid: id, state: state.to_owned(), published_at: humantime::format_rfc3339_seconds(published_at).to_string() }
 }
 
+/// The signing keys
+///
 /// The signing keys, oldest first.
+#[utoipa::path(
+    get, path = "/keys", tag = "operator", operation_id = "list_keys", security(("operatorToken" = [])),
+    responses(
+        (status = 200, description = "The keys", body = Vec<Key>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let keys: Vec<Key> = operator.service.sign_in().signing_keys().await?.into_iter().map(key).collect();
     Ok(json(StatusCode::OK, &keys))
 }
 
+/// Promote the next key
+///
 /// Promotes the next key and publishes a new one behind it.
+#[utoipa::path(
+    post, path = "/keys/rotate", tag = "operator", operation_id = "rotate_keys", security(("operatorToken" = [])),
+    request_body = Rotate,
+    responses(
+        (status = 200, description = "The keys after the change", body = Vec<Key>),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let Rotate { now } = from_object(&body)?;
@@ -39,7 +62,19 @@ pub async fn rotate(operator: Arc<Operator>, mut request: Request) -> Result<Res
     Ok(json(StatusCode::OK, &keys))
 }
 
+/// Remove a key at once
+///
 /// Removes a key at once, and ends the sign-ins when the body says so.
+#[utoipa::path(
+    post, path = "/keys/revoke", tag = "operator", operation_id = "revoke_key", security(("operatorToken" = [])),
+    request_body = Revoke,
+    responses(
+        (status = 200, description = "The keys after the change", body = Vec<Key>),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn revoke(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let Revoke { kid, end_sessions } = from_object(&body)?;

@@ -15,8 +15,16 @@ use crate::http::{Request, Response, content};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The numbers, for Prometheus
+///
 /// All metrics: in the OpenMetrics format for clients that ask for it, as Prometheus does, and
 /// otherwise in Prometheus's text format.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operator", operation_id = "metrics",
+    responses(
+        (status = 200, description = "The metrics", content((String = "text/plain"), (String = "application/openmetrics-text"))),
+    ),
+)]
 pub async fn metrics(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     operator.source_limit_metrics.set(&operator.service);
     operator.ready.set(i64::from(reasons(&operator, &request).is_empty()));

@@ -18,6 +18,7 @@
 //! | `simulator.rs` | `GET /simulator` |
 //! | `page.rs` | `GET /`: a page that shows the status |
 //! | `error.rs` | the errors, as status and body |
+//! | `description.rs` | the interface's description |
 
 mod access;
 mod actors;
@@ -25,6 +26,7 @@ mod apps;
 mod backups;
 mod blocks;
 mod cluster;
+mod description;
 mod error;
 mod history;
 mod keys;
@@ -45,6 +47,7 @@ mod status;
 use std::sync::Arc;
 
 use access::{with_token, without_token};
+pub use description::Description;
 use error::OperatorError;
 use hyper::Method;
 pub use metric_groups::FollowedNode;
@@ -55,12 +58,12 @@ pub use reload_status::{ReloadRequest, ReloadStatus};
 pub use simulator::simulation;
 pub use state::{Operator, Setup};
 
-use crate::health;
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
+use crate::{health, openapi};
 
 /// The operator's routes.
-pub fn routes(operator: Arc<Operator>) -> Routes {
+pub fn routes(operator: Arc<Operator>, openapi: openapi::Document) -> Routes {
     Router::<Operator, OperatorError>::new(Interface::Operator.name(), operator)
         .reserve(&["/health", "/ready", "/metrics"])
         .without_proxy()
@@ -98,5 +101,6 @@ pub fn routes(operator: Arc<Operator>) -> Routes {
         .route(Method::GET, "/page.js", without_token(|_, _| page::script()))
         .route(Method::GET, "/curves.js", without_token(|_, _| page::curves()))
         .route(Method::GET, "/page.css", without_token(|_, _| page::style()))
+        .route(Method::GET, "/openapi.json", without_token(move |_, _| openapi::answer(openapi.clone())))
         .into()
 }

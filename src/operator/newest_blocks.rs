@@ -4,19 +4,23 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// How many blocks the answer has at most.
 pub(super) const NEWEST: usize = 20;
 
 /// A block, in short.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = BlockSummary)]
 pub(super) struct Summary {
     pub height: u64,
+    #[schema(pattern = "^0x[0-9a-f]{64}$")]
     pub hash: String,
     /// Unix seconds.
     pub time: u64,
     pub operations: u32,
     /// The tree's root after the block.
+    #[schema(pattern = "^0x[0-9a-f]{64}$")]
     pub root: String,
 }
 

@@ -5,6 +5,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use selfsame_protocol::gateway::ServiceApiError;
 
 use super::error::OperatorError;
 use crate::http::{Response, content};
@@ -12,22 +13,58 @@ use crate::http::{Response, content};
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The operator's page
+///
 /// The page.
+#[utoipa::path(
+    get, path = "/", tag = "operator", operation_id = "operator_page",
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn page() -> Result<Response, OperatorError> {
     Ok(file("text/html; charset=utf-8", include_str!("page/page.html")))
 }
 
+/// The script of the page
+///
 /// The script that reads the status and draws it.
+#[utoipa::path(
+    get, path = "/page.js", tag = "operator", operation_id = "operator_page_script",
+    responses(
+        (status = 200, description = "The script", content_type = "text/javascript", body = String),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn script() -> Result<Response, OperatorError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/page.js")))
 }
 
+/// The script of the curves
+///
 /// The script that draws the curves.
+#[utoipa::path(
+    get, path = "/curves.js", tag = "operator", operation_id = "operator_page_curves",
+    responses(
+        (status = 200, description = "The script", content_type = "text/javascript", body = String),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn curves() -> Result<Response, OperatorError> {
     Ok(file("text/javascript; charset=utf-8", include_str!("page/curves.js")))
 }
 
+/// The style sheet of the page
+///
 /// The style sheet of the page.
+#[utoipa::path(
+    get, path = "/page.css", tag = "operator", operation_id = "operator_page_style",
+    responses(
+        (status = 200, description = "The style sheet", content_type = "text/css", body = String),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn style() -> Result<Response, OperatorError> {
     Ok(file("text/css; charset=utf-8", include_str!("page/page.css")))
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use hyper::StatusCode;
 use selfsame_actors::VerifierStatistics;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::cluster;
 use super::error::OperatorError;
@@ -13,7 +14,7 @@ use super::state::Operator;
 use crate::http::{Request, Response, json};
 
 /// The answer: 200 when ready, 503 with the reasons when not.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Ready {
     ready: bool,
     /// Why the daemon is not ready; empty when it is.
@@ -25,8 +26,17 @@ struct PublicReady {
     ready: bool,
 }
 
+/// Whether the daemon can do its work
+///
 /// The daemon is ready when it is not shutting down, all actors answer, commits succeed, and the
 /// queues are below their limits. (Without an open store the daemon does not run.)
+#[utoipa::path(
+    get, path = "/ready", tag = "operator", operation_id = "ready",
+    responses(
+        (status = 200, description = "It can", body = Ready),
+        (status = 503, description = "It cannot; the reasons say why, or it is overloaded", body = Ready),
+    ),
+)]
 pub async fn ready(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -8,6 +8,7 @@ use selfsame_actors::{HistogramSnapshot, Service};
 use selfsame_protocol::time::UnixSeconds;
 use serde::Serialize;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+use utoipa::ToSchema;
 
 use crate::http::{AuditTrail, Metrics, Shutdown};
 
@@ -18,7 +19,7 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 const KEPT: usize = 120;
 
 /// What happened between two samples, and how things stood at the second.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub(super) struct Sample {
     /// When it was taken, in Unix seconds.
     at: u64,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
 use selfsame_protocol::operator::{ListedRoot, NewRoot, RootRemoval};
@@ -26,7 +27,19 @@ pub(super) fn to_listed_root(trusted: &TrustedRoot) -> ListedRoot {
     ListedRoot::new(trusted, humantime::format_rfc3339_seconds(time).to_string())
 }
 
+/// Trust a root
+///
 /// Trusts a root from now on; answers when this is durable.
+#[utoipa::path(
+    post, path = "/roots", tag = "operator", operation_id = "trust_root", security(("operatorToken" = [])),
+    request_body = NewRoot,
+    responses(
+        (status = 200, description = "The root", body = ListedRoot),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn add(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let NewRoot { root: value, kind, environment, mut identifiers, time } = from_object(&body)?;
@@ -57,7 +70,20 @@ pub(super) async fn trust(operator: &Operator, audit: &AuditNotes, trusted: &Tru
     Ok(())
 }
 
+/// Take a root back
+///
 /// Takes a root back from now on; answers when this is durable.
+#[utoipa::path(
+    post, path = "/roots/remove", tag = "operator", operation_id = "remove_root", security(("operatorToken" = [])),
+    request_body = RootRemoval,
+    responses(
+        (status = 200, description = "The root", body = RootRemoval),
+        (status = 404, description = "The root is not trusted: `not_found`", body = ServiceApiError<String>),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(BODY_LIMIT).await?;
     let RootRemoval { root, kind, environment } = from_object(&body)?;
@@ -69,7 +95,17 @@ pub async fn remove(operator: Arc<Operator>, mut request: Request) -> Result<Res
     Ok(json(StatusCode::OK, &RootRemoval { root, kind, environment }))
 }
 
+/// The trusted roots
+///
 /// The trusted roots of configuration and operator, oldest first in each environment and kind.
+#[utoipa::path(
+    get, path = "/roots", tag = "operator", operation_id = "list_roots", security(("operatorToken" = [])),
+    responses(
+        (status = 200, description = "The roots", body = Vec<ListedRoot>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn list(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let roots = operator.service.verification().trusted_roots();
     let roots: Vec<ListedRoot> = roots.to_vec().iter().map(to_listed_root).collect();

@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::number;
-use selfsame_protocol::operator::{Coordinates, SimulatedIssuer, SimulatedRelyingParty, SimulatedRoot, Simulation};
+use selfsame_protocol::operator::{
+    Coordinates, ListedRoot, SimulatedIssuer, SimulatedRelyingParty, SimulatedRoot, Simulation,
+};
 use selfsame_protocol::verification::roots::{RootKey, RootTrust, TrustedRoot};
 use selfsame_protocol::verification::{Environment, ProofKind};
 
@@ -42,14 +45,36 @@ pub fn simulation(config: &Config, seed: String) -> Simulation {
     }
 }
 
+/// What a simulated authenticator needs
+///
 /// The simulation; 404 when no verification key is the simulator's.
+#[utoipa::path(
+    get, path = "/simulator", tag = "operator", operation_id = "simulator",
+    responses(
+        (status = 200, description = "The seed and the public keys", body = Simulation),
+        (status = 404, description = "No verification key is the simulator's: `not_found`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn simulator(operator: Arc<Operator>, _: Request) -> Result<Response, OperatorError> {
     let simulation = operator.simulation.load_full().ok_or(OperatorError::NoSimulator)?;
     Ok(json(StatusCode::OK, &*simulation))
 }
 
+/// Trust a development wallet's tree
+///
 /// Trusts the root of a development wallet's own identity tree, in a daemon that runs with `--dev`.
 /// Elsewhere that wallet would be a person of the credential for ever.
+#[utoipa::path(
+    post, path = "/simulator/roots", tag = "operator", operation_id = "trust_simulated_root", security(("operatorToken" = [])),
+    request_body = SimulatedRoot,
+    responses(
+        (status = 200, description = "The root", body = ListedRoot),
+        (status = 400, description = "The body is malformed: `bad_request`", body = ServiceApiError<String>),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn trust_root(operator: Arc<Operator>, mut request: Request) -> Result<Response, OperatorError> {
     let body = request.read_json(roots::BODY_LIMIT).await?;
     let SimulatedRoot { root, environment, identifier } = from_object(&body)?;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{ChainStatus, RegistryStatistics, VerifierStatistics};
+use selfsame_protocol::gateway::ServiceApiError;
 use selfsame_protocol::operator::{Backup, ClusterStatus, ReloadReport, Restored};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::actors::{Actor, all_actors};
 use super::cluster::cluster_status;
@@ -15,7 +17,8 @@ use super::state::Operator;
 use crate::build::Build;
 use crate::http::{Request, Response, json};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OperatorStatus)]
 struct Status {
     /// The members `version`, `commit` and `commit_date`.
     #[serde(flatten)]
@@ -25,9 +28,14 @@ struct Status {
     /// Whether the daemon can do its work, and if not, why.
     ready: bool,
     reasons: Vec<String>,
+    /// The registry's numbers since the start.
+    #[schema(value_type = Object)]
     registry: RegistryStatistics,
+    /// The verifier's numbers since the start.
+    #[schema(value_type = Object)]
     verifier: VerifierStatistics,
     /// What is followed from chains; empty when nothing is.
+    #[schema(value_type = Vec<Object>)]
     chains: Vec<ChainStatus>,
     /// The last backups since the start, the newest last.
     backups: Vec<Backup>,
@@ -40,8 +48,18 @@ struct Status {
     reload: Option<ReloadReport>,
 }
 
+/// How the daemon is doing
+///
 /// Readiness, the registry's numbers and the actors. The status is 200 also when the daemon is not
 /// ready.
+#[utoipa::path(
+    get, path = "/status", tag = "operator", operation_id = "status", security(("operatorToken" = [])),
+    responses(
+        (status = 200, description = "The status", body = Status),
+        (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),
+        (status = 403, description = "Called by another name, or by a page of another origin: `forbidden`", body = ServiceApiError<String>),
+    ),
+)]
 pub async fn status(operator: Arc<Operator>, request: Request) -> Result<Response, OperatorError> {
     let reasons = reasons(&operator, &request);
     let status = Status {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use hyper::header::USER_AGENT;
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, NewTransaction, SignInError, TransactionId};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::{Delivery, Target};
 use selfsame_protocol::sign_in::{AuthorizationRequest, AuthorizeRejection, Parameters};
 use serde_json::json as value;
 
 use super::accept::accepts_json;
 use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
+use super::description::{AuthorizationParameters, TransactionStart};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page::{self, Frame};
@@ -20,8 +21,20 @@ use super::redirect::{redirect_error, respond_delivery};
 use super::state::SignIn;
 use crate::http::{AuditNotes, Request, Response, json};
 
+/// Begin a sign-in
+///
 /// Checks an authorization request, stores it as a transaction, and answers with the sign-in page;
 /// a program gets JSON instead.
+#[utoipa::path(
+    get, path = "/authorize", tag = "sign-in", operation_id = "authorize",
+    params(AuthorizationParameters),
+    responses(
+        (status = 200, description = "The page with the code and the link for an authenticator; to a program (`Accept: application/json`) the same as JSON. Also the authorization response by `form_post`", content((String = "text/html"), (TransactionStart = "application/json"))),
+        (status = 303, description = "The authorization response of a browser whose session answers the request, or an error, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
+        (status = 400, description = "An error that is not redirected, as a page; to a program every error", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many sign-ins from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
 pub async fn authorize(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let (wants_json, audit) = (accepts_json(&request), request.audit().clone());
     let source = request.source();

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use selfsame_protocol::sign_in::response::Delivery;
 
 use super::accept::accepts_html;
 use super::cookies::{remove_transaction, transaction_secret};
+use super::description::{PostedResponse, TransactionPath};
 use super::error::SignInEndpointError;
 use super::origin::is_same_origin;
 use super::page;
@@ -22,9 +23,23 @@ struct Refused {
     error: SignInEndpointError,
 }
 
-/// Ends a sign-in, and sends the browser back to the application with `access_denied`, once. Like
-/// the forms of the other pages, the request counts only when no other site sent it; the
-/// transaction's cookie is `SameSite=Lax`, so a form of another site comes without it.
+/// Cancel a sign-in, on its page
+///
+/// Ends it, and sends the browser back to the application with `access_denied`, once. Like the forms
+/// of the other pages, the request counts only when no other site sent it; the transaction's cookie
+/// is `SameSite=Lax`, so a form of another site comes without it.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "A page that posts the response to the application; for a program (`form_post`) what it posts", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 303, description = "To the application, with `access_denied`", headers(("Location" = String, description = "The redirect URI"))),
+        (status = 400, description = "Another site sent the request, or the sign-in was answered: `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 404, description = "There is no such sign-in, or it has ended, or it was begun elsewhere: `not_found`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
 pub async fn cancel(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let frame = sign_in.frame(&request);
     if let Err(too_many) = sign_in.handle.charge_source(request.source()) {

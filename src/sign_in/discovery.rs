@@ -8,6 +8,7 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::discovery::Discovery;
 use serde_json::json as value;
 
+use super::description::KeySet;
 use super::error::SignInEndpointError;
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
@@ -16,12 +17,20 @@ use crate::http::{Request, Response, json};
 /// signs.
 const MAX_AGE: &str = "public, max-age=900";
 
-/// The provider's metadata (OpenID Connect Discovery, RFC 8414).
+/// The provider's metadata (OpenID Connect Discovery, RFC 8414)
+#[utoipa::path(
+    get, path = "/.well-known/openid-configuration", tag = "sign-in", operation_id = "openid_configuration",
+    responses((status = 200, description = "The metadata", body = Discovery)),
+)]
 pub async fn discovery(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     Ok(make_cacheable(json(StatusCode::OK, &Discovery::of(&sign_in.handle.provider().issuer))))
 }
 
-/// The public parts of the signing keys.
+/// The public parts of the signing keys
+#[utoipa::path(
+    get, path = "/jwks", tag = "sign-in", operation_id = "jwks",
+    responses((status = 200, description = "The key set (RFC 7517), oldest first", body = KeySet)),
+)]
 pub async fn jwks(sign_in: Arc<SignIn>, _: Request) -> Result<Response, SignInEndpointError> {
     let keys = sign_in.handle.published_keys().await?;
     Ok(make_cacheable(json(StatusCode::OK, &value!({ "keys": keys }))))

@@ -11,9 +11,11 @@ use hyper::StatusCode;
 use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use selfsame_actors::{FollowerPermit, Progress, TransactionId};
+use selfsame_protocol::sign_in::error::ErrorBody;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
+use super::description::TransactionPath;
 use super::error::SignInEndpointError;
 use super::state::SignIn;
 use super::transaction::{NewFollower, follower, state};
@@ -31,8 +33,20 @@ const LONGEST_WHEN_HALF_FULL: Duration = Duration::from_secs(30);
 /// Makes nginx forward each event at once.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
+/// The progress of the sign-in, as a stream
+///
 /// Sends events with `{"state": …}`: one at once, and one when the state changes. The state of the
 /// last event is `answered` or `over`, unless the stream ends for its time or the shutdown.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/events", tag = "sign-in", operation_id = "events",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = String),
+        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
+        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn events(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let NewFollower { id, secret, progress, permit } = follower(&sign_in, &request).await?;
     let shutdown = request.shutdown().clone();

@@ -2,13 +2,24 @@
 
 use std::sync::Arc;
 
+use selfsame_protocol::sign_in::error::ErrorBody;
+
 use super::accept::accepts_html;
 use super::error::SignInEndpointError;
 use super::page;
 use super::state::SignIn;
 use crate::http::{Rejection, Request, Response};
 
-/// A page for a browser that says what the service is. A program gets the error of an unknown path.
+/// What the service is
+///
+/// A page for browsers. A program gets the error of an unknown path.
+#[utoipa::path(
+    get, path = "/", tag = "sign-in", operation_id = "front_page",
+    responses(
+        (status = 200, description = "The page", content_type = "text/html", body = String),
+        (status = 404, description = "The request accepts no page", body = ErrorBody),
+    ),
+)]
 pub async fn front(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     match accepts_html(&request) {
         true => Ok(page::front(&sign_in.frame(&request))),

@@ -4,17 +4,30 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::{Given, SignInError};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::brute_force::guard;
+use super::description::{AboutToken, Introspection};
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
 
+/// Describe an access token
+///
 /// Describes an active token of the calling client. Every other token, another client's included,
 /// gets the answer for an inactive token.
+#[utoipa::path(
+    post, path = "/introspect", tag = "sign-in", operation_id = "introspect", security(("client" = []), ()),
+    request_body(content = AboutToken, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "The token is active; or, where the operator has chosen the form of RFC 7662, whether it is", body = Introspection),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`", body = ErrorBody),
+        (status = 401, description = "The client's credentials are missing or wrong (`unauthenticated`), or the token is not active (`invalid_token`, with `\"active\":false`)", body = ErrorBody),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn introspect(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), describe(&sign_in, request)).await
 }

@@ -13,12 +13,14 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SessionSignIn, SignInError};
 use selfsame_protocol::sign_in::Parameters;
+use selfsame_protocol::sign_in::error::ErrorBody;
 use selfsame_protocol::sign_in::logout::{IdTokenHint, LogoutRequest};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_session, session_secret};
+use super::description::{Confirmation, LogoutParameters};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::origin::is_same_origin;
@@ -32,7 +34,20 @@ const CONFIRMATION: &str = "confirmation";
 /// The parameters that the page's form repeats.
 const REPEATED: [&str; 4] = ["id_token_hint", "client_id", "post_logout_redirect_uri", "state"];
 
-/// Ends the session of the browser, or asks the person first.
+/// Sign out
+///
+/// Ends the session of the browser, or asks the person first (OpenID Connect RP-Initiated Logout
+/// 1.0).
+#[utoipa::path(
+    get, path = "/logout", tag = "sign-in", operation_id = "logout", params(LogoutParameters),
+    security(("sessionCookie" = []), ()),
+    responses(
+        (status = 200, description = "A page that asks, or says that the session has ended", content_type = "text/html", body = String),
+        (status = 303, description = "The session has ended", headers(("Location" = String, description = "The `post_logout_redirect_uri`"))),
+        (status = 400, description = "Nothing has ended: `required`, `invalid_client_id`, `invalid_redirect_uri`, `invalid_request`", content((String = "text/html"), (ErrorBody = "application/json"))),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
 pub async fn logout(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     if let Some(limited) = charge(&sign_in, &request)? {
         return Ok(limited);
@@ -93,7 +108,11 @@ async fn live_session<'r>(
     Ok(if sign_ins.is_empty() { None } else { Some((secret, sign_ins)) })
 }
 
-/// The page that shows where the browser is signed in.
+/// The page that shows where the browser is signed in
+#[utoipa::path(
+    get, path = "/session", tag = "sign-in", operation_id = "session", security(("sessionCookie" = []), ()),
+    responses((status = 200, description = "The page", content_type = "text/html", body = String)),
+)]
 pub async fn session(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     render_session(&sign_in, &request).await
 }
@@ -104,7 +123,16 @@ async fn render_session(sign_in: &SignIn, request: &Request) -> Result<Response,
     Ok(page::session(&sign_in.frame(request), &sign_ins, &confirmation(secret)))
 }
 
-/// Ends the session from the button of that page.
+/// End the session, from the button of that page
+#[utoipa::path(
+    post, path = "/session", tag = "sign-in", operation_id = "end_session", security(("sessionCookie" = []), ()),
+    request_body(content = Confirmation, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "A page: the session has ended, or the present state", content_type = "text/html", body = String),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`", body = ErrorBody),
+        (status = 429, description = "Too many requests from this address, see Retry-After: `rate_limit`", content((String = "text/html"), (ErrorBody = "application/json"))),
+    ),
+)]
 pub async fn end_session(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     if let Some(limited) = charge(&sign_in, &request)? {
         return Ok(limited);

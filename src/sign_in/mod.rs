@@ -23,6 +23,7 @@
 //! | `redirect.rs` | how a response travels to the application |
 //! | `brute_force.rs` | slows down sources that guess secrets |
 //! | `error.rs` | the errors, as status, headers and body |
+//! | `description.rs` | the interface's description |
 //! | `setup.rs` | from the configuration to clients |
 
 mod accept;
@@ -31,6 +32,7 @@ mod authorize;
 mod brute_force;
 mod cancel;
 mod cookies;
+mod description;
 mod discovery;
 mod error;
 mod events;
@@ -52,14 +54,15 @@ mod userinfo;
 use std::sync::Arc;
 
 use appearance::Appearance;
+pub use description::Description;
 use error::SignInEndpointError;
 use hyper::Method;
 use selfsame_actors::SignInHandle;
 use state::SignIn;
 
-use crate::health;
 use crate::http::{Router, Routes};
 use crate::interface::Interface;
+use crate::{health, openapi};
 
 /// The paths that applications' servers call, which a flood of browsers must not keep out.
 static RESERVED: [&str; 9] = [
@@ -76,7 +79,12 @@ static RESERVED: [&str; 9] = [
 
 /// The routes of the sign-in interface. Without `has_front_page` another interface at the same
 /// address has `/`.
-pub fn routes(handle: SignInHandle, appearance: Arc<Appearance>, has_front_page: bool) -> Routes {
+pub fn routes(
+    handle: SignInHandle,
+    appearance: Arc<Appearance>,
+    has_front_page: bool,
+    openapi: openapi::Document,
+) -> Routes {
     let (get, post) = (Method::GET, Method::POST);
     let state = Arc::new(SignIn { handle, appearance });
     let router = Router::<SignIn, SignInEndpointError>::new(Interface::SignIn.name(), state);
@@ -134,7 +142,8 @@ pub fn routes(handle: SignInHandle, appearance: Arc<Appearance>, has_front_page:
         .audited_refusals("userinfo_read")
         .route(post, "/userinfo", userinfo::userinfo)
         .audited_refusals("userinfo_read")
-        .route(get, "/health", |_, _| health::health())
+        .route(get.clone(), "/health", |_, _| health::health())
+        .route(get, "/openapi.json", move |_, _| openapi::answer(openapi.clone()))
         .into()
 }
 

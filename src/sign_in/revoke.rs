@@ -4,16 +4,30 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
+use selfsame_protocol::sign_in::error::ErrorBody;
 
 use super::brute_force::guard;
+use super::description::AboutToken;
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
 use super::state::SignIn;
 use crate::http::{Request, Response, empty};
 
+/// Revoke an access token
+///
 /// Revokes an access token of the calling client. Every other token gets the same answer, so that a
 /// client learns nothing about the tokens of others. Access tokens are the only tokens that can be
 /// revoked.
+#[utoipa::path(
+    post, path = "/revoke", tag = "sign-in", operation_id = "revoke", security(("client" = []), ()),
+    request_body(content = AboutToken, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "The token is not valid any more, or never was"),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `required`, `unsupported_token_type`", body = ErrorBody),
+        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`", body = ErrorBody),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn revoke(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), revoke_token(&sign_in, request)).await
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use selfsame_actors::SignInError;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
+use super::description::{TokenAnswer, TokenRequest};
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
 use super::state::SignIn;
@@ -14,7 +15,20 @@ use crate::http::{Request, Response, json};
 
 const KNOWN: [&str; 6] = ["grant_type", "code", "redirect_uri", "code_verifier", "client_id", "client_secret"];
 
-/// Exchanges a code. The checks run in this order: form, client, grant type, code.
+/// Exchange a code
+///
+/// The checks run in this order: form, client, grant type, code. The client authenticates by HTTP
+/// Basic or in the form; a public client names itself in the form.
+#[utoipa::path(
+    post, path = "/token", tag = "sign-in", operation_id = "token", security(("client" = []), ()),
+    request_body(content = TokenRequest, content_type = "application/x-www-form-urlencoded"),
+    responses(
+        (status = 200, description = "The tokens", body = TokenAnswer),
+        (status = 400, description = "`invalid_content_type`, `invalid_request`, `invalid_grant_type`, `required`, `invalid_grant`", body = ErrorBody),
+        (status = 401, description = "The client's credentials are missing or wrong: `unauthenticated`", body = ErrorBody),
+        (status = 429, description = "Too many wrong secrets from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn token(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let audit = request.audit().clone();
     let outcome = guard(&sign_in, request.source(), exchange(&sign_in, request)).await;

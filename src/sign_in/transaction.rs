@@ -12,14 +12,15 @@ use selfsame_actors::{
 };
 use selfsame_protocol::json::from_object;
 use selfsame_protocol::net::authority;
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
-use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, SignInRequest};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::proof_request::{AnswerMode, CrossDevice, RequestForms, SignInRequest};
 use selfsame_protocol::sign_in::response::Delivery;
 use serde_json::{Map, Value, json as value};
 use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secret};
+use super::description::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
@@ -38,8 +39,18 @@ const RETURN: &str = "return";
 /// Time limit of the progress route, instead of the request timeout: 10 seconds more than `HOLD`.
 pub const TIME_LIMIT: Duration = Duration::from_secs(HOLD + 10);
 
-/// The proof request that the authenticator answers. A browser gets a page that says what the
-/// address is for.
+/// The proof request
+///
+/// What the authenticator answers. A browser gets a page that says what the address is for. Scripts
+/// of every origin may read it.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/request", tag = "sign-in", operation_id = "read_proof_request",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    responses(
+        (status = 200, description = "The request, in its plain and its signed form; to a browser a page", content((RequestForms = "application/json"), (String = "text/html"))),
+        (status = 404, description = "No such sign-in is under way: `not_found`", body = ErrorBody),
+    ),
+)]
 pub async fn request(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let is_person = accepts_html(&request);
     let (id, asked) = match asked(&sign_in, &request).await {
@@ -87,9 +98,22 @@ fn sign_in_request(asked: ProofRequest, answer_url: String) -> SignInRequest {
     }
 }
 
-/// The authenticator's answer: a verification request with exactly one proof, or
-/// `{"error":"access_denied"}`. An authenticator on the browser's own device gets the address that
-/// it has to open there.
+/// Answer the proof request
+///
+/// A verification request with exactly one proof, or the person's refusal. An authenticator on the
+/// browser's own device gets the address that it has to open there. Scripts of every origin may
+/// answer.
+#[utoipa::path(
+    post, path = "/authorize/{transaction}/proof", tag = "sign-in", operation_id = "answer_proof_request",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    request_body = ProofAnswer,
+    responses(
+        (status = 200, description = "The answer is accepted", body = AcceptedAnswer),
+        (status = 400, description = "Malformed, not accepted, or answered before: `invalid_content_type`, `invalid_request`, `cross_device_denied`", body = ErrorBody),
+        (status = 404, description = "No such sign-in is under way: `not_found`", body = ErrorBody),
+        (status = 429, description = "Too many answers from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Response, SignInEndpointError> {
     let id = transaction_id(&request)?;
     let source = request.source();
@@ -120,8 +144,20 @@ pub async fn proof(sign_in: Arc<SignIn>, mut request: Request) -> Result<Respons
     ))
 }
 
-/// The progress of the transaction, for clients that cannot follow [`super::events`]. The answer is
-/// held back while the state does not change, for at most `HOLD` seconds.
+/// The progress of the sign-in
+///
+/// For clients that cannot follow the events. The answer is held back while the state does not
+/// change, for at most 25 seconds.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/progress", tag = "sign-in", operation_id = "progress",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "The state", body = TransactionProgress),
+        (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
+        (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn progress(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let NewFollower { id, secret, progress: seen, permit: _permit } = follower(&sign_in, &request).await?;
     let deadline = Instant::now() + Duration::from_secs(HOLD);
@@ -165,8 +201,22 @@ pub(super) fn state(progress: Progress) -> Value {
     }
 }
 
+/// Complete the sign-in
+///
 /// Sends the browser back to the application, once. Only a failed completion is counted against its
 /// source: there are no more successful ones than sign-ins, which are counted.
+#[utoipa::path(
+    get, path = "/authorize/{transaction}/complete", tag = "sign-in", operation_id = "complete",
+    params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request"), ("return" = Option<String>, Query, pattern = "^[A-Za-z0-9_-]{43}$", description = "The secret of the return URL, after a proof from the same device")),
+    security(("transactionSecret" = []), ("transactionCookie" = [])),
+    responses(
+        (status = 200, description = "The response by `form_post`: a page that posts itself, to a program its address and fields", content((String = "text/html"), (PostedResponse = "application/json"))),
+        (status = 303, description = "The response, at the redirect URI", headers(("Location" = String, description = "The redirect URI with the response"))),
+        (status = 400, description = "Not answered yet, or `return` is missing or wrong: `invalid_request`", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 404, description = "No such sign-in is under way, a wrong secret, or completed before: `not_found`", content((ErrorBody = "application/json"), (String = "text/html"))),
+        (status = 429, description = "Too many failed completions from this address, see Retry-After: `rate_limit`", content((ErrorBody = "application/json"), (String = "text/html"))),
+    ),
+)]
 pub async fn complete(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     let (is_person, audit, source) = (accepts_html(&request), request.audit().clone(), request.source());
     let frame = sign_in.frame(&request);

@@ -5,15 +5,27 @@ use std::sync::Arc;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 use selfsame_actors::{Given, SignInError};
-use selfsame_protocol::sign_in::error::{ErrorKind, SignInRejection};
+use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
+use super::description::Claims;
 use super::error::SignInEndpointError;
 use super::form::{is_form, read_form};
 use super::state::SignIn;
 use crate::http::{Request, Response, json, reject};
 
-/// The claims of the token's person and scopes.
+/// The claims of the token's person and scopes
+///
+/// Also by POST, with the token as the form field `access_token` or in the header.
+#[utoipa::path(
+    get, path = "/userinfo", tag = "sign-in", operation_id = "userinfo", security(("accessToken" = [])),
+    responses(
+        (status = 200, description = "The claims", body = Claims),
+        (status = 400, description = "`invalid_request`", body = ErrorBody),
+        (status = 401, description = "The token is missing (`unauthenticated`) or not valid (`invalid_token`)", body = ErrorBody),
+        (status = 429, description = "Too many wrong tokens from this address, see Retry-After: `rate_limit`", body = ErrorBody),
+    ),
+)]
 pub async fn userinfo(sign_in: Arc<SignIn>, request: Request) -> Result<Response, SignInEndpointError> {
     guard(&sign_in, request.source(), claims(&sign_in, request)).await.or_else(|error| match error.rejection() {
         // RFC 6750, section 3: every rejection says how to authenticate.

@@ -4,10 +4,12 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// The body of every error.
+/// The body of every error of the sign-in interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = SignInError)]
 pub struct ErrorBody {
     /// The interface's code.
+    #[schema(example = "not_found")]
     pub code: &'static str,
     /// What is wrong and what would be right.
     pub detail: String,

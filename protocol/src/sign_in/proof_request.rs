@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::error::{ErrorKind, SignInRejection};
 use crate::net::network_text;
@@ -22,7 +23,7 @@ pub const LONGEST_USER_AGENT: usize = 200;
 
 /// A proof request as an authenticator reads it (interface description, section 4.1.3). The plain
 /// and the signed form have these members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignInRequest {
     /// Id of the application that the person signs in to.
     pub app_id: String,
@@ -31,11 +32,17 @@ pub struct SignInRequest {
     /// Action that the proof has to be for; empty for a legacy proof.
     pub action: String,
     /// Signal of the proof: 32 random bytes as `0x` and 64 hex digits.
+    #[schema(
+        pattern = "^0x[0-9a-f]{64}$",
+        example = "0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e"
+    )]
     pub signal: String,
     /// Nonce of a current proof.
     #[serde(with = "crate::number")]
+    #[schema(value_type = String, pattern = "^0x[0-9a-f]{1,62}$", example = "0x2a")]
     pub nonce: U256,
     /// Accepted protocol versions of the proof: `3.0` is legacy, `4.0` is current.
+    #[schema(min_items = 1, example = json!(["4.0"]))]
     pub protocol_versions: Vec<String>,
     /// Environment that the proof has to be for.
     pub environment: Environment,
@@ -87,21 +94,22 @@ pub struct SignedRequest {
 }
 
 /// What the address of a proof request answers: the request in its plain and its signed form.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RequestForms {
     /// The plain form, which any page can imitate.
     #[serde(flatten)]
     pub plain: SignInRequest,
     /// Whether a proof or a refusal was accepted. Every later answer is rejected.
     pub answered: bool,
-    /// The signed form: a JWS of type [`REQUEST_TYPE`] in the compact form, with the claims of
-    /// [`SignedRequest`].
+    /// The signed form: a JWS in the compact form whose `typ` is `selfsame-request+jwt`. Its claims
+    /// are the plain form and `iss`.
     #[serde(rename = "request")]
+    #[schema(pattern = "^[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$")]
     pub signed: String,
 }
 
 /// Whether a sign-in may be answered from another device than the browser.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CrossDevice {
     /// Proofs from any device are accepted.
@@ -115,12 +123,12 @@ encode_enum!(CrossDevice { Allow = 0, Deny = 1 } of "a rule for other devices");
 
 /// What began a sign-in, for the person who is asked for the proof. It helps the person to
 /// recognize a request that was begun elsewhere. A browser can claim any `User-Agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Initiator {
     /// The network that the request came from, in CIDR notation: the first 24 bits of an IPv4
     /// address, the first 48 bits of an IPv6 address. Empty when the address is not known.
     pub network: String,
-    /// The request's `User-Agent`, at most [`LONGEST_USER_AGENT`] characters of printable ASCII.
+    /// The request's `User-Agent`, at most 200 characters of printable ASCII.
     /// Empty when there was none.
     pub user_agent: String,
     /// When the request arrived.

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::EnumCount;
+use utoipa::ToSchema;
 
 use crate::{encode_enum, keccak256};
 
@@ -25,6 +26,7 @@ use crate::{encode_enum, keccak256};
     strum::IntoStaticStr,
     strum::EnumCount,
     JsonSchema,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -64,6 +66,7 @@ encode_enum!(Environment { Production = 0, Staging = 1 } of "an environment");
     strum::IntoStaticStr,
     strum::EnumCount,
     JsonSchema,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -112,6 +115,7 @@ encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
     strum::EnumString,
     strum::EnumCount,
     JsonSchema,
+    ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -162,7 +166,8 @@ encode_enum!(LegacyIdentifier {
 
 /// A relying party's identifier, `rp_` and 16 hex digits; the number in the digits is the numeric
 /// id that proofs carry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ToSchema)]
+#[schema(value_type = String, pattern = "^rp_[0-9a-f]{16}$", example = "rp_6765160973bf7042")]
 pub struct RelyingPartyId(pub u64);
 
 impl RelyingPartyId {
