@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A build of the program. [`Display`] writes it as `selfsame --version` shows it behind the name.
+/// A build of the program. Its text is what `selfsame --version` shows behind the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Build {
     /// The version in `Cargo.toml`, for example `0.1.0`.

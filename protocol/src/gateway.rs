@@ -11,7 +11,7 @@ pub use crate::registry::GatewayErrorCode;
 use crate::registry::{Operation, OperationKind, RuleParameters, RuleViolation, check_stateless};
 use crate::time::UnixSeconds;
 
-/// The body of every error of the gateway and the indexer (interface description, section 2.4).
+/// The body of every error of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceApiError<Code> {
     /// The error code.
@@ -21,7 +21,7 @@ pub struct ServiceApiError<Code> {
     pub message: String,
 }
 
-/// State of a request. It only moves forward (interface description, section 2.3).
+/// State of a request. It only moves forward.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GatewayRequestState {
@@ -109,7 +109,7 @@ pub struct ConfigResponse {
 pub enum AccountCreation {
     /// The operator's token, as `Authorization: Bearer`.
     Token,
-    /// A solution in the header `Proof-Of-Work` ([`crate::proof_of_work`]).
+    /// A solution in the header `Proof-Of-Work`.
     ProofOfWork {
         /// Zero bits that the hash has to begin with.
         #[schema(example = 20)]

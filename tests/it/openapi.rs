@@ -2,11 +2,14 @@
 //! schemas and examples.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use alloy_primitives::Address;
 use reqwest::Method;
 use selfsame::interface::Interface;
+use selfsame_protocol::verification::request::VerificationRequest;
 use selfsame_wallet::operations::create_account;
 use serde_json::{Map, Value, json};
 
@@ -132,9 +135,12 @@ impl Document {
             }
             let responses = operation["responses"].as_object().expect("responses");
             if method == "post" && path != "/revert-recovery-agent-update" {
-                for status in ["400", "413", "415", "500", "503", "504"] {
+                for status in ["413", "415"] {
                     assert!(responses.contains_key(status), "{place} does not list {status}");
                 }
+            }
+            for status in ["400", "405", "500", "503", "504"] {
+                assert!(responses.contains_key(status), "{place} does not list {status}");
             }
             for (status, response) in responses {
                 assert!(response["description"].is_string(), "{place} {status}");
@@ -218,17 +224,236 @@ async fn each_interface_describes_itself() {
     }
 }
 
+/// The methods and paths that an interface routes, read from its `mod.rs`.
+fn routed(folder: &str) -> BTreeSet<(String, String)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder).join("mod.rs");
+    let source = fs::read_to_string(file).expect("a source");
+    let source = source.split("#[cfg(test)]").next().unwrap_or_default().split_whitespace().collect::<String>();
+    let calls = source.split(".route").skip(1);
+    let route = |call: &str| {
+        let (before, after) = call.split_once("\"/")?;
+        let method = before.rsplit(',').nth(1)?.rsplit(['(', ':']).next()?.split('.').next()?.to_ascii_lowercase();
+        Some((format!("/{}", after.split('"').next()?), method))
+    };
+    calls.map(|call| route(call).unwrap_or_else(|| panic!("{folder}: {call:?}"))).collect()
+}
+
 #[tokio::test]
-async fn sign_in_and_operator_have_no_openapi_document() {
+async fn every_interface_describes_all_of_its_routes() {
     let client = RegistryClient::start().await;
-    for (interface, status) in [(Interface::SignIn, 404), (Interface::Operator, 404), (Interface::Verification, 200)] {
-        let url = format!("http://{}/openapi.json", client.daemon.addresses[interface]);
-        let answer = client.http.get(url).send().await.expect("an answer");
-        assert_eq!(answer.status().as_u16(), status, "{interface:?}");
-        let body: Value = answer.json().await.expect("JSON");
-        let expected = if status == 404 { json!("not_found") } else { Value::Null };
-        assert_eq!(body["code"], expected, "{interface:?}: {body}");
+    for (interface, folder, count) in [
+        (Interface::SignIn, "sign_in", 24),
+        (Interface::Verification, "verification", 3),
+        (Interface::Gateway, "gateway", 18),
+        (Interface::Indexer, "indexer", 20),
+        (Interface::Bridge, "bridge", 7),
+        (Interface::Operator, "operator", 26),
+    ] {
+        let document = Document::fetch(&client, client.daemon.addresses[interface]).await;
+        document.is_sound();
+        let described = document.operations().into_keys().filter(|(_, method)| method != "head");
+        let (described, routed) = (described.collect::<BTreeSet<_>>(), routed(folder));
+        assert_eq!(described, routed, "{folder}");
+        assert!(routed.len() >= count, "{folder}: only {} routes were found", routed.len());
+        for ((path, method), operation) in document.operations() {
+            let place = format!("{method} {path}");
+            assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{place} has no summary");
+            let responses = operation["responses"].as_object().expect("responses");
+            for (status, header) in
+                [("401", "WWW-Authenticate"), ("405", "Allow"), ("429", "Retry-After"), ("503", "Retry-After")]
+            {
+                let response = responses.get(status);
+                let has_header = response.is_none_or(|response| response["headers"][header]["schema"].is_object());
+                assert!(has_header, "{place} {status} has no {header}");
+            }
+            for status in ["405", "500", "503"] {
+                assert!(responses.contains_key(status), "{place} does not list {status}");
+            }
+        }
+        // The texts are for readers of the interface, who know nothing of the program.
+        for text in document.json.to_string().split('"') {
+            for leak in ["[`", "](", "seed section", "interface description", "crate::"] {
+                assert!(!text.contains(leak), "{folder}: {text}");
+            }
+        }
     }
+    client.daemon.stop().await;
+}
+
+/// The operator's page and clients of a daemon behind one address.
+#[tokio::test]
+async fn all_interfaces_at_one_address_have_one_document() {
+    let client = RegistryClient::start_with(|config| {
+        for interface in Interface::ALL {
+            config.listen[interface] = config.listen[Interface::SignIn];
+        }
+    })
+    .await;
+    let document = Document::fetch(&client, client.daemon.addresses[Interface::SignIn]).await;
+    document.is_sound();
+    let described = document.operations();
+    for path in ["/jwks", "/create-account", "/root", "/request", "/roots"] {
+        assert!(described.keys().any(|(other, _)| other == path), "{path}");
+    }
+    assert!(described.keys().any(|(path, _)| path == "/api/v4/verify/{rp_id}"));
+    client.daemon.stop().await;
+}
+
+/// A client finds from the answer to a request how it asks for its state.
+#[tokio::test]
+async fn accepted_requests_link_to_their_state_and_receipt() {
+    let client = RegistryClient::start().await;
+    let document = Document::fetch(&client, client.daemon.addresses[Interface::Gateway]).await;
+    let mut linked = 0;
+    for ((path, method), operation) in document.operations() {
+        if method == "post" && path != "/revert-recovery-agent-update" {
+            let links = &operation["responses"]["200"]["links"];
+            for (link, to) in [("state", "status"), ("receipt", "receipt")] {
+                assert_eq!(links[link]["operationId"], to, "{path}");
+                assert_eq!(links[link]["parameters"]["request_id"], "$response.body#/request_id", "{path}");
+            }
+            linked += 1;
+        }
+    }
+    assert_eq!(linked, 9);
+    client.daemon.stop().await;
+}
+
+impl Document {
+    /// What a component of the document accepts.
+    fn validator(&self, component: &str) -> jsonschema::Validator {
+        let schema = json!({
+            "$ref": format!("#/components/schemas/{component}"),
+            "components": self.json["components"],
+        });
+        jsonschema::options().with_draft(jsonschema::Draft::Draft202012).build(&schema).expect("a schema")
+    }
+}
+
+/// The texts that the document allows are those that the reader takes. (The reader also takes white
+/// space around numbers, and some decimal numbers with as many digits as the greatest one.)
+#[tokio::test]
+async fn patterns_of_texts_are_as_narrow_as_the_rules() {
+    let client = RegistryClient::start().await;
+    let document = Document::fetch(&client, client.daemon.addresses[Interface::Gateway]).await;
+    let (zeros, nines) = ("0".repeat(64), "9".repeat(80));
+    let most = "f".repeat(64);
+    let modulus = "30644e72e131a029b85045b68181585d2833e84879b9709143e1f593f0000000";
+    for (component, accepted, refused) in [
+        (
+            "LeafIndex",
+            vec!["1", "0x1", "0xffffffffffffffff", "0042"],
+            vec!["0", "0x0", "00", "0x1ffffffffffffffff", "-1", "1.0", ""],
+        ),
+        ("PubkeyId", vec!["0", "6", "0x6", "0x06"], vec!["7", "0x7", "10", "x"]),
+        ("Nonce", vec!["0", "0x0", &most], vec!["0x", &nines, "0xg"]),
+        (
+            "CompressedKey",
+            vec!["0x0"],
+            vec!["0x1ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff", "0b1"],
+        ),
+        ("Commitment", vec!["1", modulus], vec!["0", "0x0", &zeros]),
+        (
+            "Signature",
+            vec![
+                "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1c",
+            ],
+            vec![
+                "0x",
+                "0x836bf26b1d19c1b9eafc51fbaeb50abda5c2ea8593db286e246ceb1116cd214001885e3c5e6b1ba3890d39b3ee63df9470fcd8a645b3a937dffb83960ce8f46b1d",
+            ],
+        ),
+        (
+            "Address",
+            vec!["71a4fb49dcddadfed612b153b000fbab994ed6af", "0x71A4fb49dcddadfed612b153b000fbab994ed6af"],
+            vec!["0x71a4", "0X71a4fb49dcddadfed612b153b000fbab994ed6af"],
+        ),
+    ] {
+        let validator = document.validator(component);
+        for text in accepted {
+            // Long numbers are hex digits.
+            let text = if text.len() == 64 { format!("0x{text}") } else { text.to_owned() };
+            assert!(validator.is_valid(&json!(text)), "{component}: {text}");
+        }
+        for text in refused {
+            assert!(!validator.is_valid(&json!(text)), "{component}: {text}");
+        }
+    }
+    client.daemon.stop().await;
+}
+
+/// The schema of verification requests and their reader decide alike.
+#[tokio::test]
+async fn the_schema_of_verification_requests_is_that_of_the_reader() {
+    let client = RegistryClient::start().await;
+    let document = Document::fetch(&client, client.daemon.addresses[Interface::Verification]).await;
+    let validator = document.validator("VerificationRequest");
+    let examples = document.operations()[&("/api/v4/verify/{rp_id}".to_owned(), "post".to_owned())]["requestBody"]
+        ["content"]["application/json"]["examples"]
+        .clone();
+    let example = |name: &str| examples[name]["value"].clone();
+    let [legacy, uniqueness, session] = ["Legacy", "Uniqueness", "Session"].map(example);
+    let changed = |body: &Value, pointer: &str, value: Value| {
+        let mut body = body.clone();
+        let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+        let parent = body.pointer_mut(parent).expect("a parent");
+        match value {
+            Value::Null => drop(parent.as_object_mut().expect("an object").remove(name)),
+            value => parent[name] = value,
+        }
+        body
+    };
+    let entry = &uniqueness["responses"][0];
+    let bodies = [
+        legacy.clone(),
+        uniqueness.clone(),
+        session.clone(),
+        changed(&legacy, "/action", Value::Null),
+        changed(&legacy, "/action", json!("")),
+        changed(&legacy, "/nonce", json!("any text")),
+        changed(&legacy, "/nonce", json!(1)),
+        changed(&legacy, "/protocol_version", json!("2.0")),
+        changed(&legacy, "/protocol_version", json!("4.0")),
+        changed(&legacy, "/environment", json!("sandbox")),
+        changed(&legacy, "/environment", json!("test")),
+        changed(&legacy, "/min_protocol_version", json!("4.0")),
+        changed(&legacy, "/session_id", session["session_id"].clone()),
+        changed(&legacy, "/responses", json!([])),
+        changed(&legacy, "/responses/0/identifier", json!("iris")),
+        changed(&legacy, "/responses/0/merkle_root", json!("0xg")),
+        changed(&legacy, "/responses/0/nullifier", json!("")),
+        changed(&legacy, "/responses/0/signal_hash", json!("0xAB")),
+        changed(&legacy, "/responses/0/max_age", json!(60)),
+        changed(&legacy, "/responses/0/max_age", json!(3600)),
+        changed(&legacy, "/responses/0/proof", json!(format!("0x{}", "a".repeat(512)))),
+        changed(&legacy, "/responses/0/proof", json!("0xab")),
+        changed(&uniqueness, "/nonce", json!("12")),
+        changed(&uniqueness, "/nonce", json!("12 ")),
+        changed(&uniqueness, "/min_protocol_version", json!("3.0")),
+        changed(&uniqueness, "/responses", json!(vec![entry; 17])),
+        changed(&uniqueness, "/responses", json!(vec![entry; 16])),
+        changed(&uniqueness, "/responses/0/issuer_schema_id", json!("11")),
+        changed(&uniqueness, "/responses/0/issuer_schema_id", json!(-1)),
+        changed(&uniqueness, "/responses/0/issuer_schema_id", Value::Null),
+        changed(&uniqueness, "/responses/0/expires_at_min", json!("1")),
+        changed(&uniqueness, "/responses/0/proof", json!(["0x1", "0x2", "0x3", "0x4"])),
+        changed(&uniqueness, "/responses/0/proof", json!(["0x1", "2", "0x3", "0x4", 5])),
+        changed(&session, "/action", json!("vote")),
+        changed(&session, "/protocol_version", json!("3.0")),
+        changed(&session, "/session_id", json!(format!("session_{}", "2".repeat(128)))),
+        changed(&session, "/session_id", json!("session_01")),
+        changed(&session, "/responses/0/session_nullifier", json!(["0x2a"])),
+        json!([]),
+        json!({}),
+    ];
+    let mut accepted = 0;
+    for body in bodies {
+        let read = VerificationRequest::read(&body);
+        assert_eq!(validator.is_valid(&body), read.is_ok(), "{body}: {read:?}");
+        accepted += usize::from(read.is_ok());
+    }
+    assert!(accepted >= 10, "{accepted}");
+    client.daemon.stop().await;
 }
 
 #[tokio::test]

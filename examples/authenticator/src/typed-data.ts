@@ -74,5 +74,6 @@ export function sign(domain: Domain, type: TypeName, message: Record<string, big
     },
     message,
   };
-  return signTyped(typed as never, key.seed);
+  // Without extra entropy the signature is that of RFC 6979, so that it can be compared with the vectors.
+  return signTyped(typed as never, key.seed, false);
 }

@@ -75,7 +75,7 @@ pub struct SignedHead {
     pub head: Head,
     /// The registry's key.
     pub public_key: RegistryPublicKey,
-    /// The key's signature over [`Head::signed_bytes`].
+    /// The key's signature (Ed25519) over the head, as `docs/blocks-and-receipts.md` says.
     pub signature: HeadSignature,
 }
 

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::encoding::{DecodeError, Encoding};
 
-/// The gateway's error codes (interface description, section 7.2). The published client decodes
+/// The gateway's error codes. The published client decodes
 /// these codes only. `transaction_reverted` and `confirmation_error` belong to the published list
 /// and are never answered here.
 #[derive(
@@ -55,8 +55,7 @@ pub enum GatewayErrorCode {
     TransactionReverted = 11,
     /// Part of the closed list of codes; this gateway does not produce it.
     ConfirmationError = 12,
-    /// An open request holds the account or an address that the request needs (status 400;
-    /// interface description, section 3.2).
+    /// An open request holds the account or an address that the request needs (status 400).
     DuplicateRequestInFlight = 13,
     /// The rate limit of the source or of the account is reached (status 429). Repeat the request
     /// after the seconds in `Retry-After`.

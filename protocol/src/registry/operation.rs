@@ -226,7 +226,7 @@ encode_fields!(UpdateRecoveryAgent { leaf_index, new_recovery_agent, signature, 
 encode_fields!(CancelRecoveryAgentUpdate { leaf_index, signature, nonce });
 encode_fields!(ExecuteRecoveryAgentUpdate { leaf_index });
 
-/// Kind of an operation; the names are the gateway's (interface description, section 2.2).
+/// Kind of an operation.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, strum::EnumIter, ToSchema,
 )]

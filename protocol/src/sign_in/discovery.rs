@@ -39,7 +39,7 @@ pub struct Discovery {
     pub grant_types_supported: [&'static str; 2],
     /// The kind of subject identifiers: each application sees another `sub` for the same person.
     pub subject_types_supported: [&'static str; 1],
-    /// `RSA` is the value of the interface description; `RS256` is the value that clients look for.
+    /// `RSA` is the value of the public interface; `RS256` is the value that clients look for.
     pub id_token_signing_alg_values_supported: [&'static str; 2],
     /// How a client authenticates at the token endpoint; `none` is for public clients.
     pub token_endpoint_auth_methods_supported: [&'static str; 3],

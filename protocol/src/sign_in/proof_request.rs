@@ -21,7 +21,7 @@ pub const REQUEST_TYPE: &str = "selfsame-request+jwt";
 /// The most characters of a header `User-Agent` that are kept.
 pub const LONGEST_USER_AGENT: usize = 200;
 
-/// A proof request as an authenticator reads it (interface description, section 4.1.3). The plain
+/// A proof request as an authenticator reads it. The plain
 /// and the signed form have these members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignInRequest {

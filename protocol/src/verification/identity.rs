@@ -98,7 +98,7 @@ impl ProofKind {
 
 encode_enum!(ProofKind { Legacy = 0, Current = 1 } of "a kind of proof");
 
-/// The credential that a legacy proof is for (interface description, section 2.5.1). In the public
+/// The credential that a legacy proof is for. In the public
 /// system each has an identity tree of its own.
 #[derive(
     Clone,

@@ -1,0 +1,75 @@
+// A sign-in from the authenticator's side: read the request, check who signed it, answer.
+
+import { createRemoteJWKSet, jwtVerify } from "jose";
+import { hashToField, textBytes, utf8ToBytes } from "./bytes.js";
+import { post, read } from "./http.js";
+import type { Key } from "./keys.js";
+import { prove, type Simulation } from "./simulator.js";
+
+/** What a person is shown, and what the proof is made for: only what the issuer has signed. */
+export interface SignInRequest {
+  app_id: string;
+  app_name: string;
+  action: string;
+  signal: string;
+  nonce: string;
+  protocol_versions: string[];
+  scopes: string;
+  expires_at: number;
+  answer_url: string;
+  redirect_host: string;
+  initiator: { network: string; user_agent: string; time: number };
+  cross_device: "allow" | "deny";
+}
+
+/**
+ * Reads the proof request at an address, for an issuer that is trusted already. Throws unless the
+ * issuer has signed the request, and it is to be answered there.
+ */
+export async function readRequest(url: string, issuer: string): Promise<SignInRequest> {
+  const origin = new URL(issuer).origin;
+  if (new URL(url).origin !== origin) throw new Error(`${url} is not at ${issuer}`);
+  const forms = await read<{ request: string }>(url);
+  // The issuer signs tokens with the same keys; the type tells them apart.
+  const { payload } = await jwtVerify(forms.request, createRemoteJWKSet(new URL(`${issuer}/jwks`)), {
+    issuer,
+    algorithms: ["RS256"],
+    typ: "selfsame-request+jwt",
+  });
+  const request = payload as unknown as SignInRequest;
+  if (new URL(request.answer_url).origin !== origin) throw new Error(`${request.answer_url} is not at ${issuer}`);
+  return request;
+}
+
+/** Answers with a proof by the simulator. Returns the address that the browser of this device has to open, if any. */
+export async function answer(
+  request: SignInRequest,
+  key: Key,
+  root: bigint,
+  simulation: Simulation,
+  mode: "same_device" | "cross_device",
+): Promise<string | undefined> {
+  if (!request.protocol_versions.includes("4.0")) throw new Error("the application wants a legacy proof");
+  // The nullifier is what the application knows the person by. A real one comes from the OPRF; this
+  // one depends on the same: the person, the application and the action.
+  const nullifier = hashToField(utf8ToBytes(`${key.seed} ${request.app_id} ${request.action}`));
+  const entry = prove(simulation, {
+    appId: request.app_id,
+    nullifier,
+    action: hashToField(textBytes(request.action)),
+    signalHash: hashToField(textBytes(request.signal)),
+    nonce: BigInt(request.nonce),
+    root,
+  });
+  const body = { protocol_version: "4.0", mode, responses: [entry] };
+  const { return_url } = await post<{ return_url?: string }>(request.answer_url, body);
+  if (return_url && new URL(return_url).origin !== new URL(request.answer_url).origin) {
+    throw new Error(`${return_url} is at another origin`);
+  }
+  return return_url;
+}
+
+/** Tells the application that the person refuses. */
+export async function refuse(request: SignInRequest): Promise<void> {
+  await post(request.answer_url, { error: "access_denied" });
+}

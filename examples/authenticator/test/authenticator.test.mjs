@@ -1,0 +1,134 @@
+// The example against the daemon that the variable DAEMON names.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { start } from "../../../tests/relying_parties/node/daemon.mjs";
+import { read, ServiceError } from "../build/http.js";
+import { newKey } from "../build/keys.js";
+import { authenticatorOf, Registry } from "../build/registry.js";
+import { answer, readRequest, refuse } from "../build/sign-in.js";
+
+const APP = "app_staging_authenticator_example";
+let daemon;
+let registry;
+
+before(async () => {
+  daemon = await start({ config: readFileSync(new URL("../selfsame.toml", import.meta.url), "utf8") });
+  registry = await Registry.open(daemon.urls.gateway, daemon.urls.indexer);
+});
+after(() => daemon?.stop());
+
+// Begins a sign-in as a program.
+function begin(scope = "openid") {
+  const url = new URL("/authorize", daemon.issuer);
+  url.search = new URLSearchParams({
+    client_id: APP,
+    redirect_uri: "http://localhost:3000/callback",
+    response_type: "code",
+    scope,
+    code_challenge: "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    code_challenge_method: "S256",
+  });
+  return read(url.href);
+}
+
+async function complete(url, secret) {
+  const headers = { authorization: `Bearer ${secret}`, accept: "application/json" };
+  const answer = await fetch(url, { headers, redirect: "manual" });
+  return answer.headers.get("location") ? new URL(answer.headers.get("location")) : answer.status;
+}
+
+const completeUrl = (begun) => begun.request_url.replace(/request$/, "complete");
+const issuer = () => daemon.issuer.origin;
+const simulation = () => read(`${daemon.operator}/simulator`);
+
+test("an account is made, and its authenticators change", async () => {
+  const [first, second, third] = [newKey(), newKey(), newKey()];
+  const made = await registry.create(first);
+  assert.equal(made.nonce, 0n);
+  assert.deepEqual(made.slots, [authenticatorOf(first)]);
+  const two = await registry.insert(first, authenticatorOf(second));
+  assert.deepEqual([two.leafIndex, two.nonce], [made.leafIndex, 1n]);
+  const one = await registry.remove(second, first.address);
+  assert.deepEqual([one.slots, one.nonce], [[null, authenticatorOf(second)], 2n]);
+  // The lowest empty slot is filled.
+  const again = await registry.insert(second, authenticatorOf(third));
+  assert.deepEqual(again.slots, [authenticatorOf(third), authenticatorOf(second)]);
+  const root = await registry.provenRoot(again);
+  const stated = await read(`${daemon.urls.indexer}/root`);
+  assert.equal(BigInt(stated.root), root);
+});
+
+test("the errors of the gateway have their codes", async () => {
+  const key = newKey();
+  await registry.create(key);
+  const taken = (error) => error instanceof ServiceError && error.code === "authenticator_already_exists";
+  await assert.rejects(registry.create(key), taken);
+  await assert.rejects(registry.insert(key, authenticatorOf(key)), taken);
+});
+
+test("a proof signs in from another device", async () => {
+  const key = newKey();
+  const root = await registry.provenRoot(await registry.create(key));
+  const subjects = [];
+  for (let time = 0; time < 2; time++) {
+    const begun = await begin();
+    const request = await readRequest(begun.request_url, issuer());
+    assert.deepEqual([request.app_id, request.app_name, request.redirect_host], [APP, "Authenticator example", "localhost:3000"]);
+    assert.equal(await answer(request, key, root, await simulation(), "cross_device"), undefined);
+    const location = await complete(completeUrl(begun), begun.secret);
+    const answered = await fetch(new URL("/token", daemon.issuer), {
+      method: "POST",
+      body: new URLSearchParams({
+        grant_type: "authorization_code",
+        code: location.searchParams.get("code"),
+        redirect_uri: "http://localhost:3000/callback",
+        client_id: APP,
+        code_verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+      }),
+    });
+    const { id_token } = await answered.json();
+    subjects.push(JSON.parse(Buffer.from(id_token.split(".")[1], "base64url")).sub);
+  }
+  assert.equal(subjects[0], subjects[1]);
+});
+
+test("a proof from the same device needs its return URL", async () => {
+  const key = newKey();
+  const root = await registry.provenRoot(await registry.create(key));
+  const begun = await begin();
+  const request = await readRequest(begun.request_url, issuer());
+  const returnUrl = await answer(request, key, root, await simulation(), "same_device");
+  assert.equal(await complete(completeUrl(begun), begun.secret), 400);
+  assert.ok((await complete(returnUrl, begun.secret)).searchParams.get("code"));
+});
+
+test("a refusal tells the application", async () => {
+  const begun = await begin();
+  await refuse(await readRequest(begun.request_url, issuer()));
+  assert.equal((await complete(completeUrl(begun), begun.secret)).searchParams.get("error"), "access_denied");
+});
+
+test("a request of another issuer, and a proof for another request, are refused", async () => {
+  const key = newKey();
+  const root = await registry.provenRoot(await registry.create(key));
+  const [one, other] = [await begin(), await begin()];
+  await assert.rejects(readRequest(one.request_url, "https://id.example"));
+  const request = await readRequest(one.request_url, issuer());
+  const { answer_url } = await readRequest(other.request_url, issuer());
+  const elsewhere = answer({ ...request, answer_url }, key, root, await simulation(), "cross_device");
+  await assert.rejects(elsewhere, (error) => error.status === 400 && error.message.includes("invalid_proof"));
+});
+
+test("the walk of the README works", async () => {
+  const { gateway: GATEWAY, indexer: INDEXER, operator: OPERATOR } = daemon.urls;
+  const env = { ...process.env, GATEWAY, INDEXER, OPERATOR, ISSUER: issuer() };
+  const main = new URL("../build/main.js", import.meta.url).pathname;
+  const { stdout } = await promisify(execFile)(process.execPath, [main], { env });
+  assert.match(stdout, /it leads to the root 0x[0-9a-f]{64}/);
+  assert.match(stdout, /callback\?code=/);
+  assert.match(stdout, /error=access_denied/);
+});
