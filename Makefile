@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-monitoring test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-published-client test-relying-parties test-proxies test-contract test-wallets test-monitoring test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -30,7 +30,7 @@ cluster: build
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-chain test-cluster test-published-client test-relying-parties test-proxies test-monitoring
+	$(MAKE) test-chain test-cluster test-published-client test-relying-parties test-proxies test-contract test-wallets test-monitoring
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -60,6 +60,20 @@ test-proxies: daemon-under-test
 	$(BUILD_OUTPUT)/proxies/bin/pip install --quiet --require-hashes --requirement tests/proxies/requirements.txt
 	cd tests/proxies && DAEMON=$(BUILD_OUTPUT)/release/selfsame \
 		TRAEFIK=$${TRAEFIK:-$(BUILD_OUTPUT)/proxies/bin/traefik} node --test
+
+# Makes requests from the OpenAPI descriptions, with a fixed seed, and checks every answer against them.
+test-contract: daemon-under-test
+	scripts/prerequisites.sh relying-parties
+	python3 -m venv $(BUILD_OUTPUT)/contract
+	$(BUILD_OUTPUT)/contract/bin/pip install --quiet --require-hashes --requirement tests/contract/requirements.txt
+	cd tests/contract && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/contract/bin/python test_contract.py
+
+# Runs the example of an authenticator, at the versions of its lock file, against the worked examples of
+# docs/wallets.md and the daemon's program.
+test-wallets: daemon-under-test
+	scripts/prerequisites.sh relying-parties
+	cd examples/authenticator && npm ci --no-audit --no-fund --silent
+	cd examples/authenticator && DAEMON=$(BUILD_OUTPUT)/release/selfsame npm test --silent
 
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
 # daemon's program at work.

@@ -42,8 +42,8 @@ pub fn describe_alias(description: &mut OpenApi, path: &str, again: String) {
 }
 
 /// Describes the answers that every endpoint of an interface has in common: those to requests that
-/// are rejected before their handler, or instead of it. The status and the example of each come from
-/// the interface's own error. `schema` is the component that describes the body of errors.
+/// are rejected before their handler, or instead of it. The status and the example of each come
+/// from the interface's own error. `schema` is the component that describes the body of errors.
 ///
 /// Also names the headers that belong to a status.
 pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema: &str) {
@@ -73,8 +73,8 @@ pub fn describe_rejections<E: InterfaceError>(description: &mut OpenApi, schema:
     }
 }
 
-/// Describes that the route of `path` takes by POST, as a form, what it takes by GET in the query, and
-/// `further` fields, each with its description.
+/// Describes that the route of `path` takes by POST, as a form, what it takes by GET in the query,
+/// and `further` fields, each with its description.
 pub fn describe_form(description: &mut OpenApi, path: &str, id: &str, further: &[(&str, &str)]) {
     let Some(item) = description.paths.paths.get_mut(path) else { return };
     let Some(mut operation) = item.get.clone() else { return };
@@ -106,8 +106,8 @@ pub fn describe_form(description: &mut OpenApi, path: &str, id: &str, further: &
     item.post = Some(operation);
 }
 
-/// Says that a client finds in the answer of `operation` (its id) with the status 200 or 201 what it
-/// calls another operation with.
+/// Says that a client finds in the answer of `operation` (its id) with the status 200 or 201 what
+/// it calls another operation with.
 pub fn describe_link(description: &mut OpenApi, operation: &str, (name, to): (&str, &str), parameter: (&str, &str)) {
     let link = || Link::builder().operation_id(to).parameter(parameter.0, parameter.1).build();
     let all = description.paths.paths.values_mut().flat_map(operations);

@@ -1,5 +1,5 @@
-//! Texts of the wire with their patterns, for the interface descriptions (`/openapi.json`). No value
-//! has these types: a field of another type names one as its form.
+//! Texts of the wire with their patterns, for the interface descriptions (`/openapi.json`). No
+//! value has these types: a field of another type names one as its form.
 
 use utoipa::ToSchema;
 

@@ -122,8 +122,8 @@ impl InterfaceError for GatewayError {
     }
 }
 
-/// The errors that all submitting endpoints share, as `/openapi.json` describes them, beside those of
-/// every endpoint.
+/// The errors that all submitting endpoints share, as `/openapi.json` describes them, beside those
+/// of every endpoint.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "describes the answers that GatewayError makes")]
 pub enum SubmissionErrors {

@@ -13,11 +13,11 @@ use serde_json::json as value;
 
 use super::accept::accepts_json;
 use super::cookies::{remove_transaction, session_secret, set_transaction, surplus_transactions};
-use super::description::{AuthorizationParameters, TransactionStart};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::page::{self, Frame};
 use super::redirect::{redirect_error, respond_delivery};
+use super::schema::{AuthorizationParameters, TransactionStart};
 use super::state::SignIn;
 use crate::http::{AuditNotes, Request, Response, json};
 

@@ -8,10 +8,10 @@ use selfsame_protocol::sign_in::response::Delivery;
 
 use super::accept::accepts_html;
 use super::cookies::{remove_transaction, transaction_secret};
-use super::description::{PostedResponse, TransactionPath};
 use super::error::SignInEndpointError;
 use super::origin::is_same_origin;
 use super::page;
+use super::schema::{PostedResponse, TransactionPath};
 use super::state::SignIn;
 use super::transaction::{deliver, secret, transaction_id};
 use crate::http::{Request, Response};

@@ -8,8 +8,8 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::discovery::Discovery;
 use serde_json::json as value;
 
-use super::description::KeySet;
 use super::error::SignInEndpointError;
+use super::schema::KeySet;
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
 

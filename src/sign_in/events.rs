@@ -15,8 +15,8 @@ use selfsame_protocol::sign_in::error::ErrorBody;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-use super::description::TransactionPath;
 use super::error::SignInEndpointError;
+use super::schema::TransactionPath;
 use super::state::SignIn;
 use super::transaction::{NewFollower, follower, state};
 use crate::http::{Request, Response, Shutdown, stream};

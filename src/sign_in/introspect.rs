@@ -8,9 +8,9 @@ use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 use serde_json::json as value;
 
 use super::brute_force::guard;
-use super::description::{AboutToken, Introspection};
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
+use super::schema::{AboutToken, Introspection};
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
 

@@ -20,11 +20,11 @@ use subtle::ConstantTimeEq;
 
 use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_session, session_secret};
-use super::description::{Confirmation, LogoutParameters};
 use super::error::SignInEndpointError;
 use super::form::read_form;
 use super::origin::is_same_origin;
 use super::page::{self, Frame};
+use super::schema::{Confirmation, LogoutParameters};
 use super::state::SignIn;
 use crate::http::{Request, Response, empty};
 

@@ -24,6 +24,7 @@
 //! | `brute_force.rs` | slows down sources that guess secrets |
 //! | `error.rs` | the errors, as status, headers and body |
 //! | `description.rs` | the interface's description |
+//! | `schema.rs` | forms and answers, as the description has them |
 //! | `setup.rs` | from the configuration to clients |
 
 mod accept;
@@ -45,6 +46,7 @@ mod origin;
 mod page;
 mod redirect;
 mod revoke;
+mod schema;
 pub mod setup;
 mod state;
 mod token;

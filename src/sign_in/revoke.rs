@@ -7,9 +7,9 @@ use hyper::header::{CACHE_CONTROL, HeaderValue};
 use selfsame_protocol::sign_in::error::ErrorBody;
 
 use super::brute_force::guard;
-use super::description::AboutToken;
 use super::error::SignInEndpointError;
 use super::form::read_token_request;
+use super::schema::AboutToken;
 use super::state::SignIn;
 use crate::http::{Request, Response, empty};
 

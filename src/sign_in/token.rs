@@ -7,9 +7,9 @@ use selfsame_actors::SignInError;
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
-use super::description::{TokenAnswer, TokenRequest};
 use super::error::SignInEndpointError;
 use super::form::{authenticate, read_form};
+use super::schema::{TokenAnswer, TokenRequest};
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
 

@@ -20,10 +20,10 @@ use tokio::time::Instant;
 
 use super::accept::{accepts_html, accepts_json};
 use super::cookies::{remove_transaction, session_cookie, set_session, transaction_secret};
-use super::description::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
 use super::error::SignInEndpointError;
 use super::page;
 use super::redirect::respond_delivery;
+use super::schema::{AcceptedAnswer, PostedResponse, ProofAnswer, TransactionPath, TransactionProgress};
 use super::state::SignIn;
 use crate::http::{Request, Response, json};
 

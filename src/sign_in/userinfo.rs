@@ -8,9 +8,9 @@ use selfsame_actors::{Given, SignInError};
 use selfsame_protocol::sign_in::error::{ErrorBody, ErrorKind, SignInRejection};
 
 use super::brute_force::guard;
-use super::description::Claims;
 use super::error::SignInEndpointError;
 use super::form::{is_form, read_form};
+use super::schema::Claims;
 use super::state::SignIn;
 use crate::http::{Request, Response, json, reject};
 

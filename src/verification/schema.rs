@@ -216,8 +216,8 @@ pub struct SessionRequest {
     /// The nonce, a public input of the proofs.
     #[schema(pattern = "^(0x[0-9a-fA-F]+|[0-9]+)$", example = "0x1")]
     pub nonce: String,
-    /// The session: its commitment, and a seed whose first byte is 01. Both are below the modulus of
-    /// BN254's scalar field.
+    /// The session: its commitment, and a seed whose first byte is 01. Both are below the modulus
+    /// of BN254's scalar field.
     #[schema(
         pattern = "^session_([0-2][0-9a-fA-F]{63}|30[0-5][0-9a-fA-F]{61}|306[0-3][0-9a-fA-F]{60}|3064[0-4][0-9a-fA-F]{59})01[0-9a-fA-F]{62}$",
         example = "session_000000000000000000000000000000000000000000000000000000000000002a0100000000000000000000000000000000000000000000000000000000000000"

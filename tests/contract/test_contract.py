@@ -1,0 +1,93 @@
+"""Contract tests: what each interface does, against what its description says.
+
+Starts the program that the variable DAEMON names, and lets schemathesis make requests from
+`/openapi.json` of each interface: from its examples, at the bounds of its schemas, at random with a
+fixed seed, and along its links. `schemathesis.toml` says what is by design.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+DAEMON = os.environ["DAEMON"]
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
+
+# The interfaces by the name that --dev prints, with the variable of their address. The address of
+# the bridge is the gateway's of another port.
+INTERFACES = {
+    "sign-in": "SIGN_IN",
+    "verification": "VERIFY",
+    "gateway": "GATEWAY",
+    "indexer": "INDEXER",
+    "bridge": "BRIDGE",
+    "operator": "OPERATOR",
+}
+
+SEED = 20261123
+
+
+class Contract(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="selfsame-")
+        data = Path(cls.folder.name) / "data"
+        addresses = {f"SELFSAME_LISTEN__{name}": "127.0.0.1:0" for name in INTERFACES.values()}
+        # Each interface has an address of its own, so each has a document of its own.
+        addresses = {name: f"127.0.0.{host}:0" for host, name in enumerate(addresses, start=1)}
+        cls.daemon = subprocess.Popen(
+            [DAEMON, "serve", "--dev", "--data", data],
+            env={**os.environ, **addresses},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        cls.urls = {}
+        # The table that --dev prints contains the addresses; an empty line ends it.
+        for line in cls.daemon.stdout:
+            words = line.split()
+            if not words:
+                break
+            if len(words) == 2 and words[0] in INTERFACES:
+                cls.urls[words[0]] = words[1]
+        cls.token = (data / "operator.token").read_text().strip()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.kill()
+        cls.daemon.wait()
+        cls.daemon.stdout.close()
+        cls.folder.cleanup()
+
+    def check(self, interface, *words):
+        command = [SCHEMATHESIS, "--config-file", CONFIG, "run", f"{self.urls[interface]}/openapi.json"]
+        options = ["--checks", "all", "--seed", str(SEED), "--workers", "2", "--no-color"]
+        run = subprocess.run([*command, *options, *words], capture_output=True, text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stdout[-20000:] + run.stderr[-2000:])
+        # The daemon still answers.
+        self.assertIsNone(self.daemon.poll())
+
+    def test_sign_in(self):
+        self.check("sign-in")
+
+    def test_verification(self):
+        self.check("verification")
+
+    def test_gateway(self):
+        self.check("gateway")
+
+    def test_indexer(self):
+        self.check("indexer")
+
+    def test_bridge(self):
+        self.check("bridge")
+
+    def test_operator(self):
+        self.check("operator", "--header", f"Authorization: Bearer {self.token}")
+
+
+if __name__ == "__main__":
+    unittest.main()
