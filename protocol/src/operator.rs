@@ -251,6 +251,7 @@ pub struct Rotate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoke {
     /// Key id of the key that is removed.
+    #[schema(pattern = "^[A-Za-z0-9_-]{22}$", example = "AAECAwQFBgcICQoLDA0ODw")]
     pub kid: String,
     /// Whether all sign-ins up to now end, with their codes, access tokens and browser sessions.
     #[serde(default)]

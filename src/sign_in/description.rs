@@ -4,6 +4,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, Secur
 use utoipa::{Modify, OpenApi};
 
 use super::error::SignInEndpointError;
+use super::schema::TransactionPath;
 use super::{
     authorize, cancel, discovery, events, files, front, introspect, logout, revoke, token, transaction, userinfo,
 };
@@ -44,6 +45,7 @@ use crate::{health, openapi};
         health::health,
         openapi::answer,
     ),
+    components(schemas(TransactionPath)),
     modifiers(&SecondNames, &Forms, &Security, &Shared, &Links)
 )]
 pub struct Description;

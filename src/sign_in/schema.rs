@@ -98,16 +98,15 @@ pub struct TransactionStart {
 
 /// The answer of an authenticator: a verification request with one entry, or a refusal.
 #[derive(ToSchema)]
+#[serde(untagged)]
 pub enum ProofAnswer {
     /// A proof of the kind that `protocol_versions` of the request names. Action, nonce,
     /// environment, signal hash and greatest age of the root are those of the sign-in, whatever the
     /// body says.
     #[schema(title = "Proof")]
-    #[serde(untagged)]
     Proof(SignInProof),
     /// The person refuses.
     #[schema(title = "Refusal")]
-    #[serde(untagged)]
     Refusal(Refusal),
 }
 
@@ -308,6 +307,7 @@ pub struct LogoutParameters {
 /// The form of the page that shows where the browser is signed in.
 #[derive(ToSchema)]
 pub struct Confirmation {
-    /// A value of the page, which other sites cannot know.
-    confirmation: String,
+    /// A value of the page, which other sites cannot know. Without it nothing ends, and the page is
+    /// shown again.
+    confirmation: Option<String>,
 }

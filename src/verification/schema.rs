@@ -10,18 +10,16 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 /// value is null.
 #[derive(ToSchema)]
 #[schema(as = VerificationRequest)]
+#[serde(untagged)]
 pub enum RequestBody {
     /// Legacy proofs: `protocol_version` 3.0.
     #[schema(title = "Legacy request")]
-    #[serde(untagged)]
     Legacy(LegacyRequest),
     /// Uniqueness proofs: `protocol_version` 4.0 without a `session_id`.
     #[schema(title = "Uniqueness request")]
-    #[serde(untagged)]
     Uniqueness(UniquenessRequest),
     /// Session proofs: `protocol_version` 4.0 with a `session_id` and without an `action`.
     #[schema(title = "Session request")]
-    #[serde(untagged)]
     Session(SessionRequest),
 }
 

@@ -14,15 +14,15 @@ export const CLIENT_ID = "app_staging_5e1f5a3e000000000000000000000001";
 export const CLIENT_SECRET = "sk_dev_only";
 export const CALLBACK = "http://localhost:3000/callback";
 
-// `config` is the text of a configuration file.
-export async function start({ config = "" } = {}) {
+// `config` is the text of a configuration file. With `isShared` all interfaces are at one address.
+export async function start({ config = "", isShared = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "selfsame-"));
   const data = join(folder, "data");
   const file = join(folder, "selfsame.toml");
   writeFileSync(file, config);
   // Client kits 1 and 2 call a bridge by plain HTTP only at 127.0.0.1.
   const addresses = { BRIDGE: 1, GATEWAY: 1, INDEXER: 2, OPERATOR: 3, VERIFY: 4, SIGN_IN: 5 };
-  const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${host}:0`]);
+  const variables = Object.entries(addresses).map(([name, host]) => [`SELFSAME_LISTEN__${name}`, `127.0.0.${isShared ? 1 : host}:0`]);
   const process_ = spawn(program, ["serve", "--dev", "--config", file, "--data", data], {
     env: { ...process.env, ...Object.fromEntries(variables) },
     stdio: ["ignore", "pipe", "ignore"],
