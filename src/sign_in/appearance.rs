@@ -209,10 +209,11 @@ mod tests {
         let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
         std::fs::write(folder.path().join("good.svg"), svg).unwrap();
         std::fs::write(folder.path().join("text"), "a logo").unwrap();
-        std::fs::write(folder.path().join("most"), format!("{svg:width$}", width = LONGEST_LOGO as usize)).unwrap();
-        std::fs::write(folder.path().join("long"), format!("{svg:width$}", width = LONGEST_LOGO as usize + 1)).unwrap();
+        let most = format!("{svg}{}", " ".repeat(LONGEST_LOGO as usize - svg.len()));
+        std::fs::write(folder.path().join("most"), &most).unwrap();
+        std::fs::write(folder.path().join("long"), format!("{most} ")).unwrap();
         let appearance = Appearance::read(&config("good.svg", "most")).ok().unwrap();
-        assert_eq!(appearance.logo.map(|logo| logo.content), Some(Bytes::from(svg)));
+        assert_eq!(appearance.logo.as_ref().map(|logo| &logo.content[..]), Some(svg.as_bytes()));
         assert!(appearance.app_logo("app_a").is_some() && appearance.app_logo("app_b").is_none());
         for (service, app, expected) in [
             ("missing", "good.svg", vec![("sign_in.page.logo_file: ", "os error 2")]),

@@ -522,8 +522,7 @@ async fn userinfo_refuses_inactive_tokens() {
 #[tokio::test]
 async fn unknown_paths_and_transactions_are_not_found() {
     let client = provider().await;
-    for path in ["/", "/nowhere", "/token/", "/authorize/", "/userinfo/x", "/.well-known/", "/Token", "/authorize/x/y"]
-    {
+    for path in ["/nowhere", "/token/", "/authorize/", "/userinfo/x", "/.well-known/", "/Token", "/authorize/x/y"] {
         for method in [Method::GET, Method::POST, Method::OPTIONS] {
             let answer = client.send(request(&client, method, path)).await;
             assert_error(&answer, 404, "not_found", "invalid_request", None);

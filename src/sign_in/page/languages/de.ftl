@@ -52,7 +52,7 @@ wait = Aus Ihrem Netz gab es zu viele An- oder Abmeldungen. Gehen Sie zurück, u
 details = Einzelheiten für die Betreiber der Anwendung
 details-problem = Was falsch ist
 details-parameter = Parameter
-details-code = Code
+details-code = Fehlercode
 
 sign-out-title = Abmelden?
 sign-out-effect = Dieser Browser braucht dann bei jeder Anwendung, bei der Sie sich hier angemeldet haben, einen neuen Beweis.

@@ -52,7 +52,7 @@ wait = Il y a eu trop de connexions ou de déconnexions depuis votre réseau. Re
 details = Détails pour les responsables de l’application
 details-problem = Ce qui ne va pas
 details-parameter = Paramètre
-details-code = Code
+details-code = Code d’erreur
 
 sign-out-title = Se déconnecter ?
 sign-out-effect = Ce navigateur devra ensuite donner une nouvelle preuve à chaque application où vous vous êtes connecté ici.
