@@ -69,11 +69,16 @@ test-contract: daemon-under-test
 	cd tests/contract && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/contract/bin/python test_contract.py
 
 # Runs the example of an authenticator, at the versions of its lock file, against the worked examples of
-# docs/wallets.md and the daemon's program.
+# docs/wallets.md and the daemon's program; and clients in TypeScript and Python that are generated from the
+# descriptions.
 test-wallets: daemon-under-test
 	scripts/prerequisites.sh relying-parties
 	cd examples/authenticator && npm ci --no-audit --no-fund --silent
 	cd examples/authenticator && DAEMON=$(BUILD_OUTPUT)/release/selfsame npm test --silent
+	cd tests/clients/node && npm ci --no-audit --no-fund --silent && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
+	python3 -m venv $(BUILD_OUTPUT)/clients
+	$(BUILD_OUTPUT)/clients/bin/pip install --quiet --require-hashes --requirement tests/clients/python/requirements.txt
+	cd tests/clients/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/clients/bin/python test_generated_client.py
 
 # Runs the alerts and the queries of the dashboard with Prometheus, which reads the metrics of the
 # daemon's program at work.

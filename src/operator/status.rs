@@ -53,7 +53,7 @@ struct Status {
 /// Readiness, the registry's numbers and the actors. The status is 200 also when the daemon is not
 /// ready.
 #[utoipa::path(
-    get, path = "/status", tag = "operator", operation_id = "status", security(("operatorToken" = [])),
+    get, path = "/status", tag = "operator", operation_id = "daemon_status", security(("operatorToken" = [])),
     responses(
         (status = 200, description = "The status", body = Status),
         (status = 401, description = "The token is missing or wrong: `unauthorized`", body = ServiceApiError<String>),

@@ -64,7 +64,8 @@ class Contract(unittest.TestCase):
 
     def check(self, interface, *words):
         command = [SCHEMATHESIS, "--config-file", CONFIG, "run", f"{self.urls[interface]}/openapi.json"]
-        options = ["--checks", "all", "--seed", str(SEED), "--workers", "2", "--no-color"]
+        # The filters of the configuration are for all interfaces, so each run has some that match nothing.
+        options = ["--checks", "all", "--seed", str(SEED), "--workers", "1", "--no-color", "--warnings", "off"]
         run = subprocess.run([*command, *options, *words], capture_output=True, text=True, timeout=300)
         self.assertEqual(run.returncode, 0, run.stdout[-20000:] + run.stderr[-2000:])
         # The daemon still answers.
@@ -86,7 +87,9 @@ class Contract(unittest.TestCase):
         self.check("bridge")
 
     def test_operator(self):
-        self.check("operator", "--header", f"Authorization: Bearer {self.token}")
+        # Backups would be made in folders of this machine.
+        token = ["--header", f"Authorization: Bearer {self.token}"]
+        self.check("operator", *token, "--exclude-operation-id", "begin_backup")
 
 
 if __name__ == "__main__":

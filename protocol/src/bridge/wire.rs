@@ -103,7 +103,7 @@ pub struct Message {
     pub iv: [u8; IV_LENGTH],
     /// The ciphertext and its tag: at least 16 bytes in Base64, with padding.
     #[serde(with = "payload")]
-    #[schema(value_type = String, min_length = 24, example = "AAECAwQFBgcICQoLDA0ODw==")]
+    #[schema(value_type = String, min_length = 24, pattern = "^([A-Za-z0-9+/]{4}){5,}([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)$", example = "AAECAwQFBgcICQoLDA0ODw==")]
     pub payload: Box<[u8]>,
 }
 
@@ -151,7 +151,7 @@ pub struct CreateRequest {
     pub iv: [u8; IV_LENGTH],
     /// The ciphertext and its tag: at least 16 bytes in Base64, with padding.
     #[serde(with = "payload")]
-    #[schema(value_type = String, min_length = 24, example = "AAECAwQFBgcICQoLDA0ODw==")]
+    #[schema(value_type = String, min_length = 24, pattern = "^([A-Za-z0-9+/]{4}){5,}([A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)$", example = "AAECAwQFBgcICQoLDA0ODw==")]
     pub payload: Box<[u8]>,
     /// The id that the request shall have; without it a random one.
     #[serde(default)]
