@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
 use crate::number;
+use crate::schema::AddressText;
 use crate::tree::Root;
 use crate::verification::roots::{RootKey, TrustedRoot};
 use crate::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
@@ -55,6 +56,7 @@ pub struct SimulatedRelyingParty {
     /// The address of the key that its requests for proofs are signed with; the zero address, and
     /// null on the wire, when it is not configured.
     #[serde(default, with = "address::or_none")]
+    #[schema(value_type = Option<AddressText>)]
     pub signing_key: Address,
 }
 
