@@ -229,7 +229,7 @@ browserTest("the page says it in the person's language", { locale: "de-AT" }, as
   await begin(page);
   await page.getByRole("heading", { name: "Anmelden bei Example application" }).waitFor();
   await fetch(await page.locator("a.button").getAttribute("href"), { headers: { accept: "application/json" } });
-  await page.getByText("Ein Authenticator hat die Anfrage geöffnet.").waitFor();
+  await page.getByText("hat die Anfrage geöffnet").waitFor();
   await page.getByText(/^Diese Seite gilt noch [45]:\d\d Minuten\.$/).waitFor();
   await page.goto(authorizationUrl({ ui_locales: "xx fr-CA de" }));
   await page.getByRole("heading", { name: "Se connecter à Example application" }).waitFor();
