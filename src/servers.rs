@@ -190,12 +190,12 @@ fn creation_policy(config: &Config) -> CreationPolicy {
 /// The OpenAPI document of the interfaces at an address.
 fn openapi_document(listen: &PerInterface<SocketAddr>, address: SocketAddr) -> openapi::Document {
     let here = listen.iter().filter(|(_, configured)| **configured == address);
-    openapi::document(here.filter_map(|(interface, _)| match interface {
-        Interface::Verification => Some(verification::Description::openapi()),
-        Interface::Gateway => Some(gateway::Description::openapi()),
-        Interface::Indexer => Some(indexer::Description::openapi()),
-        Interface::Bridge => Some(bridge::Description::openapi()),
-        Interface::SignIn => Some(sign_in::Description::openapi()),
-        Interface::Operator => Some(operator::Description::openapi()),
+    openapi::document(here.map(|(interface, _)| match interface {
+        Interface::Verification => verification::Description::openapi(),
+        Interface::Gateway => gateway::Description::openapi(),
+        Interface::Indexer => indexer::Description::openapi(),
+        Interface::Bridge => bridge::Description::openapi(),
+        Interface::SignIn => sign_in::Description::openapi(),
+        Interface::Operator => operator::Description::openapi(),
     }))
 }
