@@ -142,7 +142,9 @@ fn routes(
         let shares_operator = config.listen[interface] == config.listen[Interface::Operator];
         let routes = match interface {
             // The operator's page is at `/` of an address that both share.
-            Interface::SignIn => sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator, description()),
+            Interface::SignIn => {
+                sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator, description())
+            }
             Interface::Verification => {
                 let id_url = urls[Interface::SignIn].clone();
                 let logos = LogoUrls { appearance: Arc::clone(appearance), id_url };

@@ -3,6 +3,7 @@
 use alloy_primitives::U256;
 use futures_util::future::join_all;
 use selfsame::config::{Config, RelyingParty};
+use selfsame_actors::Clock;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::Environment;
 use selfsame_protocol::verification::rp_signature::{SignedRequest, signed_action};
