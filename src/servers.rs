@@ -20,7 +20,7 @@ use crate::http::{AuditTrail, BoundUnixSocket, Cors, Listener, Metrics, RouteErr
 use crate::interface::{Interface, PerInterface};
 use crate::operator::{History, HistorySources, Operator};
 use crate::reloading::Reloading;
-use crate::sign_in::appearance::{Appearance, LogoUrls};
+use crate::sign_in::appearance::Appearance;
 use crate::{bridge, gateway, indexer, openapi, operator, sign_in, verification};
 
 /// What the names of all metrics begin with.
@@ -146,9 +146,9 @@ fn routes(
                 sign_in::routes(service.sign_in(), Arc::clone(appearance), !shares_operator, description())
             }
             Interface::Verification => {
-                let id_url = urls[Interface::SignIn].clone();
-                let logos = LogoUrls { appearance: Arc::clone(appearance), id_url };
-                verification::routes(service.verification(), logos, description(), cors())
+                let (appearance, id_url) = (Arc::clone(appearance), urls[Interface::SignIn].clone());
+                let logo_url = Arc::new(move |app_id: &str| appearance.logo_url(&id_url, app_id));
+                verification::routes(service.verification(), logo_url, description(), cors())
             }
             Interface::Gateway => {
                 let gateway = Gateway {

@@ -72,23 +72,14 @@ impl Appearance {
         self.app(app_id)?.logo.clone()
     }
 
+    /// The URL of an application's logo at the sign-in interface, whose base is `id_url`; `None`
+    /// when it has none.
+    pub fn logo_url(&self, id_url: &str, app_id: &str) -> Option<String> {
+        self.app(app_id)?.logo.as_ref().map(|_| format!("{id_url}/sign-in-logo/{app_id}"))
+    }
+
     fn app(&self, app_id: &str) -> Option<Arc<AppAppearance>> {
         self.apps.load().get(app_id).cloned()
-    }
-}
-
-/// The addresses of the applications' logos.
-pub struct LogoUrls {
-    /// Which applications have one.
-    pub appearance: Arc<Appearance>,
-    /// The base of the sign-in interface, which serves them.
-    pub id_url: String,
-}
-
-impl LogoUrls {
-    /// The URL of an application's logo; `None` when it has none.
-    pub fn of(&self, app_id: &str) -> Option<String> {
-        self.appearance.app(app_id)?.logo.as_ref().map(|_| format!("{}/sign-in-logo/{app_id}", self.id_url))
     }
 }
 

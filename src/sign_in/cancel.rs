@@ -25,9 +25,9 @@ struct Refused {
 
 /// Cancel a sign-in, on its page
 ///
-/// Ends it, and sends the browser back to the application with `access_denied`, once. Like the forms
-/// of the other pages, the request counts only when no other site sent it; the transaction's cookie
-/// is `SameSite=Lax`, so a form of another site comes without it.
+/// Ends it, and sends the browser back to the application with `access_denied`, once. Like the
+/// forms of the other pages, the request counts only when no other site sent it; the transaction's
+/// cookie is `SameSite=Lax`, so a form of another site comes without it.
 #[utoipa::path(
     post, path = "/authorize/{transaction}/cancel", tag = "sign-in", operation_id = "cancel",
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),

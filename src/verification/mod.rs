@@ -26,22 +26,21 @@ use std::sync::Arc;
 use error::VerifyError;
 use hyper::Method;
 use selfsame_actors::VerificationHandle;
-use state::Endpoint;
+use state::{Endpoint, LogoUrl};
 use utoipa::{Modify, OpenApi};
 
 use crate::http::{Cors, Router, Routes};
 use crate::interface::Interface;
-use crate::sign_in::appearance::LogoUrls;
 use crate::{health, openapi};
 
 /// The routes of the verification interface.
 pub fn routes(
     verification: VerificationHandle,
-    logos: LogoUrls,
+    logo_url: LogoUrl,
     openapi: openapi::Document,
     cors: Option<Cors>,
 ) -> Routes {
-    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification, logos }))
+    Router::<Endpoint, VerifyError>::new(Interface::Verification.name(), Arc::new(Endpoint { verification, logo_url }))
         .cors(cors)
         .reserve(&["/health"])
         .route(Method::POST, "/api/v4/verify/{rp_id}", endpoint::verify)

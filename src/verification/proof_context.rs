@@ -53,7 +53,7 @@ pub async fn proof_context(endpoint: Arc<Endpoint>, mut request: Request) -> Res
             Some(ContextAction { action, description, environment: environment.name() })
         }
     };
-    let logo = endpoint.logos.of(&party.app_id).unwrap_or_default();
+    let logo = (endpoint.logo_url)(&party.app_id).unwrap_or_default();
     let answer = ContextResponse {
         app_id: app_id(),
         rp_id: party.rp_id.to_string(),

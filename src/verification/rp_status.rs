@@ -14,9 +14,9 @@ use crate::http::{Request, Response, json};
 
 /// How a relying party stands
 ///
-/// `registered`, `deactivated`, or `pending` when it is not served in the environment yet. Where the
-/// service follows a registry of relying parties, both the registry and the configuration have to
-/// serve it.
+/// `registered`, `deactivated`, or `pending` when it is not served in the environment yet. Where
+/// the service follows a registry of relying parties, both the registry and the configuration have
+/// to serve it.
 #[utoipa::path(
     get, path = "/api/v4/rp-status/{rp_id}", tag = "verification",
     params(("rp_id" = String, Path, pattern = "^rp_[0-9a-fA-F]{16}$", example = "rp_6765160973bf7042", description = "`rp_` and 16 hex digits")),

@@ -50,9 +50,9 @@ pub struct LegacyRequest {
     pub responses: Vec<LegacyEntry>,
 }
 
-/// A relying party's signature (EIP-191, secp256k1) over byte 01, the nonce (32 bytes), `created_at`
-/// and `expires_at` (8 bytes each) and, unless the request is for a session, the hash of the action's
-/// text (32 bytes), all big-endian.
+/// A relying party's signature (EIP-191, secp256k1) over byte 01, the nonce (32 bytes),
+/// `created_at` and `expires_at` (8 bytes each) and, unless the request is for a session, the hash
+/// of the action's text (32 bytes), all big-endian.
 #[derive(ToSchema)]
 #[schema(as = RpSignature)]
 pub struct SignatureEntry {

@@ -1,5 +1,5 @@
-//! The records of the verification endpoint: nullifiers, actions that their first proof made, nonces
-//! that relying parties signed, and the operator's decisions about trusted roots.
+//! The records of the verification endpoint: nullifiers, actions that their first proof made,
+//! nonces that relying parties signed, and the operator's decisions about trusted roots.
 
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;

@@ -1,5 +1,5 @@
-//! The verification interface beside `POST /api/v4/verify/{rp_id}`: version 2, and what authenticators
-//! ask about applications.
+//! The verification interface beside `POST /api/v4/verify/{rp_id}`: version 2, and what
+//! authenticators ask about applications.
 
 use selfsame::config::{App, Config, Status};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Verification of requests that a relying party signs: each signed nonce is accepted once, durably.
+//! Verification of requests that a relying party signs: each signed nonce is accepted once,
+//! durably.
 
 use alloy_primitives::U256;
 use futures_util::future::join_all;

@@ -319,8 +319,8 @@ impl VerificationHandle {
         self.inner.directory.load().application(app_id).cloned()
     }
 
-    /// How a relying party stands in an environment: as the configuration says, and where a registry
-    /// of relying parties is followed, as it says.
+    /// How a relying party stands in an environment: as the configuration says, and where a
+    /// registry of relying parties is followed, as it says.
     pub fn standing(&self, party: &RelyingParty, environment: Environment) -> PartyStanding {
         if !party.environments.contains(&environment) {
             return PartyStanding::Pending;

@@ -3,11 +3,38 @@
 use serde_json::{Map, Value};
 
 use super::hash::hash_to_field;
-use super::identity::LegacyIdentifier;
-use super::request::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, RequestedEnvironment, SessionId, ValidationError};
+use super::identity::{LegacyIdentifier, RequestedEnvironment};
 use crate::U256;
 use crate::groth16::proof::LEGACY_WORDS;
 use crate::tree::is_below_field;
+
+/// The most items that a request can have.
+pub const MOST_RESPONSES: usize = 16;
+
+/// The longest action, description and identifier, in bytes of UTF-8.
+pub const LONGEST_TEXT: usize = 2048;
+
+/// Bounds of a legacy item's `max_age` in seconds, both inclusive. The upper bound is the default.
+pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
+
+/// A field that is missing or malformed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct ValidationError {
+    /// Path of the field, such as `responses[0].proof`; `None` when the body is not an object.
+    pub attribute: Option<String>,
+    /// What is wrong with the field, and what would be right.
+    pub detail: String,
+}
+
+/// A session id: `session_` and 128 hex digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionId {
+    /// The id as the body has it, which the answer repeats.
+    pub text: String,
+    /// The first half of the id: a public input of the session's proofs.
+    pub commitment: U256,
+}
 
 /// A number with its text in the body. A text beyond 256 bits reads as the greatest 256-bit number,
 /// which is above the modulus of the scalar field.

@@ -209,3 +209,42 @@ impl<'de> Deserialize<'de> for RelyingPartyId {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
+
+/// The environment as the request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestedEnvironment {
+    /// `production`, or no environment in the body.
+    Production,
+    /// `staging`.
+    Staging,
+    /// Staging under another name.
+    Sandbox,
+}
+
+impl From<Environment> for RequestedEnvironment {
+    fn from(environment: Environment) -> Self {
+        match environment {
+            Environment::Production => Self::Production,
+            Environment::Staging => Self::Staging,
+        }
+    }
+}
+
+impl RequestedEnvironment {
+    /// The environment whose keys, roots and records the request uses.
+    pub fn environment(self) -> Environment {
+        match self {
+            Self::Production => Environment::Production,
+            Self::Staging | Self::Sandbox => Environment::Staging,
+        }
+    }
+
+    /// The name that the answer repeats.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Production => "production",
+            Self::Staging => "staging",
+            Self::Sandbox => "sandbox",
+        }
+    }
+}

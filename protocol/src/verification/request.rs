@@ -8,7 +8,9 @@
 use serde_json::Value;
 
 use super::fields::{Fields, NumberText, quote};
+pub use super::fields::{LONGEST_TEXT, MAX_AGE, MOST_RESPONSES, SessionId, ValidationError};
 use super::hash::hash_text;
+pub use super::identity::RequestedEnvironment;
 use super::identity::{Environment, LegacyIdentifier, ProofKind};
 use super::rp_signature::RpSignature;
 use crate::U256;
@@ -16,15 +18,6 @@ use crate::groth16::proof::{CURRENT_WORDS, LEGACY_WORDS};
 use crate::ids::Nullifier;
 use crate::time::UnixSeconds;
 use crate::tree::Root;
-
-/// The most items that a request can have.
-pub const MOST_RESPONSES: usize = 16;
-
-/// The longest action, description and identifier, in bytes of UTF-8.
-pub const LONGEST_TEXT: usize = 2048;
-
-/// Bounds of a legacy item's `max_age` in seconds, both inclusive. The upper bound is the default.
-pub const MAX_AGE: std::ops::RangeInclusive<u64> = 3600..=604_800;
 
 /// The action of sign-ins with current proofs. The verification endpoint refuses it, so that no
 /// application collects there the nullifiers that are the subjects of sign-ins.
@@ -46,45 +39,6 @@ pub struct VerificationRequest {
     pub rp_signature: Option<RpSignature>,
     /// The type of the request, and its proofs.
     pub proofs: Proofs,
-}
-
-/// The environment as the request names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestedEnvironment {
-    /// `production`, or no environment in the body.
-    Production,
-    /// `staging`.
-    Staging,
-    /// Staging under another name.
-    Sandbox,
-}
-
-impl From<Environment> for RequestedEnvironment {
-    fn from(environment: Environment) -> Self {
-        match environment {
-            Environment::Production => Self::Production,
-            Environment::Staging => Self::Staging,
-        }
-    }
-}
-
-impl RequestedEnvironment {
-    /// The environment whose keys, roots and records the request uses.
-    pub fn environment(self) -> Environment {
-        match self {
-            Self::Production => Environment::Production,
-            Self::Staging | Self::Sandbox => Environment::Staging,
-        }
-    }
-
-    /// The name that the answer repeats.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Staging => "staging",
-            Self::Sandbox => "sandbox",
-        }
-    }
 }
 
 /// The three types of request.
@@ -211,15 +165,6 @@ pub struct CurrentItem {
     pub root: Root,
 }
 
-/// A session id: `session_` and 128 hex digits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionId {
-    /// The id as the body has it, which the answer repeats.
-    pub text: String,
-    /// The first half of the id: a public input of the session's proofs.
-    pub commitment: U256,
-}
-
 /// The values that the proof of a sign-in must be made for. They replace the values of the body, so
 /// that a proof for other values does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,16 +192,6 @@ pub struct BoundRequest {
     pub identifier: String,
     /// The nullifier of the proof.
     pub nullifier: Nullifier,
-}
-
-/// A field that is missing or malformed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct ValidationError {
-    /// Path of the field, such as `responses[0].proof`; `None` when the body is not an object.
-    pub attribute: Option<String>,
-    /// What is wrong with the field, and what would be right.
-    pub detail: String,
 }
 
 impl VerificationRequest {

@@ -1,5 +1,5 @@
-//! The request of `POST /api/v2/verify/{app_id}`, the public interface before `protocol_version`: one
-//! legacy proof, without a nonce and an environment.
+//! The request of `POST /api/v2/verify/{app_id}`, the public interface before `protocol_version`:
+//! one legacy proof, without a nonce and an environment.
 
 use serde_json::Value;
 
