@@ -61,12 +61,13 @@ fn a_migration_that_is_killed_is_continued_by_the_next_start() {
         "migration.marked=return(crash)",
         "migration.written=return(crash)",
         "migration.written=1*off->return(crash)",
+        "migration.written=2*off->return(crash)",
     ] {
         let (_folder, data, _) = unpacked(OLDEST_MIGRATABLE);
         let started = DaemonProcess::try_start(&data, &[], &[("FAILPOINTS", plan)], Stdio::null());
         assert!(started.is_err(), "{plan}: the daemon is killed");
         let info = store_info(&data);
-        let is_complete = plan.contains("1*off");
+        let is_complete = plan.contains("2*off");
         let expected = match plan {
             "migration.copied=return(crash)" => "at_next_start",
             _ if is_complete => "none",
