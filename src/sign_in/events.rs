@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use super::error::SignInEndpointError;
-use super::schema::TransactionPath;
+use super::schema::{ProgressEvent, TransactionPath};
 use super::state::SignIn;
 use super::transaction::{NewFollower, follower, state};
 use crate::http::{Request, Response, Shutdown, stream};
@@ -42,7 +42,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
     params(("transaction" = TransactionPath, Path, description = "The id of the transaction, from the address of the proof request")),
     security(("transactionSecret" = []), ("transactionCookie" = [])),
     responses(
-        (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Server-sent events", content_type = "text/event-stream", body = ProgressEvent),
         (status = 404, description = "No such sign-in is under way, or a wrong secret: `not_found`", body = ErrorBody),
         (status = 429, description = "Too many followers, see Retry-After: `rate_limit`", body = ErrorBody),
     ),

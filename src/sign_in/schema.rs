@@ -173,6 +173,14 @@ pub struct TransactionProgress {
     same_device: Option<bool>,
 }
 
+/// A server-sent event.
+#[derive(ToSchema)]
+pub struct ProgressEvent {
+    /// JSON text of how far the sign-in is.
+    #[schema(example = r#"{"state":"waiting"}"#)]
+    data: String,
+}
+
 /// A response that a program posts to the application, as a browser would.
 #[derive(ToSchema)]
 pub struct PostedResponse {

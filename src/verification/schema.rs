@@ -34,6 +34,9 @@ pub struct LegacyRequest {
     /// The action that the proofs are for, at most 2048 bytes; not that of sign-ins.
     #[schema(min_length = 1, max_length = 2048, example = "verify-user")]
     pub action: String,
+    /// Legacy proofs have no sessions.
+    #[schema(schema_with = nothing)]
+    pub session_id: Option<()>,
     /// A description for the action's record, at most 2048 bytes.
     #[schema(max_length = 2048, example = "Vote once")]
     pub action_description: Option<String>,

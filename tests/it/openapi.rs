@@ -232,8 +232,8 @@ fn routed(folder: &str) -> BTreeSet<(String, String)> {
     let calls = source.split(".route").skip(1);
     let route = |call: &str| {
         let (before, after) = call.split_once("\"/")?;
-        let method = before.rsplit(',').nth(1)?.trim_start_matches('(').split('.').next()?.rsplit(':').next()?;
-        let method = method.to_ascii_lowercase();
+        let method = before.trim_end_matches(',').trim_end_matches(".clone()");
+        let method = method.rsplit(['(', ':', ',']).next()?.to_ascii_lowercase();
         Some((format!("/{}", after.split('"').next()?), method))
     };
     calls.map(|call| route(call).unwrap_or_else(|| panic!("{folder}: {call:?}"))).collect()
