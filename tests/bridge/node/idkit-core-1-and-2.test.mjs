@@ -65,7 +65,9 @@ for (const [version, { kit, verifyCloudProof }] of Object.entries(KITS)) {
       const other = await verify(daemon, legacyRequest(result, "vote", "another signal"));
       assert.equal(other.code, "all_verifications_failed");
 
-      // As an application's server that was written with this client kit verifies it.
+      // As an application's server that was written with this client kit verifies it. That takes
+      // texts as signals only.
+      if (typeof more.signal === "object") continue;
       const endpoint = `${daemon.urls.verification}/api/v2/verify/${APP}`;
       assert.deepEqual(await verifyCloudProof(result, APP, "vote", more.signal, endpoint), { success: true });
       const refused = await verifyCloudProof(result, APP, "vote", "another signal", endpoint);

@@ -11,9 +11,8 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 import { verifyCloudProof } from "idkit-core-2.1/backend";
-import jsQR from "jsqr";
 import { chromium } from "playwright-core";
-import { PNG } from "pngjs";
+import { prepareZXingModule, readBarcodes } from "zxing-wasm/reader";
 
 import { start } from "../../relying_parties/node/daemon.mjs";
 import { APP, CONFIG, relyingParty, signedContext, verify } from "./clients.mjs";
@@ -35,6 +34,9 @@ let server;
 let origin;
 
 before(async () => {
+  // The reader would otherwise fetch its WASM from a server.
+  const wasmBinary = await readFile(new URL(import.meta.resolve("zxing-wasm/reader/zxing_reader.wasm")));
+  prepareZXingModule({ overrides: { wasmBinary }, fireImmediately: true });
   daemon = await start({ config: CONFIG });
   rp_id = await relyingParty(daemon);
   server = await startApplication();
@@ -109,9 +111,9 @@ async function startApplication() {
 // The text of the QR code on the screen, once there is one.
 async function scan(page) {
   for (;;) {
-    const { width, height, data } = PNG.sync.read(await page.screenshot());
-    const found = jsQR(new Uint8ClampedArray(data), width, height);
-    if (found?.data.startsWith("https://")) return found.data;
+    const codes = await readBarcodes(new Blob([await page.screenshot()]), { formats: ["QRCode"] });
+    const found = codes.find((code) => code.text.startsWith("https://"));
+    if (found) return found.text;
   }
 }
 
