@@ -16,7 +16,7 @@ use super::state::Endpoint;
 use crate::http::{Request, Response, json};
 
 /// The longest body of a request, in bytes.
-const BODY_LIMIT: usize = 16 * 1024;
+const BODY_LIMIT: usize = 64 * 1024;
 
 /// Who asks for a proof
 ///
