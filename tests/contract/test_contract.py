@@ -13,8 +13,8 @@ import unittest
 from pathlib import Path
 
 DAEMON = os.environ["DAEMON"]
-CONFIG = Path(__file__).with_name("schemathesis.toml")
-SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
+CONFIG = Path(__file__).resolve().with_name("schemathesis.toml")
+SCHEMATHESIS = Path(sys.executable).absolute().with_name("schemathesis")
 
 # The interfaces by the name that --dev prints, with the variable of their address.
 INTERFACES = {
@@ -65,7 +65,10 @@ class Contract(unittest.TestCase):
         command = [SCHEMATHESIS, "--config-file", CONFIG, "run", f"{self.urls[interface]}/openapi.json"]
         # The filters of the configuration are for all interfaces, so each run has some that match nothing.
         options = ["--seed", str(SEED), "--workers", "1", "--no-color", "--warnings", "off"]
-        run = subprocess.run([*command, *options, *words], capture_output=True, text=True, timeout=300)
+        # It keeps what it found in its folder and tries that first, so each run has a new folder.
+        run = subprocess.run(
+            [*command, *options, *words], cwd=self.folder.name, capture_output=True, text=True, timeout=300
+        )
         self.assertEqual(run.returncode, 0, run.stdout[-20000:] + run.stderr[-2000:])
         # The daemon still answers.
         self.assertIsNone(self.daemon.poll())
