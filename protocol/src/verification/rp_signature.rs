@@ -308,7 +308,7 @@ mod tests {
         let mut high = given;
         high.signature.0[32..64].fill(0xff);
         #[rustfmt::skip]
-        let table: [(&str, Option<SigningRule>, Option<RpSignature>, UnixSeconds, &str); 14] = [
+        let table = [
             ("no rule, no signature", None, None, created, ""),
             ("a key, no signature", rule(false), None, created, ""),
             ("required, no signature", rule(true), None, created, "takes signed requests only"),
