@@ -526,14 +526,9 @@ impl App {
         self.name = Some(name.to_owned());
     }
 
-    /// The environments it accepts: by default staging for ids that begin `app_staging_`,
-    /// production for all others.
-    pub fn environments(&self) -> &[Environment] {
-        match &self.environments {
-            Some(environments) => environments,
-            None if self.id.starts_with("app_staging_") => &[Environment::Staging],
-            None => &[Environment::Production],
-        }
+    /// The environments it accepts: by default that of its id.
+    pub fn environments(&self) -> Vec<Environment> {
+        self.environments.clone().unwrap_or_else(|| vec![Environment::of_application(&self.id)])
     }
 }
 

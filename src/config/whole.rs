@@ -147,7 +147,7 @@ impl Config {
         if entry.is_none_or(|party| party.oprf_public_key.is_some()) {
             return Vec::new();
         }
-        let environments = app.environments().iter().copied();
+        let environments = app.environments().into_iter();
         environments.filter(|environment| self.follows(ContractKind::OprfKeys, *environment)).collect()
     }
 

@@ -138,7 +138,7 @@ fn relying_party(config: &Config, app: &config::App) -> RelyingParty {
         integration_url: app.integration_url.clone(),
         is_active: entry.is_none_or(|party| party.status == Status::Active),
         has_active_application: app.status == Status::Active,
-        environments: app.environments().to_vec(),
+        environments: app.environments(),
         accept_legacy: config.accepts_legacy(app),
         accepted_identifiers: app.accepted_identifiers.clone(),
         oprf_public_key: config.oprf_public_key(&app.id),

@@ -42,11 +42,10 @@ pub struct RelyingParty {
 }
 
 impl RelyingParty {
-    /// The environment of requests that name none ([`super::version_2`]): staging for an id that
-    /// begins with `app_staging_`, production for others, unless the application does not have it.
+    /// The environment of requests that name none ([`super::version_2`]): that of the application's
+    /// id, unless the application does not have it.
     pub fn usual_environment(&self) -> Environment {
-        let usual =
-            if self.app_id.starts_with("app_staging_") { Environment::Staging } else { Environment::Production };
+        let usual = Environment::of_application(&self.app_id);
         let accepted = &self.environments;
         if accepted.contains(&usual) { usual } else { accepted.first().copied().unwrap_or(usual) }
     }

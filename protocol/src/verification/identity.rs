@@ -46,6 +46,12 @@ impl Environment {
     pub fn name(self) -> &'static str {
         self.into()
     }
+
+    /// The environment of an application of which nothing else is known: staging for ids that begin
+    /// with `app_staging_`, production for others.
+    pub fn of_application(app_id: &str) -> Self {
+        if app_id.starts_with("app_staging_") { Self::Staging } else { Self::Production }
+    }
 }
 
 encode_enum!(Environment { Production = 0, Staging = 1 } of "an environment");

@@ -11,7 +11,7 @@ use selfsame_protocol::tree::is_below_field;
 use selfsame_protocol::verification::hash::{hash_text, hash_to_field};
 use selfsame_protocol::verification::request::{LONGEST_TEXT, MOST_RESPONSES, RequestedEnvironment};
 use selfsame_protocol::verification::rp_signature::{RequestTimeError, SignedRequest};
-use selfsame_protocol::verification::{LegacyIdentifier, RelyingPartyId};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, RelyingPartyId};
 use serde::Deserialize;
 
 use super::constraint::Constraint;
@@ -19,9 +19,6 @@ use super::rejection::{CodeSet, Rejection, RejectionCode};
 
 /// The longest request, in bytes. The largest useful one has some kilobytes.
 pub const LONGEST_REQUEST: usize = 256 * 1024;
-
-/// The first part of the ids of applications in the staging environment.
-const STAGING_PREFIX: &str = "app_staging_";
 
 /// What an application asks for.
 #[derive(Clone, Debug)]
@@ -271,8 +268,7 @@ impl WireRequest {
             Some("staging") => Ok(RequestedEnvironment::Staging),
             Some("sandbox") => Ok(RequestedEnvironment::Sandbox),
             Some(other) => Err(malformed(format!("environment is {other:?}"))),
-            None if self.app_id.starts_with(STAGING_PREFIX) => Ok(RequestedEnvironment::Staging),
-            None => Ok(RequestedEnvironment::Production),
+            None => Ok(Environment::of_application(&self.app_id).into()),
         }
     }
 
