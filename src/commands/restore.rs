@@ -15,6 +15,7 @@ use crate::stop_signal::stop_flag;
 const FORGOTTEN: &str = "\
 what was acknowledged later is not in it, whatever clients have seen:
 - nullifiers: a person whose proof was accepted since counts as new, and can act a second time; nothing shows who
+- nonces of signed requests that were used since: a request with one of them is accepted once more
 - trusted roots that were added or removed since: compare `selfsame roots list` with what you decided
 - accepted requests that were in no block yet: their clients have to send them again
 these were ended, because the backup does not know whether they were used or revoked since:
