@@ -11,21 +11,11 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 import { verifyCloudProof } from "idkit-core-2.1/backend";
-import { chromium } from "playwright-core";
 import { prepareZXingModule, readBarcodes } from "zxing-wasm/reader";
 
+import { startBrowser } from "../../relying_parties/node/browser.mjs";
 import { start } from "../../relying_parties/node/daemon.mjs";
 import { APP, CONFIG, relyingParty, signedContext, verify } from "./clients.mjs";
-
-const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 
 let daemon;
 let rp_id;
@@ -41,7 +31,7 @@ before(async () => {
   rp_id = await relyingParty(daemon);
   server = await startApplication();
   origin = `http://localhost:${server.address().port}`;
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  browser = await startBrowser();
 });
 
 after(async () => {

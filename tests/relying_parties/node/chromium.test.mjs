@@ -7,10 +7,10 @@ import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { chromium } from "playwright-core";
 
+import { startBrowser } from "./browser.mjs";
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
-import { ARGUMENTS, authorizationUrl as authorizationUrlOf } from "./pages.mjs";
+import { authorizationUrl as authorizationUrlOf } from "./pages.mjs";
 
 const APPLICATION = new URL("/", CALLBACK);
 const DESKTOP = { width: 1280, height: 720 };
@@ -22,7 +22,7 @@ let browser;
 before(async () => {
   daemon = await start();
   application = await startApplication(daemon.issuer.origin);
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  browser = await startBrowser();
 });
 
 after(async () => {

@@ -5,11 +5,10 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { chromium } from "playwright-core";
 
+import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
 
-const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const DESKTOP = { width: 1280, height: 900 };
 const PHONE = { width: 360, height: 740 };
@@ -20,7 +19,7 @@ let browser;
 before(async () => {
   daemon = await start();
   daemon.wallet("create-account");
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  browser = await startBrowser();
 });
 
 after(async () => {

@@ -5,17 +5,6 @@ import { fileURLToPath } from "node:url";
 
 import { CALLBACK, CLIENT_ID, start } from "./daemon.mjs";
 
-// The browser makes no requests of its own, and runs for root too.
-export const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
 export const LANGUAGES = ["en", "de", "es", "fr", "ja", "pt"];
 
 // An application with a name that is longer than a line of a phone, and a logo.

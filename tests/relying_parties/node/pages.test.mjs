@@ -6,10 +6,10 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { chromium } from "playwright-core";
 
+import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
-import { ARGUMENTS, LANGUAGES, everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
+import { LANGUAGES, everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -25,7 +25,7 @@ let pages;
 
 before(async () => {
   daemons = { plain: await start(), named: await startNamed(), limited: await startLimited() };
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+  browser = await startBrowser();
   pages = everyPage({ ...daemons, signedIn: await signIn(browser, daemons.plain) });
 });
 

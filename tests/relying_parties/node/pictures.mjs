@@ -4,10 +4,10 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
-import { chromium } from "playwright-core";
 
+import { startBrowser } from "./browser.mjs";
 import { start } from "./daemon.mjs";
-import { ARGUMENTS, everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
+import { everyPage, signIn, startLimited, startNamed } from "./pages.mjs";
 
 const DEVICES = {
   phone: { viewport: { width: 375, height: 667 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
@@ -19,7 +19,7 @@ if (!folder) throw new Error("name the folder for the pictures");
 mkdirSync(folder, { recursive: true });
 
 const daemons = { plain: await start(), named: await startNamed(), limited: await startLimited() };
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+const browser = await startBrowser();
 try {
   const pages = everyPage({ ...daemons, signedIn: await signIn(browser, daemons.plain) });
   for (const [name, open] of Object.entries(pages)) {
