@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `plan.rs` | how each life of the daemon ends: SIGKILL, SIGTERM, at a fault point, or at a disk call; whether the power fails |
 //! | `context.rs` | what all clients share: the daemon's addresses, HTTP clients, the record of what was acknowledged |
-//! | `registry.rs`, `verification.rs`, `sign_in.rs` | clients, what they record, and what has to be true afterwards |
+//! | `registry.rs`, `verification.rs`, `signed_nonces.rs`, `sign_in.rs` | clients, what they record, and what has to be true afterwards |
 //! | `check.rs` | the check after a restart |
 //! | `power_loss.rs`, `power_loss.c` | a disk whose power fails |
 //! | `commands.rs` | power that fails during a backup, a restore, a rebuild |
@@ -32,6 +32,7 @@ mod plan;
 mod power_loss;
 pub mod registry;
 pub mod sign_in;
+mod signed_nonces;
 pub mod verification;
 
 use std::any::Any;
@@ -54,6 +55,8 @@ use self::plan::{DaemonLife, Ending, plan, plan_with_power_failures};
 use self::power_loss::UnreliableDisk;
 use crate::harness::{DaemonProcess, copy_folder, folder, run_with};
 use crate::sign_in_client::{APP, CALLBACK, SECRET};
+use crate::signed_requests::SIGNER;
+use crate::test_accounts::key;
 
 /// The number of lives when the variable does not set it.
 const USUAL_KILLS: usize = 4;
@@ -292,11 +295,12 @@ impl CrashTestRun {
         assert!(requests > 0 && receipts >= requests && codes > 0 && tokens > 0, "the clients hardly worked");
         format!(
             "torture: seed {}, {kills} kills ({}){power}, {} answers, {requests} requests, {receipts} receipts checked, \
-             {codes} codes, {tokens} tokens, {} nullifiers, put off {} times, {:.1} s",
+             {codes} codes, {tokens} tokens, {} nullifiers, {} signed nonces, put off {} times, {:.1} s",
             context.seed,
             endings.join(", "),
             *context.answers.borrow(),
             context.verification.recorded(),
+            context.verification.nonces.count(),
             count(&counts.put_off),
             self.began.elapsed().as_secs_f64(),
         )
@@ -323,11 +327,17 @@ pub fn configuration_text() -> String {
         action = "{}"
         environment = "staging"
         max_verifications = {}
+        [[relying_parties]]
+        app_id = "{APP}"
+        signing_key = "{}"
+        oprf_public_key.x = "5299619240641551281634865583518297030282874472190772894086521144482721001553"
+        oprf_public_key.y = "16950150798460657717958625567821834550301663161624707787222815936182638968203"
         "#,
         SecretHash::of([7; 16], SECRET).to_text(),
         sign_in::OTHER_CALLBACK,
         verification::LIMITED,
         verification::LIMIT,
+        key(SIGNER).address(),
     )
 }
 

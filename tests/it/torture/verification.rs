@@ -1,4 +1,5 @@
-//! Clients of verification: they send the simulator's proofs, and a nullifier is new only once.
+//! Clients of verification: they send the simulator's proofs, some in signed requests, and a
+//! nullifier is new only once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use selfsame_wallet::prove::{self, ProofParameters, SimulatedParty};
 
 use super::choices::CrashChoices;
 use super::context::{CrashTestContext, DaemonGone, ServiceAnswer, lock, several};
+use super::signed_nonces::{self, UsedNonces};
 use crate::harness::operator_token;
 use crate::sign_in_client::APP;
 use crate::test_accounts::key;
@@ -30,6 +32,8 @@ const SAMPLE: usize = 5;
 pub struct VerificationNotes {
     shown: Mutex<BTreeMap<PersonAction, NullifierHistory>>,
     trusted: Mutex<BTreeSet<Root>>,
+    /// The nonces of signed requests that have succeeded.
+    pub nonces: UsedNonces,
 }
 
 /// A person and an action, which together determine a nullifier.
@@ -107,6 +111,11 @@ pub async fn verify_people(context: Arc<CrashTestContext>, name: String, life: u
         };
         let party = with_served_root(&context, &newest, &mut choices);
         verify(&context, &nullifier, &party, &mut choices).await?;
+        if choices.one_in(10)
+            && let Some(nonce) = context.verification.nonces.any(&mut choices)
+        {
+            signed_nonces::send_again(&context, nonce, &party, &mut choices).await?;
+        }
         if choices.one_in(10) {
             trust_root(&context, &mut choices).await?;
         }
@@ -137,15 +146,21 @@ async fn verify(
     party: &SimulatedParty,
     choices: &mut CrashChoices,
 ) -> Result<(), DaemonGone> {
+    // A third of the requests is signed, each with a nonce of its own.
+    let bytes: [u8; 32] = choices.bytes();
+    let nonce = choices.one_in(3).then(|| u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes")));
     let asked = ProofParameters {
         app_id: APP,
         action: &nullifier.action,
         signal: "",
         environment: Environment::Staging,
-        nonce: None,
+        nonce: nonce.map(U256::from),
     };
     let mut random = |bytes: &mut [u8; 32]| *bytes = choices.bytes();
-    let body = prove::uniqueness(&key(&nullifier.person), &asked, party, &mut random).expect("a proof");
+    let mut body = prove::uniqueness(&key(&nullifier.person), &asked, party, &mut random).expect("a proof");
+    if let Some(nonce) = nonce {
+        body["rp_signature"] = signed_nonces::signed(nonce, &nullifier.action);
+    }
     let before = {
         let mut all = lock(&context.verification.shown);
         let shown = all.entry(nullifier.clone()).or_default();
@@ -156,6 +171,9 @@ async fn verify(
     let url = format!("{}/api/v4/verify/{APP}", context.addresses.verification());
     if let Some(reply) = context.send(context.http.post(url).json(&body)).await? {
         lock(&context.verification.shown).entry(nullifier.clone()).or_default().record(nullifier, before, &reply);
+        if let Some(nonce) = nonce.filter(|_| reply.status == 200) {
+            context.verification.nonces.add(nonce);
+        }
         context.count_answer();
     }
     Ok(())
@@ -200,6 +218,7 @@ pub async fn check(
         }
     }))
     .await?;
+    signed_nonces::check(context, &party, choices, is_everything).await?;
     expect_trusted(context).await
 }
 
