@@ -11,7 +11,7 @@ BUILD_COMMIT_DATE ?= $(shell TZ=UTC git show --no-patch --date=format-local:%Y-%
 export BUILD_COMMIT := $(BUILD_COMMIT)
 export BUILD_COMMIT_DATE := $(BUILD_COMMIT_DATE)
 
-.PHONY: run build test test-published-client test-relying-parties test-proxies test-contract test-wallets test-monitoring test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
+.PHONY: run build test test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs test-chain test-cluster daemon-under-test lint checks cluster torture torture-cluster torture-load bench prerequisites dist package-test container
 
 # Builds the daemon and starts it with example applications and public test keys (data in
 # ./selfsame-data).
@@ -30,7 +30,7 @@ cluster: build
 # Every check that CI runs.
 test: prerequisites lint checks
 	$(CARGO) test --release --workspace --features fault-injection
-	$(MAKE) test-chain test-cluster test-published-client test-relying-parties test-proxies test-contract test-wallets test-monitoring
+	$(MAKE) test-chain test-cluster test-published-client test-relying-parties test-applications test-webhooks test-proxies test-contract test-wallets test-monitoring docs
 	$(CARGO) doc --release --workspace --no-deps --quiet
 
 # Runs published client libraries (of wallets, and of relying parties in Rust) against the daemon's
@@ -50,6 +50,28 @@ test-relying-parties: daemon-under-test
 	python3 -m venv $(BUILD_OUTPUT)/relying-parties
 	$(BUILD_OUTPUT)/relying-parties/bin/pip install --quiet --requirement tests/relying_parties/python/requirements.txt
 	cd tests/relying_parties/python && DAEMON=$(BUILD_OUTPUT)/release/selfsame $(BUILD_OUTPUT)/relying-parties/bin/python test_authlib.py
+
+# Runs the applications of docs/applications as a developer starts them, and signs in.
+test-applications: daemon-under-test
+	scripts/prerequisites.sh relying-parties
+	cd tests/relying_parties/node && npm ci --no-audit --no-fund --silent
+	cd tests/applications/node && npm ci --no-audit --no-fund --silent
+	python3 -m venv $(BUILD_OUTPUT)/applications
+	$(BUILD_OUTPUT)/applications/bin/pip install --quiet --require-hashes --requirement tests/applications/python/requirements.txt
+	CARGO_TARGET_DIR=$(BUILD_OUTPUT)/published-client $(CARGO) build --manifest-path tests/published/Cargo.toml --example application
+	cd tests/applications/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame PYTHON=$(BUILD_OUTPUT)/applications/bin/python \
+		APPLICATION_RS=$(BUILD_OUTPUT)/published-client/debug/examples/application node --test
+
+# Checks webhooks with a published library for receivers, also while the daemon's program is killed.
+test-webhooks: daemon-under-test
+	scripts/prerequisites.sh relying-parties
+	cd tests/webhooks/node && npm ci --no-audit --no-fund --silent
+	cd tests/webhooks/node && DAEMON=$(BUILD_OUTPUT)/release/selfsame node --test
+
+# The documentation as a site, in the folder `docs/site` of the build output.
+docs: daemon-under-test
+	scripts/prerequisites.sh docs
+	DAEMON=$(BUILD_OUTPUT)/release/selfsame scripts/docs.sh $(BUILD_OUTPUT)/docs
 
 # Runs sign-in, operations and streams through nginx, Caddy and Traefik with the configurations of
 # packaging/proxies, against the daemon's program. The variables NGINX, CADDY and TRAEFIK may name

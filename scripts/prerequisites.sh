@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Checks that the system has what the build needs: a C++ compiler, make and libclang for RocksDB,
-# and the protobuf compiler for the client of etcd; with the argument `checks`, also Python for the
-# tools that check spelling and dependencies; with the argument `relying-parties`, also Node.js and
-# Python for the tests with their libraries, and Chromium (or the program that CHROMIUM names); with
-# the argument `chain`, also Node.js for the tests with a local chain; with the argument `proxies`,
-# also Node.js, Python, openssl, nginx and Caddy (or the programs that NGINX and CADDY name); with
-# the argument `monitoring`, also Prometheus with promtool; with the argument `cluster`, also etcd;
-# with the argument `packaging`, also what makes a release; with the argument `package-test`, also
-# what makes and starts clean Debian systems. Installs missing packages with apt-get when root runs
-# it; otherwise prints what to install and fails. It does not install Rust.
+# and the protobuf compiler for the client of etcd; with the argument `checks`, also Python for
+# the tools that check spelling and dependencies; with the argument `relying-parties`, also
+# Node.js and Python and openssl for the tests with their libraries, and Chromium (or the program
+# that CHROMIUM names); with the argument `docs`, also Node.js and Python for the site of the
+# documentation; with the argument `chain`, also Node.js for the tests with a local chain; with
+# the argument `proxies`, also Node.js, Python, openssl, nginx and Caddy (or the programs that
+# NGINX and CADDY name); with the argument `monitoring`, also Prometheus with promtool; with the
+# argument `cluster`, also etcd; with the argument `packaging`, also what makes a release; with
+# the argument `package-test`, also what makes and starts clean Debian systems. Installs missing
+# packages with apt-get when root runs it; otherwise prints what to install and fails. It does not
+# install Rust.
 set -euo pipefail
 
 missing=()
@@ -21,11 +23,15 @@ command -v protoc >/dev/null || missing+=(protobuf-compiler libprotobuf-dev)
 if [ "${1:-}" = checks ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = proxies ]; then
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 fi
-if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ]; then
+if [ "${1:-}" = chain ] || [ "${1:-}" = relying-parties ] || [ "${1:-}" = docs ]; then
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
 fi
+if [ "${1:-}" = docs ]; then
+    command -v python3 >/dev/null || missing+=(python3)
+fi
 if [ "${1:-}" = relying-parties ]; then
+    command -v openssl >/dev/null || missing+=(openssl)
     command -v chromium >/dev/null || [ -x "${CHROMIUM:-}" ] || missing+=(chromium)
 fi
 if [ "${1:-}" = proxies ]; then

@@ -1,0 +1,72 @@
+// Registers and starts the applications of docs/applications, as their pages say.
+
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+export const PAGES = fileURLToPath(new URL("../../../docs/applications/", import.meta.url));
+
+const modules = fileURLToPath(new URL("node_modules", import.meta.url));
+
+// A port that no program of this machine listens at.
+export async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+// What `selfsame app new` prints, and what the pages add to it. `config` is for the daemon.
+export function register(redirectUris, home, { isPublic = false } = {}) {
+  const words = redirectUris.flatMap((uri) => ["--redirect-uri", uri]);
+  const command = ["app", "new", "--staging", "--name", "Application", ...words];
+  const printed = execFileSync(process.env.DAEMON, command, { encoding: "utf8" });
+  const found = (pattern) => pattern.exec(printed)[1];
+  const secret = found(/shown this once: (sk_[0-9a-f]{64})/);
+  const block = isPublic ? printed.replace(/^client_secret_hash = .*$/m, "public = true") : printed;
+  return {
+    id: found(/^id = "(app_staging_[0-9a-f]{32})"$/m),
+    rp_id: found(/(rp_[0-9a-f]{16})/),
+    secret,
+    config: `${block}post_logout_redirect_uris = ${JSON.stringify(home)}\n`,
+  };
+}
+
+// A copy of an application's folder, with the packages of the tests' lock file.
+export function copyOf(name) {
+  const folder = mkdtempSync(join(tmpdir(), `selfsame-${name}-`));
+  cpSync(join(PAGES, name), folder, { recursive: true });
+  symlinkSync(modules, join(folder, "node_modules"));
+  return folder;
+}
+
+// Runs a command in the copy until it says that it listens. The function that is returned ends it.
+export async function run(folder, [program, ...words], variables = {}) {
+  const env = { ...process.env, ...variables };
+  // The development server of esbuild ends when its input does.
+  const child = spawn(program, words, { cwd: folder, env, stdio: "pipe", detached: true });
+  const printed = [];
+  const isListening = new Promise((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface(stream).on("line", (line) => {
+        printed.push(line);
+        if (/listening at|Running on|Local:/.test(line)) resolve();
+      });
+    }
+    child.on("error", reject);
+    child.on("exit", (status) => reject(new Error(`${program} ended with ${status}: ${printed.join("\n")}`)));
+  });
+  await isListening;
+  return function end() {
+    // The command may have started others: they are in its group.
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, "SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  };
+}
