@@ -20,6 +20,7 @@
 //! | [`chain`] | public contracts that trusted data is followed from |
 //! | [`gateway`], [`indexer`] | the wire types of the two registry interfaces |
 //! | [`bridge`] | the message bridge: its wire types and the rules of its entries |
+//! | [`events`] | what applications and the operator are told of: webhooks, their signatures, streams |
 //! | [`operator`] | the wire types of the operator interface |
 //! | [`sign_in`] | OpenID Connect requests, responses, errors and claims |
 //! | [`trace`] | recorded calls of the registry contract, and their replay |
@@ -33,6 +34,7 @@ pub mod chain;
 pub mod commitment;
 pub mod eip712;
 pub mod encoding;
+pub mod events;
 pub mod gateway;
 pub mod groth16;
 pub mod ids;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::commitment::PublicKey;
+use crate::events::EventKind;
 use crate::number;
 use crate::schema::AddressText;
 use crate::tree::Root;
@@ -279,6 +280,65 @@ pub struct NewBackup {
     /// that is missing or empty.
     #[schema(example = "/var/backups/selfsame/2026-07-01")]
     pub folder: String,
+}
+
+/// A webhook of the configuration, in the answer of `/webhooks`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookStatus {
+    /// Its id in the configuration.
+    #[schema(example = "orders")]
+    pub id: String,
+    /// Where events are posted.
+    #[schema(example = "https://shop.example/hooks/selfsame")]
+    pub url: String,
+    /// The events that are posted.
+    pub events: Vec<EventKind>,
+    /// The application whose verifications are posted; null for those of all applications.
+    pub app_id: Option<String>,
+    /// How many records of the log of events it is behind. A record of a block has many events.
+    pub behind: u64,
+    /// Events that were not accepted, and are sent again.
+    pub waiting: usize,
+    /// Events that were not accepted in all attempts.
+    pub dead_letters: usize,
+    /// Events that were given up and not kept: they were too old, or there were too many dead
+    /// letters.
+    pub lost: u64,
+    /// Webhooks that were accepted since the start of the daemon.
+    pub delivered: u64,
+    /// Attempts that failed since the start of the daemon.
+    pub failed: u64,
+    /// When the last one was accepted (RFC 3339); null when none was since the start.
+    pub last_delivered: Option<String>,
+    /// Why the last attempt of those that wait failed; null when none waits.
+    pub last_failure: Option<String>,
+}
+
+/// An event that a webhook has not accepted in all attempts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ListedDeadLetter {
+    /// Its position, for `after`.
+    #[schema(example = "12.0")]
+    pub position: String,
+    /// Its id, as the header `webhook-id` has it; null when the event is no longer known.
+    pub event_id: Option<String>,
+    /// Its type; null when the event is no longer known.
+    #[serde(rename = "type")]
+    pub kind: Option<EventKind>,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When the last attempt failed (RFC 3339).
+    pub failed_at: String,
+    /// Why it failed.
+    #[schema(example = "it answered 500 Internal Server Error")]
+    pub failure: String,
+}
+
+/// What became of the dead letters of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedDeadLetters {
+    /// How many there were.
+    pub count: usize,
 }
 
 /// A backup, in the answers of `/backups`.

@@ -96,6 +96,16 @@ impl UnixMillis {
     pub fn since_epoch(self) -> Duration {
         Duration::from_millis(self.0)
     }
+
+    /// This time plus a wait, in whole milliseconds.
+    pub fn plus(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// This time minus a while, in whole milliseconds; not before the Unix epoch.
+    pub fn minus(self, wait: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
 }
 
 /// For fields that are numeric strings: `#[serde(with = "number")]`.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::EnumCount;
 use utoipa::ToSchema;
 
+use crate::encoding::{DecodeError, Encoding};
 use crate::{encode_enum, keccak256};
 
 /// The environment of proofs, roots and keys. A request for `sandbox` is treated as staging.
@@ -181,6 +182,16 @@ impl RelyingPartyId {
     pub fn derived_from(app_id: &str) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = keccak256(app_id).0;
         Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl Encoding for RelyingPartyId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Encoding::decode(input).map(Self)
     }
 }
 

@@ -12,6 +12,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode, encode};
+use selfsame_protocol::events::EventId;
+use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
 use selfsame_protocol::gateway::GatewayErrorCode;
 use selfsame_protocol::ledger::{
     Block, BlockHeader, BlockResult, Entry, Head, Outcome, RequestId, RootRecord, Seal, Tip, is_valid_root,
@@ -169,6 +172,10 @@ records! {
     nullifier_keys: NullifierKey,
     nullifier_records: NullifierRecord,
     action_records: ActionRecord,
+    event_ids: EventId,
+    event_positions: EventPosition,
+    recorded_events: RecordedEvent,
+    log_entries: LogEntry,
     root_keys: RootKey,
     root_decisions: RootDecision,
     scopes: Scopes,

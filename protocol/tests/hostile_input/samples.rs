@@ -7,6 +7,11 @@ use ark_ff::PrimeField;
 use proptest::prelude::*;
 use selfsame_protocol::eip712::RegistryDomain;
 use selfsame_protocol::encoding::{decode, encode};
+use selfsame_protocol::events::EventId;
+use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::{
+    Cause, LogEntry, RecordedEvent, TrustedRootEvent, VerificationEvent, VerifiedNullifier,
+};
 use selfsame_protocol::gateway::{
     AccountCreation, BlockResponse, ConfigResponse, GatewayErrorCode, GatewayRequestState, GatewayStatusResponse,
     HealthResponse, ServiceApiError, ValidRootResponse,
@@ -40,7 +45,7 @@ use selfsame_protocol::tree::{Page, PageId, ROWS, Root};
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
 use selfsame_protocol::verification::roots::{RootDecision, RootKey, RootTrust, TrustedRoot};
-use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind};
+use selfsame_protocol::verification::{Environment, LegacyIdentifier, ProofKind, RelyingPartyId};
 use selfsame_protocol::{Address, B256, U256};
 use strum::IntoEnumIterator;
 
@@ -154,6 +159,16 @@ mapped! {
     RegistryPublicKey = B256::any().prop_map(Self),
     RequestId = any::<[u8; 16]>().prop_map(|bytes| decode(&bytes).expect("16 bytes")),
     LeafIndex = u64::any().prop_map(Self),
+    RelyingPartyId = u64::any().prop_map(Self),
+    EventId = any::<[u8; 16]>().prop_map(Self),
+    RecordedEvent = prop_oneof![
+        VerificationEvent::any().prop_map(Self::Verification),
+        TrustedRootEvent::any().prop_map(Self::TrustedRoot),
+    ],
+    Cause = prop_oneof![
+        (EventId::any(), RecordedEvent::any()).prop_map(|(id, event)| Self::Recorded(id, event)),
+        u64::any().prop_map(Self::Block),
+    ],
     PubkeyId = u32::any().prop_map(Self),
     CompressedKey = U256::any().prop_map(Self),
     Commitment = U256::any().prop_map(Self),
@@ -287,6 +302,13 @@ fields! {
     ActionKey { application, environment, action }
     NullifierKey { action, nullifier }
     NullifierRecord { created_at, verifications, user_presence_completed }
+    VerifiedNullifier { nullifier, first_verified_at, uses }
+    VerificationEvent {
+        app_id, rp_id, environment, kind, action, session_id, nonce, identifiers, nullifier, user_presence_completed,
+    }
+    TrustedRootEvent { root, environment, kind, added_at }
+    LogEntry { time, cause }
+    EventPosition { sequence, index }
     ActionRecord { action, description, created_at }
     RootKey { environment, kind, root }
     RootTrust { time, identifiers }
