@@ -59,13 +59,19 @@ impl Database {
             options.set_env(environment);
         }
         let cache = Cache::new_lru_cache(block_cache);
-        let db = match DB::open_cf_descriptors(&options, path, families(&cache)) {
+        // One of another schema is opened with the families that it has, so that the program which
+        // made it can still read it.
+        let existing = DB::list_cf(&options, path).unwrap_or_default();
+        let is_begun = existing.iter().any(|name| name == family::META);
+        let names = if is_begun { existing } else { family::ALL.map(str::to_owned).into() };
+        let families = || names.iter().map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
+        let db = match DB::open_cf_descriptors(&options, path, families()) {
             Err(error) if !torn.is_empty() && !is_locked(error.as_ref()) => {
                 torn.iter().try_for_each(TornLog::cut).map_err(|error| StoreError::Open {
                     path: path.to_owned(),
                     reason: format!("a log with a write that was cut off cannot be cut: {error}"),
                 })?;
-                DB::open_cf_descriptors(&options, path, families(&cache))
+                DB::open_cf_descriptors(&options, path, families())
             }
             opened => opened,
         };
@@ -77,7 +83,10 @@ impl Database {
     pub(crate) fn open_read_only(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         log_check::check(path)?;
         let cache = Cache::new_lru_cache(block_cache);
-        let db = DB::open_cf_descriptors_read_only(&options(), path, families(&cache), false);
+        // An older store lacks the families that came later; its schema says so.
+        let existing = DB::list_cf(&options(), path).map_err(|error| open_error(path, error))?;
+        let families = families(&cache).filter(|family| existing.iter().any(|name| name == family.name()));
+        let db = DB::open_cf_descriptors_read_only(&options(), path, families, false);
         Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
     }
 
@@ -86,13 +95,26 @@ impl Database {
     pub(crate) fn open_without_compaction(path: &Path, block_cache: usize) -> Result<Self, StoreError> {
         log_check::check(path)?;
         let cache = Cache::new_lru_cache(block_cache);
-        let families = family::ALL.map(|name| {
+        let existing = DB::list_cf(&options(), path).map_err(|error| open_error(path, error))?;
+        let families = existing.iter().map(|name| {
             let mut options = family_options(name, &cache);
             options.set_disable_auto_compactions(true);
             ColumnFamilyDescriptor::new(name, options)
         });
         let db = DB::open_cf_descriptors(&options(), path, families);
         Ok(Self::from_rocksdb(db.map_err(|error| open_error(path, error))?))
+    }
+
+    /// Creates the families that the database lacks: an older schema did not have them, or a first
+    /// start was interrupted.
+    pub(crate) fn create_missing_families(&mut self, block_cache: usize) -> Result<(), StoreError> {
+        let cache = Cache::new_lru_cache(block_cache);
+        for name in family::ALL {
+            if self.db.cf_handle(name).is_none() {
+                self.db.create_cf(name, &family_options(name, &cache))?;
+            }
+        }
+        Ok(())
     }
 
     /// Empties families without reading them, so also when their files are damaged.
@@ -127,9 +149,14 @@ impl Database {
         Ok(Checkpoint::new(&self.db)?.create_checkpoint(folder)?)
     }
 
+    /// The families that the database has. One of an older schema lacks some.
+    pub(crate) fn families(&self) -> impl Iterator<Item = &'static str> + '_ {
+        family::ALL.into_iter().filter(|name| self.db.cf_handle(name).is_some())
+    }
+
     /// Whether the database holds no record.
     pub(crate) fn is_empty(&self) -> Result<bool, StoreError> {
-        for family in family::ALL {
+        for family in self.families() {
             if self.raw_records(family)?.next().is_some() {
                 return Ok(false);
             }

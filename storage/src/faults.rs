@@ -174,6 +174,10 @@ fault_points! {
     MessageBridgeStart = "message-bridge.start",
     /// The message bridge has taken a message from its mailbox.
     MessageBridgeHandle = "message-bridge.handle",
+    /// The event sender starts.
+    EventSenderStart = "event-sender.start",
+    /// The event sender has taken a message from its mailbox.
+    EventSenderHandle = "event-sender.handle",
     /// The leadership actor of a replica starts.
     LeadershipStart = "leadership.start",
     /// The leadership actor has taken a message from its mailbox.

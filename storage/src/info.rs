@@ -43,7 +43,7 @@ impl Store {
     /// How RocksDB does. It reads counters, no files.
     pub fn statistics(&self) -> Result<StoreStatistics, StoreError> {
         let of_all = |property: &str| {
-            let values = family::ALL.into_iter().map(|name| self.database().property(name, property));
+            let values = self.database().families().map(|name| self.database().property(name, property));
             values.sum::<Result<u64, StoreError>>()
         };
         let of_one = |property| self.database().property(family::ALL[0], property);
@@ -72,7 +72,7 @@ impl Store {
             let (records, file_bytes) = (number("rocksdb.estimate-num-keys")?, number("rocksdb.total-sst-files-size")?);
             Ok(FamilyInfo { name, records, file_bytes })
         };
-        family::ALL.into_iter().map(info).collect()
+        self.database().families().map(info).collect()
     }
 
     /// How many accounts there are.

@@ -9,7 +9,7 @@
 //! | an applied block ([`BlockWriter::commit`]) | the tree maintainer, one atomic commit | no: applying the sealed block again gives the same result |
 //!
 //! A [`Store`] only reads. Each kind of write has a type of its own, and the holder of that type is
-//! its only writer: [`BlockWriter`], [`RequestWriter`], [`VerificationRecords`],
+//! its only writer: [`BlockWriter`], [`RequestWriter`], [`VerificationRecords`], [`EventRecords`],
 //! [`EmbeddedRecords`], and the [`Ledger`] for blocks.
 //!
 //! Readers take a [`Snapshot`]: accounts, addresses, tree pages and roots after one block.
@@ -33,6 +33,7 @@ mod chain;
 mod database;
 mod embedded_ledger;
 mod error;
+mod events;
 mod facts;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
@@ -67,6 +68,7 @@ pub use backup::StoreSummary;
 pub use chain::{ChainRecords, RootSourceWrite};
 pub use embedded_ledger::EmbeddedLedger;
 pub use error::{LedgerError, RoomFor, StoreError};
+pub use events::{EventRecords, LogWrite, ReceiverWrite};
 pub use facts::{Membership, SCHEMA_VERSION};
 pub use fsck::{FsckReport, fsck};
 pub use group_commit::{
@@ -89,6 +91,7 @@ pub use records::{EmbeddedRecords, RecordWrite, Records};
 pub use replica::{AppliedEntry, Replica};
 pub use requests::{RequestWriter, SweepPosition};
 pub use schema::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
+pub use schema::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
 pub use schema::records::{RecordKey, RecordKind, StoredRecord};
 pub use schema::registry::{AppliedBlock, AppliedTip, Place};
 pub use schema::requests::{FinalState, IdempotencyKey, IdempotencyRecord, RequestRecord};

@@ -24,6 +24,7 @@ mod mark;
 mod tests;
 mod to_5;
 mod to_6;
+mod to_7;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,7 +39,6 @@ use crate::error::{RoomFor, StoreError};
 use crate::facts::{self, SCHEMA_VERSION};
 use crate::progress::{Phase, Progress, ensure_wanted};
 use crate::room::ensure_room;
-use crate::schema::family;
 
 use mark::Mark;
 
@@ -46,7 +46,7 @@ use mark::Mark;
 pub const OLDEST_MIGRATABLE: u32 = 4;
 
 /// The migrations in their order, the first one from [`OLDEST_MIGRATABLE`].
-const MIGRATIONS: [&[FamilyChange]; 2] = [&to_5::CHANGES, &to_6::CHANGES];
+const MIGRATIONS: [&[FamilyChange]; 3] = [&to_5::CHANGES, &to_6::CHANGES, &to_7::CHANGES];
 
 const _: () = assert!(
     OLDEST_MIGRATABLE as usize + MIGRATIONS.len() == SCHEMA_VERSION as usize,
@@ -224,7 +224,7 @@ impl Migration<'_> {
         if keep == Keep::Nothing || device(self.path)? == device(parent)? {
             return Ok(());
         }
-        let all = family::ALL.into_iter().map(bytes).sum::<Result<u64, StoreError>>()?;
+        let all = self.database.families().map(bytes).sum::<Result<u64, StoreError>>()?;
         ensure_room(RoomFor::Migration, parent, all + FIXED_BYTES)
     }
 

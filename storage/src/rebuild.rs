@@ -83,7 +83,7 @@ fn rebuild_beside(
     progress: &dyn Progress,
 ) -> Result<(RebuildReport, Database), StoreError> {
     let database = Database::open_without_compaction(old, block_cache)?;
-    let kept = || family::ALL.into_iter().filter(|family| !family::REBUILT.contains(family));
+    let kept = || database.families().filter(|family| !family::REBUILT.contains(family));
     let count = |family| database.property(family, "rocksdb.estimate-num-keys");
     let counter = Counter::new(progress, READING, kept().map(count).sum::<Result<u64, StoreError>>()?);
     for family in kept() {

@@ -78,6 +78,8 @@ pub struct AppliedEntry {
     pub records: Vec<RecordKey>,
     /// Whether the operator decided about trusted roots.
     pub has_root_decisions: bool,
+    /// Whether the log of events has new records.
+    pub has_logged_events: bool,
 }
 
 impl AppliedEntry {
@@ -90,6 +92,7 @@ impl AppliedEntry {
             self.records.push(decode(key)?);
         }
         self.has_root_decisions |= family == family::TRUSTED_ROOTS.name;
+        self.has_logged_events |= family == family::EVENT_LOG.name;
         Ok(())
     }
 }

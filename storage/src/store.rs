@@ -124,9 +124,10 @@ impl Store {
     /// Those of [`Store::open`], and [`StoreError::Stopped`].
     pub fn open_with(path: &Path, options: &OpenOptions, progress: &dyn Progress) -> Result<Self, StoreError> {
         check_no_rebuild(path)?;
-        let database = Database::open(path, options.block_cache, true, options.environment())?;
+        let mut database = Database::open(path, options.block_cache, true, options.environment())?;
         let domain = match facts::stored_domain(&database)? {
             None => {
+                database.create_missing_families(options.block_cache)?;
                 bind_to_registry(&database, &options.domain)?;
                 options.domain
             }
@@ -136,6 +137,7 @@ impl Store {
                 }
                 check_registry(stored, options)?;
                 migration::bring_up_to_date(&database, path, Keep::Beside, progress)?;
+                database.create_missing_families(options.block_cache)?;
                 stored
             }
         };
@@ -175,8 +177,12 @@ impl Store {
             Err(StoreError::Open { .. }) if is_begun => log_check::check(path).and(Err(empty()))?,
             database => database?,
         };
+        let mut database = database;
         if database.is_empty()? {
             return Err(empty());
+        }
+        if standing(&database)? == SchemaStanding::Present {
+            database.create_missing_families(block_cache)?;
         }
         Self::from_existing(database)
     }
@@ -212,8 +218,9 @@ impl Store {
     /// # Errors
     /// As for [`Store::open_with`]. Until a later call succeeds, nothing else can use the store.
     pub fn migrate_copy(path: &Path, block_cache: usize, progress: &dyn Progress) -> Result<(), StoreError> {
-        let database = Database::open(path, block_cache, false, None)?;
-        migration::bring_up_to_date(&database, path, Keep::Nothing, progress)
+        let mut database = Database::open(path, block_cache, false, None)?;
+        migration::bring_up_to_date(&database, path, Keep::Nothing, progress)?;
+        database.create_missing_families(block_cache)
     }
 
     /// Makes an empty store for a registry, which is gone when the process ends.

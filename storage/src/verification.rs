@@ -1,6 +1,7 @@
 //! The records of the verification endpoint: nullifiers, actions that their first proof made,
 //! nonces that relying parties signed, and the operator's decisions about trusted roots.
 
+use selfsame_protocol::events::record::RecordedEvent;
 use selfsame_protocol::time::UnixSeconds;
 use selfsame_protocol::verification::directory::ActionKey;
 use selfsame_protocol::verification::nullifiers::{ActionRecord, NullifierKey, NullifierRecord};
@@ -10,6 +11,7 @@ use selfsame_protocol::verification::rp_signature::SignedNonce;
 use crate::database::{Changes, RecordSource};
 use crate::error::StoreError;
 use crate::group_commit::{Conditions, GroupCommit, OnDecided, OnDurable};
+use crate::schema::events::UnloggedKey;
 use crate::schema::family;
 use crate::schema::records::{RecordKey, RecordKind, StoredRecord};
 use crate::store::Store;
@@ -24,6 +26,8 @@ pub struct VerificationWrite {
     /// The signed nonce of the request, of which there was no record, and the time from which its
     /// record may be deleted.
     pub used_nonce: Option<(SignedNonce, UnixSeconds)>,
+    /// What receivers of events are told of it.
+    pub event: Option<(UnloggedKey, RecordedEvent)>,
 }
 
 /// Reads and writes the verification endpoint's records.
@@ -71,6 +75,9 @@ impl VerificationRecords {
             changes.put(&family::RECORDS, &key, &StoredRecord { expires_at: *expires_at, value: Vec::new() });
             changes.put(&family::RECORD_EXPIRIES, &(*expires_at, key), &());
         }
+        if let Some((key, event)) = &write.event {
+            changes.put(&family::UNLOGGED_EVENTS, key, event);
+        }
         self.group_commit.commit_if(conditions, changes, decided);
     }
 
@@ -80,13 +87,24 @@ impl VerificationRecords {
     }
 
     /// Writes a decision about a root, which replaces an earlier one, and forgets those about
-    /// `outdated` roots. `durable` is called when this is on disk or could not be written.
-    pub fn decide_root(&self, key: &RootKey, decision: &RootDecision, outdated: &[RootKey], durable: OnDurable) {
+    /// `outdated` roots. Receivers of events are told of `event`. `durable` is called when this is
+    /// on disk or could not be written.
+    pub fn decide_root(
+        &self,
+        key: &RootKey,
+        decision: &RootDecision,
+        outdated: &[RootKey],
+        event: Option<&(UnloggedKey, RecordedEvent)>,
+        durable: OnDurable,
+    ) {
         let mut changes = Changes::default();
         for root in outdated {
             changes.delete(&family::TRUSTED_ROOTS, root);
         }
         changes.put(&family::TRUSTED_ROOTS, key, decision);
+        if let Some((key, event)) = event {
+            changes.put(&family::UNLOGGED_EVENTS, key, event);
+        }
         self.group_commit.commit_if(Conditions::default(), changes, Box::new(|decided| durable(decided.map(drop))));
     }
 }

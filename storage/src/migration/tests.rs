@@ -11,6 +11,7 @@ use super::*;
 use crate::database::RecordSource;
 use crate::facts::{MIGRATION_KEY, write_schema_version};
 use crate::schema::chain::SourceId;
+use crate::schema::family;
 use crate::tests::{DOMAIN, admit, commit, folder, seal};
 use crate::{EmbeddedLedger, NoProgress, OpenOptions, Store, rebuild};
 

@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use selfsame_protocol::chain::deployment::ContractCode;
 use selfsame_protocol::chain::history::{Position, PublishedRoot};
 use selfsame_protocol::encoding::{DecodeError, Encoding, decode};
+use selfsame_protocol::events::position::EventPosition;
+use selfsame_protocol::events::record::{LogEntry, RecordedEvent};
 use selfsame_protocol::ids::LeafIndex;
 use selfsame_protocol::ledger::{Block, RequestId, RootRecord};
 use selfsame_protocol::registry::{Account, Lock, PackedAccount};
@@ -16,6 +18,7 @@ use selfsame_protocol::verification::roots::{RootDecision, RootKey};
 use selfsame_protocol::{Address, B256};
 
 use super::chain::{DeploymentRecord, KeySourceRecord, RootSourceRecord, SourceId};
+use super::events::{DeliveryRecord, LogProgress, ReceiverKey, ReceiverRecord, UnloggedKey};
 use super::records::{RecordKey, StoredRecord};
 use super::registry::{AppliedBlock, AppliedTip, Place};
 use super::requests::{IdempotencyRecord, QueuedEntry, RequestRecord};
@@ -105,6 +108,17 @@ pub(crate) const DEPLOYMENTS: Family<SourceId, DeploymentRecord> = Family::new("
 /// Followed contract → its code when it was first seen.
 pub(crate) const CONTRACT_CODE: Family<SourceId, ContractCode> = Family::new("contract_code");
 
+/// Time and id → an event that is not in the log yet.
+pub(crate) const UNLOGGED_EVENTS: Family<UnloggedKey, RecordedEvent> = Family::new("unlogged_events");
+/// Number → record of the log of events. Old ones are forgotten.
+pub(crate) const EVENT_LOG: Family<u64, LogEntry> = Family::new("event_log");
+/// One record: how far the log of events is.
+pub(crate) const EVENT_LOG_PROGRESS: Family<(), LogProgress> = Family::new("event_log_progress");
+/// Receiver of webhooks → how far it is.
+pub(crate) const EVENT_RECEIVERS: Family<ReceiverKey, ReceiverRecord> = Family::new("event_receivers");
+/// Receiver and position → an event that was sent and not accepted.
+pub(crate) const DELIVERIES: Family<(ReceiverKey, EventPosition), DeliveryRecord> = Family::new("deliveries");
+
 /// Facts about the store itself; see `store.rs` for the keys.
 pub(crate) const META: &str = "meta";
 
@@ -128,7 +142,7 @@ pub(crate) const REBUILT: [&str; 9] = [
 ];
 
 /// Every family but [`META`], with the function that decodes its records.
-pub(crate) const TYPED: [(&str, DecodeRecord); 26] = [
+pub(crate) const TYPED: [(&str, DecodeRecord); 31] = [
     ACCOUNTS.typed(),
     ADDRESSES.typed(),
     TREE_PAGES.typed(),
@@ -155,6 +169,11 @@ pub(crate) const TYPED: [(&str, DecodeRecord); 26] = [
     KEY_SOURCES.typed(),
     DEPLOYMENTS.typed(),
     CONTRACT_CODE.typed(),
+    UNLOGGED_EVENTS.typed(),
+    EVENT_LOG.typed(),
+    EVENT_LOG_PROGRESS.typed(),
+    EVENT_RECEIVERS.typed(),
+    DELIVERIES.typed(),
 ];
 
 /// Every family.

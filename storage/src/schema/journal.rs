@@ -9,7 +9,10 @@ use selfsame_protocol::encode_fields;
 use selfsame_protocol::encoding::{DecodeError, Encoding, expect_version};
 use selfsame_protocol::ledger::{Block, BlockHeader, Entry, RequestId};
 
-use super::family::{ACTIONS, NULLIFIERS, RECORD_EXPIRIES, RECORDS, TRUSTED_ROOTS};
+use super::family::{
+    ACTIONS, DELIVERIES, EVENT_LOG, EVENT_LOG_PROGRESS, EVENT_RECEIVERS, NULLIFIERS, RECORD_EXPIRIES, RECORDS,
+    TRUSTED_ROOTS, UNLOGGED_EVENTS,
+};
 use super::requests::IdempotencyKey;
 
 /// The first byte of an entry.
@@ -17,7 +20,18 @@ const VERSION: u8 = 1;
 
 /// The families whose records travel as they are stored. Entries name them by their place in this
 /// list, so a family is never removed from it, and a new one comes last.
-const WRITTEN: [&str; 5] = [RECORDS.name, RECORD_EXPIRIES.name, NULLIFIERS.name, ACTIONS.name, TRUSTED_ROOTS.name];
+const WRITTEN: [&str; 10] = [
+    RECORDS.name,
+    RECORD_EXPIRIES.name,
+    NULLIFIERS.name,
+    ACTIONS.name,
+    TRUSTED_ROOTS.name,
+    UNLOGGED_EVENTS.name,
+    EVENT_LOG.name,
+    EVENT_LOG_PROGRESS.name,
+    EVENT_RECEIVERS.name,
+    DELIVERIES.name,
+];
 
 /// One write of a group.
 #[expect(clippy::large_enum_variant, reason = "one at a time is encoded, or a group's are decoded")]

@@ -9,10 +9,12 @@
 //! | [`registry`] | applied blocks, and where a request stands in the ledger |
 //! | [`records`] | sign-in's records, the registry's key and used nonces, each with an expiry |
 //! | [`chain`] | what is followed from chains, and how far |
+//! | [`events`] | events, how far they are told, what was not accepted |
 //! | [`journal`] | what an entry of the journal says |
 //! | [`restoration`] | that a store was restored from a backup |
 
 pub(crate) mod chain;
+pub(crate) mod events;
 pub(crate) mod family;
 pub(crate) mod journal;
 pub(crate) mod records;
